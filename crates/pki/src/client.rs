@@ -1,0 +1,45 @@
+//! Who a client certificate says its bearer is.
+
+use thiserror::Error;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// The user that a client certificate names: the common name and the organizations (Kubernetes: the groups).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// Subject common name.
+    pub common_name: String,
+    /// Subject organizations, in the certificate's order.
+    pub organizations: Vec<String>,
+}
+
+/// Why a certificate names nobody.
+#[derive(Debug, Error)]
+pub enum ClientIdentityError {
+    /// The bytes are not a certificate.
+    #[error("failed to parse client certificate")]
+    NotACertificate(#[source] x509_parser::nom::Err<x509_parser::error::X509Error>),
+    /// The subject has no common name.
+    #[error("failed to find a common name in the client certificate's subject")]
+    NoCommonName,
+}
+
+/// Reads the identity out of a DER certificate whose chain was verified elsewhere.
+///
+/// # Errors
+/// When the bytes are not a certificate or its subject has no common name.
+pub fn client_identity(certificate_der: &[u8]) -> Result<ClientIdentity, ClientIdentityError> {
+    let (_, certificate) =
+        X509Certificate::from_der(certificate_der).map_err(ClientIdentityError::NotACertificate)?;
+    let subject = certificate.subject();
+    let common_name = subject
+        .iter_common_name()
+        .find_map(|attribute| attribute.as_str().ok())
+        .ok_or(ClientIdentityError::NoCommonName)?
+        .to_owned();
+    let organizations = subject
+        .iter_organization()
+        .filter_map(|attribute| attribute.as_str().ok())
+        .map(str::to_owned)
+        .collect();
+    Ok(ClientIdentity { common_name, organizations })
+}
