@@ -1,0 +1,30 @@
+//! What the cloud offers.
+
+use std::collections::BTreeMap;
+
+/// The offer of a cloud. An empty collection sets no limit of its kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// Zones by name. With none listed any zone is accepted.
+    pub zones: BTreeMap<String, Zone>,
+    /// Instance types. With none listed any type is accepted.
+    pub instance_types: Vec<String>,
+    /// Limits per account.
+    pub quota: Quota,
+}
+
+/// A zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zone {
+    /// How many instances fit; none means any number.
+    pub instances_max: Option<u32>,
+}
+
+/// What one account may have at a time; none means any number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Instances.
+    pub instances_max: Option<u32>,
+    /// Load balancers.
+    pub load_balancers_max: Option<u32>,
+}

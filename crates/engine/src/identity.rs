@@ -1,0 +1,63 @@
+//! What things in the cloud are called.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a resource is to the cloud's users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ResourceKind {
+    /// A virtual machine.
+    Instance,
+    /// A load balancer.
+    LoadBalancer,
+}
+
+/// The name of a resource, unique in the cloud.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ResourceId {
+    /// Whose it is; to Cluster API, a namespace.
+    pub account: String,
+    /// What it belongs to inside the account; to Cluster API, a cluster.
+    pub group: String,
+    /// What it is.
+    pub kind: ResourceKind,
+    /// Its name inside the group.
+    pub name: String,
+}
+
+impl fmt::Display for ResourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{:?}/{}", self.account, self.group, self.kind, self.name)
+    }
+}
+
+/// The name of a stage of a resource. The engine gives it no meaning.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StageName(String);
+
+impl StageName {
+    /// A stage called `name`.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for StageName {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl fmt::Display for StageName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

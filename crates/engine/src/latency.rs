@@ -1,0 +1,63 @@
+//! How long things take, and how often they fail.
+
+use std::time::Duration;
+
+use crate::seed::Draws;
+
+/// The distribution of a duration.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Latency {
+    /// Always the same.
+    Fixed(Duration),
+    /// `base` plus up to `fraction` of it, uniformly: the form `startupDuration` and `startupJitter` have.
+    Jittered {
+        /// The least it takes.
+        base: Duration,
+        /// How much of `base` may come on top; values below zero or not finite count as zero.
+        fraction: f64,
+    },
+    /// Uniform between two bounds; in either order.
+    Uniform {
+        /// One bound.
+        min: Duration,
+        /// The other.
+        max: Duration,
+    },
+}
+
+impl Latency {
+    /// No time at all.
+    pub const ZERO: Self = Self::Fixed(Duration::ZERO);
+
+    pub(crate) fn draw(&self, draws: &mut Draws) -> Duration {
+        let (base, spread) = match *self {
+            Self::Fixed(duration) => return duration,
+            Self::Jittered { base, fraction } => {
+                let fraction = if fraction.is_finite() { fraction.max(0.0) } else { 0.0 };
+                (base, base.as_secs_f64() * fraction)
+            }
+            Self::Uniform { min, max } => (min.min(max), min.abs_diff(max).as_secs_f64()),
+        };
+        let extra = Duration::try_from_secs_f64(spread * draws.unit()).unwrap_or(Duration::MAX);
+        base.saturating_add(extra)
+    }
+}
+
+/// The probability that something fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Odds(f64);
+
+impl Odds {
+    /// It never fails.
+    pub const NEVER: Self = Self(0.0);
+
+    /// Fails with `probability`, clamped to 0..=1; not a number counts as never.
+    #[must_use]
+    pub fn new(probability: f64) -> Self {
+        Self(if probability.is_nan() { 0.0 } else { probability.clamp(0.0, 1.0) })
+    }
+
+    pub(crate) fn draw(self, draws: &mut Draws) -> bool {
+        draws.unit() < self.0
+    }
+}

@@ -1,0 +1,177 @@
+//! What is asked of the cloud, what it answers, and what happens in it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::identity::{ResourceId, StageName};
+use crate::resource::ResourceSpec;
+use crate::time::SimTime;
+
+/// A request to the cloud's API.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// Who asks.
+    pub caller: String,
+    /// For what.
+    pub command: Command,
+}
+
+/// A change asked for. Every command may be repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Create a resource.
+    Create(ResourceSpec),
+    /// Take over a resource that an earlier process had, with the stages it had reached.
+    Adopt {
+        /// What it shall be.
+        spec: ResourceSpec,
+        /// When it was created.
+        created: SimTime,
+        /// When which stages were reached.
+        reached: BTreeMap<StageName, SimTime>,
+    },
+    /// Enter a failed stage again.
+    Retry(ResourceId, StageName),
+    /// Delete a resource.
+    Delete(ResourceId),
+}
+
+impl Command {
+    /// The resource it is about.
+    #[must_use]
+    pub fn resource(&self) -> &ResourceId {
+        match self {
+            Self::Create(spec) | Self::Adopt { spec, .. } => &spec.id,
+            Self::Retry(id, _) | Self::Delete(id) => id,
+        }
+    }
+
+    /// The name of the operation, as an audit log would call it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "Create",
+            Self::Adopt { .. } => "Adopt",
+            Self::Retry(..) => "Retry",
+            Self::Delete(_) => "Delete",
+        }
+    }
+}
+
+/// The answer to an operation that was not rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It changed the cloud.
+    Accepted,
+    /// The cloud was so already.
+    AlreadyDone,
+}
+
+/// Why an operation was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Rejected {
+    /// The cloud has no such zone.
+    #[error("zone {0:?} does not exist")]
+    UnknownZone(String),
+    /// The cloud has no such instance type.
+    #[error("instance type {0:?} does not exist")]
+    UnknownInstanceType(String),
+    /// The account has as many as it may.
+    #[error("quota of {limit} {what} is used up")]
+    QuotaExceeded {
+        /// Of what.
+        what: &'static str,
+        /// How many it may have.
+        limit: u32,
+    },
+    /// The zone is full.
+    #[error("zone {0:?} has insufficient capacity")]
+    InsufficientCapacity(String),
+    /// A resource of that name exists and is another one.
+    #[error("{0} exists with a different specification")]
+    Conflict(ResourceId),
+    /// The resource is being deleted.
+    #[error("{0} is being deleted")]
+    Deleting(ResourceId),
+    /// There is no such resource.
+    #[error("{0} does not exist")]
+    NotFound(ResourceId),
+    /// The stages cannot be walked, or the named stage cannot be retried.
+    #[error("{0} has no such stage to enter")]
+    InvalidStage(ResourceId),
+}
+
+/// What the caller of a rejected operation should do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// Ask again after this long.
+    RetryAfter(Duration),
+    /// Ask again when what was asked for changes.
+    WaitForChange,
+    /// Report it and stop asking.
+    GiveUp,
+}
+
+impl Rejected {
+    /// What to do about it.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            // Room comes back when something else is deleted.
+            Self::QuotaExceeded { .. } | Self::InsufficientCapacity(_) => {
+                ErrorClass::RetryAfter(Duration::from_secs(10))
+            }
+            Self::Deleting(_) => ErrorClass::RetryAfter(Duration::from_secs(1)),
+            Self::UnknownZone(_) | Self::UnknownInstanceType(_) | Self::NotFound(_) => {
+                ErrorClass::WaitForChange
+            }
+            Self::Conflict(_) | Self::InvalidStage(_) => ErrorClass::GiveUp,
+        }
+    }
+
+    /// A word from a fixed set, for condition reasons and metrics.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::UnknownZone(_) => "UnknownZone",
+            Self::UnknownInstanceType(_) => "UnknownInstanceType",
+            Self::QuotaExceeded { .. } => "QuotaExceeded",
+            Self::InsufficientCapacity(_) => "InsufficientCapacity",
+            Self::Conflict(_) => "Conflict",
+            Self::Deleting(_) => "Deleting",
+            Self::NotFound(_) => "NotFound",
+            Self::InvalidStage(_) => "InvalidStage",
+        }
+    }
+}
+
+/// Something that happened by itself. Ordered by (at, id, generation).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: SimTime,
+    /// To what.
+    pub id: ResourceId,
+    /// The resource's generation after it.
+    pub generation: u64,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What can happen to a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A stage was passed.
+    StageReached(StageName),
+    /// A stage failed.
+    StageFailed {
+        /// Which.
+        stage: StageName,
+        /// Why.
+        cause: String,
+    },
+    /// The resource is gone.
+    Deleted,
+}
