@@ -1,1 +1,53 @@
-//! placeholder
+//! What every controller of Nephele needs, once: the loop around a reconcile function, and everything that loop
+//! has to do well so that reconcile functions stay six lines of steps.
+//!
+//! ```text
+//!  management API ──watch──▶ Cache (trimmed store) ──touched──┐
+//!        │                                                    ▼
+//!        └──────────watch──▶ Runner ──▶ reconcile(object) ──▶ Outcome | error
+//!                              │  span, metrics, panic guard      │
+//!                              │  Failures: backoff per object ◀──┤
+//!                              └─ Events: bounded, de-duplicated ◀┘
+//!  patch · finalizer ──merge patches, skipped when equal──▶ management API
+//!  lease ──one leader among replicas──▶ management API
+//! ```
+//!
+//! What it must not know: the simulated cloud, and any of our kinds. A reconcile function is the only place where
+//! those meet. It reads no argument and no environment variable.
+
+mod backoff;
+mod chain;
+mod clock;
+mod events;
+mod external;
+mod failures;
+mod filter;
+mod kube_error;
+mod lease;
+mod metrics;
+mod outcome;
+mod owner;
+pub mod patch;
+mod paused;
+mod readiness;
+mod runner;
+mod services;
+mod watch;
+
+pub use backoff::Backoff;
+pub use chain::chain;
+pub use clock::{Clock, wall_clock};
+pub use events::{Event, Events, Reporter, Severity};
+pub use external::{MANAGED_BY_ANNOTATION, is_externally_managed};
+pub use filter::{WATCH_FILTER_LABEL, WatchFilter};
+pub use kube_error::{category as kube_category, retry as kube_retry};
+pub use lease::{Leadership, LeaseError, LeaseSettings, acquire};
+pub use metrics::Metrics;
+pub use outcome::{Outcome, ReconcileError, Retry};
+pub use owner::{owner_cluster, owner_machine, owner_of_kind};
+pub use patch::{Deleted, PatchError, Precondition};
+pub use paused::{PAUSED_ANNOTATION, paused_message};
+pub use readiness::{Gate, Readiness};
+pub use runner::{RunError, Runner};
+pub use services::Services;
+pub use watch::{Cache, scoped, trim};

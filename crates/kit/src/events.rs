@@ -1,0 +1,186 @@
+//! Kubernetes Events: said once, counted when repeated, dropped rather than waited for.
+
+mod series;
+
+use k8s_openapi::{
+    api::{
+        core::v1::ObjectReference,
+        events::v1::{Event as Published, EventSeries},
+    },
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use self::series::{Say, SeriesLog};
+use crate::{chain::chain, clock::Clock, metrics::Metrics};
+
+/// Events waiting to be published. A burst beyond that is dropped and counted: 256 are a reconcile failure of each of
+/// 250 objects within the time one request takes.
+const QUEUE_MAX: usize = 256;
+/// The API server refuses a longer note (events.k8s.io/v1, `note`).
+const NOTE_BYTES_MAX: usize = 1024;
+/// Leaves room for the suffix within the 253 characters of an object name.
+const NAME_PREFIX_MAX: usize = 230;
+
+/// How much attention an Event asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// Things take their course.
+    Normal,
+    /// Someone should look.
+    Warning,
+}
+
+impl Severity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// Something worth telling the people who look at an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// The object it is about.
+    pub regarding: ObjectReference,
+    /// How much attention it asks for.
+    pub severity: Severity,
+    /// Why, as one word in PascalCase.
+    pub reason: &'static str,
+    /// What was done or attempted, as one word in PascalCase.
+    pub action: &'static str,
+    /// The message for people. Cut at 1 KiB.
+    pub note: String,
+}
+
+/// Who says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reporter {
+    /// The name of the controller, for instance `nephele.dev/manager`.
+    pub controller: String,
+    /// The name of the pod.
+    pub instance: String,
+}
+
+/// Hands Events to the publisher. Never waits, cheap to clone.
+#[derive(Clone)]
+pub struct Events {
+    queue: mpsc::Sender<Event>,
+    metrics: Metrics,
+}
+
+impl Events {
+    /// The handle, and the future that publishes until `shutdown`.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        reporter: Reporter,
+        clock: Clock,
+        metrics: Metrics,
+        shutdown: CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+        let publisher =
+            Publisher { client, reporter, clock, metrics: metrics.clone(), log: SeriesLog::default() };
+        (Self { queue, metrics }, publisher.run(waiting, shutdown))
+    }
+
+    /// Publishes an Event, unless too many wait already.
+    pub fn publish(&self, event: Event) {
+        if self.queue.try_send(event).is_err() {
+            self.metrics.event("dropped").inc();
+        }
+    }
+}
+
+/// Owns what was said so far.
+struct Publisher {
+    client: Client,
+    reporter: Reporter,
+    clock: Clock,
+    metrics: Metrics,
+    log: SeriesLog,
+}
+
+impl Publisher {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Event>, shutdown: CancellationToken) {
+        while let Some(event) = shutdown.run_until_cancelled(waiting.recv()).await.flatten() {
+            let result = match self.log.note((self.clock)(), &event) {
+                Say::First { name } => self.create(&event, &name).await.map(|()| "published"),
+                Say::Again { name, count } => self.count(&event, &name, count).await.map(|()| "repeated"),
+                Say::Nothing => Ok("repeated"),
+            };
+            let result = result.unwrap_or_else(|error| {
+                debug!(error = %chain(&error), reason = event.reason, "Failed to publish an Event");
+                self.log.forget(&event);
+                "failed"
+            });
+            self.metrics.event(result).inc();
+        }
+    }
+
+    async fn create(&self, event: &Event, name: &str) -> Result<(), kube::Error> {
+        let published = Published {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                namespace: Some(namespace(event).to_owned()),
+                ..ObjectMeta::default()
+            },
+            action: Some(event.action.to_owned()),
+            reason: Some(event.reason.to_owned()),
+            type_: Some(event.severity.as_str().to_owned()),
+            note: Some(cut(&event.note, NOTE_BYTES_MAX).to_owned()),
+            regarding: Some(event.regarding.clone()),
+            event_time: Some(MicroTime((self.clock)())),
+            reporting_controller: Some(self.reporter.controller.clone()),
+            reporting_instance: Some(self.reporter.instance.clone()),
+            ..Published::default()
+        };
+        self.api(event).create(&PostParams::default(), &published).await.map(|_| ())
+    }
+
+    async fn count(&self, event: &Event, name: &str, count: i32) -> Result<(), kube::Error> {
+        let series = EventSeries { count, last_observed_time: MicroTime((self.clock)()) };
+        let patch = json!({ "series": series });
+        self.api(event).patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(|_| ())
+    }
+
+    fn api(&self, event: &Event) -> Api<Published> {
+        Api::namespaced(self.client.clone(), namespace(event))
+    }
+}
+
+/// Events about objects without a namespace live in `default`.
+fn namespace(event: &Event) -> &str {
+    event.regarding.namespace.as_deref().unwrap_or("default")
+}
+
+/// The longest beginning of the text that is no longer than `bytes_max`.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_note_is_cut_between_characters() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("aäb", 2), "a");
+        assert_eq!(cut("äöü", 4), "äö");
+    }
+}

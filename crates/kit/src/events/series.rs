@@ -1,0 +1,181 @@
+//! What was said about which object, and whether to say it again.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Event, NAME_PREFIX_MAX, cut};
+
+/// A repeated Event is written at most this often; in between it is only counted.
+const WRITE_EVERY: SignedDuration = SignedDuration::from_mins(1);
+/// A silence this long ends a series, as it does for the recorders of Kubernetes itself.
+const SERIES_ENDS_AFTER: SignedDuration = SignedDuration::from_mins(6);
+/// The most series remembered: 4,096 of about 100 bytes are 400 KiB. Beyond that the one silent for longest is
+/// forgotten, and its Event would be made anew.
+const SERIES_MAX: usize = 4096;
+
+/// What to do about an Event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Say {
+    /// Make an Event of this name.
+    First { name: String },
+    /// Write the count into the Event of this name.
+    Again { name: String, count: i32 },
+    /// It was said a moment ago.
+    Nothing,
+}
+
+/// The series running now.
+#[derive(Debug, Default)]
+pub(super) struct SeriesLog {
+    running: HashMap<u64, Series>,
+    last_serial: i128,
+}
+
+#[derive(Debug)]
+struct Series {
+    name: String,
+    count: i32,
+    last_seen: Timestamp,
+    last_written: Timestamp,
+}
+
+impl SeriesLog {
+    /// Takes note of an Event and says what to do about it.
+    pub(super) fn note(&mut self, now: Timestamp, event: &Event) -> Say {
+        let key = key(event);
+        if let Some(series) = self.running.get_mut(&key)
+            && now.duration_since(series.last_seen) < SERIES_ENDS_AFTER
+        {
+            series.count = series.count.saturating_add(1);
+            series.last_seen = now;
+            if now.duration_since(series.last_written) < WRITE_EVERY {
+                return Say::Nothing;
+            }
+            series.last_written = now;
+            return Say::Again { name: series.name.clone(), count: series.count };
+        }
+        self.make_room(now);
+        let name = self.name(now, event);
+        let series = Series { name: name.clone(), count: 1, last_seen: now, last_written: now };
+        self.running.insert(key, series);
+        Say::First { name }
+    }
+
+    /// Forgets the series of an Event that could not be written.
+    pub(super) fn forget(&mut self, event: &Event) {
+        self.running.remove(&key(event));
+    }
+
+    fn make_room(&mut self, now: Timestamp) {
+        if self.running.len() < SERIES_MAX {
+            return;
+        }
+        self.running.retain(|_, series| now.duration_since(series.last_seen) < SERIES_ENDS_AFTER);
+        if self.running.len() >= SERIES_MAX
+            && let Some(oldest) =
+                self.running.iter().min_by_key(|(_, series)| series.last_seen).map(|(key, _)| *key)
+        {
+            self.running.remove(&oldest);
+        }
+    }
+
+    /// The object's name and a serial that is the time, or one more than the last when the clock stands still.
+    fn name(&mut self, now: Timestamp, event: &Event) -> String {
+        self.last_serial = now.as_nanosecond().max(self.last_serial + 1);
+        let object = event.regarding.name.as_deref().unwrap_or("nephele");
+        format!("{}.{:x}", cut(object, NAME_PREFIX_MAX), self.last_serial)
+    }
+}
+
+fn key(event: &Event) -> u64 {
+    let Event { regarding, severity, reason, action, note } = event;
+    let mut hasher = DefaultHasher::new();
+    (&regarding.kind, &regarding.namespace, &regarding.name, &regarding.uid).hash(&mut hasher);
+    (severity, reason, action, note).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ObjectReference;
+
+    use super::*;
+    use crate::events::Severity;
+
+    fn event(name: &str, note: &str) -> Event {
+        Event {
+            regarding: ObjectReference { name: Some(name.into()), ..ObjectReference::default() },
+            severity: Severity::Warning,
+            reason: "ReconcileFailed",
+            action: "Reconcile",
+            note: note.into(),
+        }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).expect("a time in range")
+    }
+
+    fn first(say: &Say) -> &str {
+        match say {
+            Say::First { name } => name,
+            other => panic!("expected a new event, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_repeated_event_is_counted_and_written_once_a_minute() {
+        let mut log = SeriesLog::default();
+        let name = first(&log.note(at(0), &event("m", "broken"))).to_owned();
+        assert_eq!(log.note(at(10), &event("m", "broken")), Say::Nothing);
+        assert_eq!(log.note(at(59), &event("m", "broken")), Say::Nothing);
+        assert_eq!(log.note(at(60), &event("m", "broken")), Say::Again { name, count: 4 });
+        assert_eq!(log.note(at(61), &event("m", "broken")), Say::Nothing);
+    }
+
+    #[test]
+    fn another_object_or_another_note_is_another_event() {
+        let mut log = SeriesLog::default();
+        let says = [
+            log.note(at(0), &event("m", "broken")),
+            log.note(at(0), &event("m", "worse")),
+            log.note(at(0), &event("n", "broken")),
+        ];
+        let mut names: Vec<&str> = says.iter().map(first).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 3, "names are unique even when the clock stands still");
+    }
+
+    #[test]
+    fn a_long_silence_ends_the_series() {
+        let mut log = SeriesLog::default();
+        first(&log.note(at(0), &event("m", "broken")));
+        first(&log.note(at(360), &event("m", "broken")));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_said_anew() {
+        let mut log = SeriesLog::default();
+        first(&log.note(at(0), &event("m", "broken")));
+        log.forget(&event("m", "broken"));
+        first(&log.note(at(1), &event("m", "broken")));
+    }
+
+    #[test]
+    fn the_log_forgets_the_series_silent_for_longest() {
+        let mut log = SeriesLog::default();
+        for second in 0..=i64::try_from(SERIES_MAX).expect("small") {
+            // All within the time of a series, so that only the bound makes room.
+            let now = Timestamp::from_millisecond(second).expect("a time in range");
+            first(&log.note(now, &event(&format!("m{second}"), "broken")));
+        }
+        assert_eq!(log.running.len(), SERIES_MAX);
+        first(&log.note(at(10), &event("m0", "broken")));
+        assert_eq!(log.note(at(10), &event("m2", "broken")), Say::Nothing);
+    }
+}

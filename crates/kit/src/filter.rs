@@ -1,0 +1,67 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::watcher;
+
+/// The label that hands an object to one of several managers (Cluster API, `--watch-filter`).
+pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
+
+/// Which objects this manager looks after: those with the label of this value, or all when there is no value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchFilter(Option<String>);
+
+impl WatchFilter {
+    /// A filter for the given value of `--watch-filter`; `None` and the empty text take every object, labelled or not.
+    #[must_use]
+    pub fn new(value: Option<&str>) -> Self {
+        Self(value.filter(|value| !value.is_empty()).map(str::to_owned))
+    }
+
+    /// The filter as part of a watch, so that other managers' objects are not even sent here.
+    #[must_use]
+    pub fn watch_config(&self) -> watcher::Config {
+        let config = watcher::Config::default();
+        match &self.0 {
+            Some(value) => config.labels(&format!("{WATCH_FILTER_LABEL}={value}")),
+            None => config,
+        }
+    }
+
+    /// Whether the object is this manager's.
+    #[must_use]
+    pub fn matches(&self, meta: &ObjectMeta) -> bool {
+        let Some(wanted) = &self.0 else { return true };
+        meta.labels.as_ref().and_then(|labels| labels.get(WATCH_FILTER_LABEL)) == Some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn labelled(value: &str) -> ObjectMeta {
+        ObjectMeta {
+            labels: Some(BTreeMap::from([(WATCH_FILTER_LABEL.to_owned(), value.to_owned())])),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn no_value_takes_every_object() {
+        for filter in [WatchFilter::new(None), WatchFilter::new(Some(""))] {
+            assert!(filter.matches(&labelled("blue")));
+            assert!(filter.matches(&ObjectMeta::default()));
+            assert_eq!(filter.watch_config().label_selector, None);
+        }
+    }
+
+    #[test]
+    fn a_value_takes_only_objects_labelled_with_it() {
+        let filter = WatchFilter::new(Some("blue"));
+        assert!(filter.matches(&labelled("blue")));
+        assert!(!filter.matches(&labelled("green")));
+        assert!(!filter.matches(&ObjectMeta::default()));
+        let selector = filter.watch_config().label_selector;
+        assert_eq!(selector.as_deref(), Some("cluster.x-k8s.io/watch-filter=blue"));
+    }
+}

@@ -1,0 +1,312 @@
+//! Leader election: of several replicas one works, the others stand by.
+//!
+//! The protocol is that of client-go (`tools/leaderelection`): the holder renews a `Lease`; a candidate takes it over
+//! when it has seen it unchanged for the lease's whole duration, by its own monotonic clock, so that the clocks of
+//! two machines need not agree. Every write carries the resource version, so of two candidates one loses.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::{chain::chain, clock::Clock, metrics::Metrics};
+
+/// Which lease, and how long it lasts. The defaults are those of Cluster API's managers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseSettings {
+    /// The namespace of the lease.
+    pub namespace: String,
+    /// The name of the lease.
+    pub name: String,
+    /// Who this process is; unique among the replicas.
+    pub identity: String,
+    /// How long others have to see the lease unchanged before they take it.
+    pub lease_duration: Duration,
+    /// How long the holder tries to renew before it gives up leading. Shorter than the lease's duration.
+    pub renew_deadline: Duration,
+    /// The time between two attempts to take or renew.
+    pub retry_period: Duration,
+}
+
+/// Why this process does not lead (any more).
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// Another process holds the lease now.
+    #[error("lost the lease {name} to {holder}")]
+    Taken {
+        /// Namespace and name of the lease.
+        name: String,
+        /// The process that holds it.
+        holder: String,
+    },
+    /// The lease could not be renewed in time; another process may hold it by now.
+    #[error("failed to renew the lease {name} within {deadline:?}")]
+    NotRenewed {
+        /// Namespace and name of the lease.
+        name: String,
+        /// The time that was given.
+        deadline: Duration,
+    },
+}
+
+/// The lease, held. Keep it by [`Leadership::hold`].
+pub struct Leadership {
+    candidate: Candidate,
+    held: Lease,
+    renewed_at: Instant,
+}
+
+/// Waits until this process holds the lease; `None` when `shutdown` came first.
+pub async fn acquire(
+    client: Client,
+    settings: LeaseSettings,
+    clock: Clock,
+    metrics: Metrics,
+    shutdown: &CancellationToken,
+) -> Option<Leadership> {
+    metrics.leading(&settings.name, false);
+    let api = Api::namespaced(client, &settings.namespace);
+    let candidate = Candidate { api, settings, clock, metrics };
+    info!(lease = candidate.name(), identity = candidate.settings.identity, "Waiting for the lease");
+    let mut sighting: Option<Sighting> = None;
+    loop {
+        let attempt = timeout(candidate.settings.renew_deadline, candidate.attempt(&mut sighting));
+        match shutdown.run_until_cancelled(attempt).await? {
+            Ok(Ok(Some(held))) => {
+                info!(lease = candidate.name(), "Took the lease");
+                candidate.metrics.leading(&candidate.settings.name, true);
+                return Some(Leadership { candidate, held, renewed_at: Instant::now() });
+            }
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => warn!(error = %chain(&error), "Failed to take the lease"),
+            Err(_elapsed) => warn!("Failed to take the lease: no answer in time"),
+        }
+        shutdown.run_until_cancelled(sleep(candidate.settings.retry_period)).await?;
+    }
+}
+
+impl Leadership {
+    /// Renews the lease until `shutdown`, then gives it up so that another replica need not wait for it to run out.
+    ///
+    /// # Errors
+    ///
+    /// When the lease is lost. The process has to end then: another may be doing its work already.
+    pub async fn hold(mut self, shutdown: CancellationToken) -> Result<(), LeaseError> {
+        let result = loop {
+            let pause = sleep(self.candidate.settings.retry_period);
+            if shutdown.run_until_cancelled(pause).await.is_none() {
+                break Ok(());
+            }
+            if let Err(error) = self.renew().await {
+                break Err(error);
+            }
+        };
+        self.candidate.metrics.leading(&self.candidate.settings.name, false);
+        if result.is_ok() {
+            self.release().await;
+        }
+        result
+    }
+
+    /// One attempt to renew; an error only when the lease is lost for good.
+    async fn renew(&mut self) -> Result<(), LeaseError> {
+        let settings = &self.candidate.settings;
+        let remaining = settings.renew_deadline.saturating_sub(self.renewed_at.elapsed());
+        let problem = match timeout(remaining, self.candidate.renewed(&self.held)).await {
+            Ok(Ok(Renewal::Renewed(lease))) => {
+                self.held = *lease;
+                self.renewed_at = Instant::now();
+                return Ok(());
+            }
+            Ok(Ok(Renewal::Taken { holder })) => {
+                return Err(LeaseError::Taken { name: self.candidate.name(), holder });
+            }
+            Ok(Err(error)) => chain(&error),
+            Err(_elapsed) => "no answer in time".to_owned(),
+        };
+        warn!(lease = self.candidate.name(), error = problem, "Failed to renew the lease");
+        if self.renewed_at.elapsed() >= settings.renew_deadline {
+            return Err(LeaseError::NotRenewed {
+                name: self.candidate.name(),
+                deadline: settings.renew_deadline,
+            });
+        }
+        Ok(())
+    }
+
+    async fn release(self) {
+        let mut lease = self.held;
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = None;
+        // What client-go leaves behind: the API server insists on a duration.
+        spec.lease_duration_seconds = Some(1);
+        let params = PostParams::default();
+        let write = self.candidate.api.replace(&self.candidate.settings.name, &params, &lease);
+        match timeout(self.candidate.settings.retry_period, write).await {
+            Ok(Ok(_)) => info!(lease = self.candidate.name(), "Released the lease"),
+            Ok(Err(error)) => warn!(error = %chain(&error), "Failed to release the lease"),
+            Err(_elapsed) => warn!("Failed to release the lease: no answer in time"),
+        }
+    }
+}
+
+/// A process that would lead.
+struct Candidate {
+    api: Api<Lease>,
+    settings: LeaseSettings,
+    clock: Clock,
+    metrics: Metrics,
+}
+
+/// A lease as last seen changed.
+struct Sighting {
+    resource_version: Option<String>,
+    since: Instant,
+}
+
+enum Renewal {
+    Renewed(Box<Lease>),
+    Taken { holder: String },
+}
+
+/// What a candidate does about the lease.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Take,
+    Wait,
+}
+
+/// Whether the lease is free for the taking, given how long it was seen unchanged.
+fn step(spec: Option<&LeaseSpec>, identity: &str, unchanged_for: Duration) -> Step {
+    let Some(spec) = spec else { return Step::Take };
+    let holder = spec.holder_identity.as_deref().unwrap_or_default();
+    let lasts = Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0));
+    if holder.is_empty() || holder == identity || unchanged_for >= lasts { Step::Take } else { Step::Wait }
+}
+
+impl Candidate {
+    fn name(&self) -> String {
+        format!("{}/{}", self.settings.namespace, self.settings.name)
+    }
+
+    /// One attempt to take the lease; the lease when it is ours now.
+    async fn attempt(&self, sighting: &mut Option<Sighting>) -> Result<Option<Lease>, kube::Error> {
+        let Some(current) = self.api.get_opt(&self.settings.name).await? else {
+            return self.create().await;
+        };
+        let version = current.metadata.resource_version.clone();
+        let seen = match sighting {
+            Some(seen) if seen.resource_version == version => seen,
+            other => other.insert(Sighting { resource_version: version, since: Instant::now() }),
+        };
+        match step(current.spec.as_ref(), &self.settings.identity, seen.since.elapsed()) {
+            Step::Wait => {
+                let holder = current.spec.and_then(|spec| spec.holder_identity);
+                debug!(holder, "Another process holds the lease");
+                Ok(None)
+            }
+            Step::Take => self.write(self.taken(current)).await,
+        }
+    }
+
+    async fn renewed(&self, held: &Lease) -> Result<Renewal, kube::Error> {
+        let mut next = held.clone();
+        next.spec.get_or_insert_default().renew_time = Some(MicroTime((self.clock)()));
+        if let Some(lease) = self.write(next).await? {
+            return Ok(Renewal::Renewed(Box::new(lease)));
+        }
+        // Somebody wrote it in between: another process, or a person who annotated it.
+        let Some(current) = self.api.get_opt(&self.settings.name).await? else {
+            let created = self.create().await?;
+            return Ok(created.map_or_else(
+                || Renewal::Taken { holder: "an unknown process".to_owned() },
+                |lease| Renewal::Renewed(Box::new(lease)),
+            ));
+        };
+        let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
+        if holder != self.settings.identity {
+            return Ok(Renewal::Taken { holder });
+        }
+        let mut next = current;
+        next.spec.get_or_insert_default().renew_time = Some(MicroTime((self.clock)()));
+        let written = self.api.replace(&self.settings.name, &PostParams::default(), &next).await?;
+        Ok(Renewal::Renewed(Box::new(written)))
+    }
+
+    /// The lease with this process as its holder.
+    fn taken(&self, mut lease: Lease) -> Lease {
+        let now = MicroTime((self.clock)());
+        let spec = lease.spec.get_or_insert_default();
+        if spec.holder_identity.as_deref() != Some(&self.settings.identity) {
+            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0).saturating_add(1));
+            spec.acquire_time = Some(now.clone());
+        }
+        spec.holder_identity = Some(self.settings.identity.clone());
+        spec.lease_duration_seconds =
+            Some(i32::try_from(self.settings.lease_duration.as_secs()).unwrap_or(i32::MAX).max(1));
+        spec.renew_time = Some(now);
+        lease
+    }
+
+    async fn create(&self) -> Result<Option<Lease>, kube::Error> {
+        let mut lease = self.taken(Lease {
+            metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..ObjectMeta::default() },
+            spec: None,
+        });
+        lease.spec.get_or_insert_default().lease_transitions = Some(0);
+        won(self.api.create(&PostParams::default(), &lease).await)
+    }
+
+    async fn write(&self, lease: Lease) -> Result<Option<Lease>, kube::Error> {
+        won(self.api.replace(&self.settings.name, &PostParams::default(), &lease).await)
+    }
+}
+
+/// A conflict means that somebody else was faster, which is an answer and not a failure.
+fn won(result: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Error> {
+    match result {
+        Ok(lease) => Ok(Some(lease)),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held_by(holder: Option<&str>) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: holder.map(str::to_owned),
+            lease_duration_seconds: Some(15),
+            ..LeaseSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_lease_is_taken_when_free_ours_or_run_out() {
+        let seconds = Duration::from_secs;
+        let cases = [
+            (None, seconds(0), Step::Take),
+            (Some(held_by(None)), seconds(0), Step::Take),
+            (Some(held_by(Some(""))), seconds(0), Step::Take),
+            (Some(held_by(Some("me"))), seconds(0), Step::Take),
+            (Some(held_by(Some("other"))), seconds(0), Step::Wait),
+            (Some(held_by(Some("other"))), seconds(14), Step::Wait),
+            (Some(held_by(Some("other"))), seconds(15), Step::Take),
+        ];
+        for (spec, unchanged_for, expected) in cases {
+            assert_eq!(
+                step(spec.as_ref(), "me", unchanged_for),
+                expected,
+                "{spec:?} after {unchanged_for:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,249 @@
+use std::{sync::Arc, time::Duration};
+
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
+};
+
+/// Reconciles take milliseconds, and seconds when the management API is slow.
+const RECONCILE_SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
+
+/// The metrics of the controllers, all declared here.
+///
+/// Where controller-runtime has a name for the same thing it is used, so that dashboards made for Cluster API
+/// providers work unchanged (controller-runtime, `pkg/internal/controller/metrics`; Cluster API,
+/// `util/controller/metrics.go`).
+#[derive(Clone)]
+pub struct Metrics {
+    families: Arc<Families>,
+}
+
+struct Families {
+    reconciles: IntCounterVec,
+    capi_reconciles: IntCounterVec,
+    reconcile_errors: IntCounterVec,
+    terminal_errors: IntCounterVec,
+    panics: IntCounterVec,
+    reconcile_seconds: HistogramVec,
+    active: IntGaugeVec,
+    concurrency_max: IntGaugeVec,
+    outcomes: IntCounterVec,
+    errors_by_category: IntCounterVec,
+    watch_errors: IntCounterVec,
+    events: IntCounterVec,
+    leader: IntGaugeVec,
+}
+
+impl Metrics {
+    /// Declares the metrics in a registry.
+    ///
+    /// # Errors
+    ///
+    /// When the registry has a metric of one of these names already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let families = Families {
+            reconciles: counters(
+                registry,
+                "controller_runtime_reconcile_total",
+                "Reconciles by controller and result.",
+                &["controller", "result"],
+            )?,
+            capi_reconciles: counters(
+                registry,
+                "capi_reconcile_total",
+                "Reconciles by controller and result.",
+                &["controller", "result"],
+            )?,
+            reconcile_errors: counters(
+                registry,
+                "controller_runtime_reconcile_errors_total",
+                "Failed reconciles by controller.",
+                &["controller"],
+            )?,
+            terminal_errors: counters(
+                registry,
+                "controller_runtime_terminal_reconcile_errors_total",
+                "Failed reconciles that are not tried again before the object changes, by controller.",
+                &["controller"],
+            )?,
+            panics: counters(
+                registry,
+                "controller_runtime_reconcile_panics_total",
+                "Panics caught in reconciles, by controller.",
+                &["controller"],
+            )?,
+            reconcile_seconds: registered(
+                registry,
+                HistogramVec::new(
+                    HistogramOpts::new(
+                        "controller_runtime_reconcile_time_seconds",
+                        "Time a reconcile takes.",
+                    )
+                    .buckets(RECONCILE_SECONDS.to_vec()),
+                    &["controller"],
+                )?,
+            )?,
+            active: gauges(
+                registry,
+                "controller_runtime_active_workers",
+                "Reconciles running now, by controller.",
+                &["controller"],
+            )?,
+            concurrency_max: gauges(
+                registry,
+                "controller_runtime_max_concurrent_reconciles",
+                "Reconciles that may run at a time, by controller.",
+                &["controller"],
+            )?,
+            outcomes: counters(
+                registry,
+                "nephele_reconcile_outcomes_total",
+                "Reconciles that did not fail, by controller and outcome: done, after, or what they wait on.",
+                &["controller", "outcome"],
+            )?,
+            errors_by_category: counters(
+                registry,
+                "nephele_reconcile_errors_total",
+                "Failed reconciles by controller and category of the error.",
+                &["controller", "category"],
+            )?,
+            watch_errors: counters(
+                registry,
+                "nephele_watch_errors_total",
+                "Watches of the management API that broke and were started again, by kind.",
+                &["kind"],
+            )?,
+            events: counters(
+                registry,
+                "nephele_events_total",
+                "Kubernetes Events by what came of them: published, repeated, dropped, failed.",
+                &["result"],
+            )?,
+            leader: gauges(
+                registry,
+                "leader_election_master_status",
+                "Whether this process holds the lease of that name.",
+                &["name"],
+            )?,
+        };
+        Ok(Self { families: Arc::new(families) })
+    }
+
+    /// The metrics of one controller, its name resolved once.
+    pub(crate) fn controller(&self, controller: &'static str, concurrency_max: i64) -> ControllerMetrics {
+        self.families.concurrency_max.with_label_values(&[controller]).set(concurrency_max);
+        // Present from the start, so that a rate over the first failure is not missed.
+        self.families.reconcile_errors.with_label_values(&[controller]);
+        self.families.panics.with_label_values(&[controller]);
+        ControllerMetrics { controller, families: Arc::clone(&self.families) }
+    }
+
+    pub(crate) fn watch_errors(&self, kind: &str) -> IntCounter {
+        self.families.watch_errors.with_label_values(&[kind])
+    }
+
+    pub(crate) fn event(&self, result: &'static str) -> IntCounter {
+        self.families.events.with_label_values(&[result])
+    }
+
+    pub(crate) fn leading(&self, lease: &str, leading: bool) {
+        self.families.leader.with_label_values(&[lease]).set(leading.into());
+    }
+}
+
+/// The metrics of one controller.
+#[derive(Clone)]
+pub(crate) struct ControllerMetrics {
+    controller: &'static str,
+    families: Arc<Families>,
+}
+
+impl ControllerMetrics {
+    /// Counts a reconcile as running until the guard is dropped.
+    pub(crate) fn running(&self) -> Running {
+        let gauge = self.families.active.with_label_values(&[self.controller]);
+        gauge.inc();
+        Running(gauge)
+    }
+
+    /// A reconcile ended with this result, one of controller-runtime's four.
+    pub(crate) fn ended(&self, result: &'static str, took: Duration) {
+        let labels = [self.controller, result];
+        self.families.reconciles.with_label_values(&labels).inc();
+        self.families.capi_reconciles.with_label_values(&labels).inc();
+        self.families.reconcile_seconds.with_label_values(&[self.controller]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn outcome(&self, outcome: &'static str) {
+        self.families.outcomes.with_label_values(&[self.controller, outcome]).inc();
+    }
+
+    pub(crate) fn failed(&self, category: &'static str, terminal: bool) {
+        self.families.reconcile_errors.with_label_values(&[self.controller]).inc();
+        self.families.errors_by_category.with_label_values(&[self.controller, category]).inc();
+        if terminal {
+            self.families.terminal_errors.with_label_values(&[self.controller]).inc();
+        }
+    }
+
+    pub(crate) fn panicked(&self) {
+        self.families.panics.with_label_values(&[self.controller]).inc();
+    }
+}
+
+/// One reconcile in flight.
+pub(crate) struct Running(prometheus::IntGauge);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn counters(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntCounterVec, prometheus::Error> {
+    registered(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
+}
+
+fn gauges(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntGaugeVec, prometheus::Error> {
+    registered(registry, IntGaugeVec::new(Opts::new(name, help), labels)?)
+}
+
+fn registered<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    family: C,
+) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metrics_register_once() {
+        let registry = Registry::new();
+        assert!(Metrics::register(&registry).is_ok());
+        assert!(matches!(Metrics::register(&registry), Err(prometheus::Error::AlreadyReg)));
+    }
+
+    #[test]
+    fn a_reconcile_is_in_flight_until_its_guard_is_dropped() {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).expect("registers").controller("inmemorymachine", 4);
+        let gauge = metrics.families.active.with_label_values(&["inmemorymachine"]);
+        let running = metrics.running();
+        assert_eq!(gauge.get(), 1);
+        drop(running);
+        assert_eq!(gauge.get(), 0);
+    }
+}

@@ -1,0 +1,58 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+/// The group of Cluster API's own kinds.
+const CLUSTER_API_GROUP: &str = "cluster.x-k8s.io";
+
+/// The owner reference to a Cluster, whatever the version it was written in.
+///
+/// The `controller` flag is not asked for, as Cluster API does not ask either (`util/util.go`, `GetOwnerCluster`).
+#[must_use]
+pub fn owner_cluster(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    owner_of_kind(meta, CLUSTER_API_GROUP, "Cluster")
+}
+
+/// The owner reference to a Machine, whatever the version it was written in.
+#[must_use]
+pub fn owner_machine(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    owner_of_kind(meta, CLUSTER_API_GROUP, "Machine")
+}
+
+/// The first owner reference to a kind of a group, in any of its versions.
+#[must_use]
+pub fn owner_of_kind<'a>(meta: &'a ObjectMeta, group: &str, kind: &str) -> Option<&'a OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| {
+        owner.kind == kind
+            && owner.api_version.split_once('/').is_some_and(|(owner_group, _)| owner_group == group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(api_version: &str, kind: &str, name: &str) -> OwnerReference {
+        OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: name.into(),
+            uid: format!("uid-of-{name}"),
+            ..OwnerReference::default()
+        }
+    }
+
+    #[test]
+    fn group_and_kind_decide_and_the_version_does_not() {
+        let meta = ObjectMeta {
+            owner_references: Some(vec![
+                owner("controlplane.cluster.x-k8s.io/v1beta2", "Cluster", "other-group"),
+                owner("v1", "Cluster", "core-group"),
+                owner("cluster.x-k8s.io/v1beta2", "Machine", "machine"),
+                owner("cluster.x-k8s.io/v1beta1", "Cluster", "cluster"),
+            ]),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(owner_cluster(&meta).map(|owner| owner.name.as_str()), Some("cluster"));
+        assert_eq!(owner_machine(&meta).map(|owner| owner.name.as_str()), Some("machine"));
+        assert_eq!(owner_cluster(&ObjectMeta::default()), None);
+    }
+}

@@ -1,0 +1,394 @@
+//! Every write a controller makes: JSON merge patches of only what differs, finalizers, deletion.
+//!
+//! Merge patches rather than server-side apply, because they leave other writers' fields alone without field
+//! managers, and because the embedded management API does not have server-side apply yet.
+
+use std::fmt::Debug;
+
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    kube_error,
+    outcome::{ReconcileError, Retry},
+};
+
+/// The parts of `metadata` a controller may change.
+const OWN_METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
+
+/// What has to hold for a patch to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing: the last writer wins, field by field.
+    None,
+    /// The object is still the version that the new value was computed from; otherwise the write is refused with a
+    /// conflict. Needed wherever a list is replaced that others write to as well.
+    ResourceVersion,
+}
+
+/// A write that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PatchError {
+    /// The object could not be turned into JSON.
+    #[error("failed to serialise {object}")]
+    Serialise {
+        /// Kind, namespace and name.
+        object: String,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The management API refused the write, or could not be reached.
+    #[error("failed to {verb} {object}")]
+    Request {
+        /// What was attempted.
+        verb: &'static str,
+        /// Kind, namespace and name.
+        object: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+}
+
+impl PatchError {
+    /// Whether the object is not there (any more).
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Request { source: kube::Error::Api(status), .. } if status.code == 404)
+    }
+}
+
+impl ReconcileError for PatchError {
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Serialise { .. } => "serialise",
+            Self::Request { source, .. } => kube_error::category(source),
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Serialise { .. } => Retry::WaitForChange,
+            Self::Request { source, .. } => kube_error::retry(source),
+        }
+    }
+}
+
+/// What came of a deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone, or was never there.
+    Gone,
+    /// It is on its way out: a finalizer still holds it.
+    InProgress,
+}
+
+/// Patches the status to that of `new`; `None` when it is the same already and nothing was sent.
+///
+/// # Errors
+///
+/// When the management API refuses the patch or cannot be reached.
+pub async fn status<K>(
+    api: &Api<K>,
+    old: &K,
+    new: &K,
+    precondition: Precondition,
+) -> Result<Option<K>, PatchError>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let Some(mut patch) = status_patch(old, new)? else { return Ok(None) };
+    require(&mut patch, old, precondition);
+    api.patch_status(&old.name_any(), &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .map(Some)
+        .map_err(|source| PatchError::Request { verb: "patch the status of", object: named(old), source })
+}
+
+/// Patches everything but the status (spec, labels, annotations, finalizers, owner references) to that of `new`;
+/// `None` when it is the same already and nothing was sent.
+///
+/// # Errors
+///
+/// When the management API refuses the patch or cannot be reached.
+pub async fn object<K>(
+    api: &Api<K>,
+    old: &K,
+    new: &K,
+    precondition: Precondition,
+) -> Result<Option<K>, PatchError>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let Some(mut patch) = merge_patch(&own_fields(old)?, &own_fields(new)?) else { return Ok(None) };
+    require(&mut patch, old, precondition);
+    send(api, old, &patch).await.map(Some)
+}
+
+/// Adds a finalizer, in the place after those already there; `None` when it is there already.
+///
+/// # Errors
+///
+/// A conflict when the object is no longer the version given: the list is replaced as a whole.
+pub async fn add_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Option<K>, PatchError>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+{
+    if object.finalizers().iter().any(|present| present == finalizer) {
+        return Ok(None);
+    }
+    let mut finalizers = object.finalizers().to_vec();
+    finalizers.push(finalizer.to_owned());
+    set_finalizers(api, object, &finalizers).await.map(Some)
+}
+
+/// Removes a finalizer; `None` when it is not there, or when the object is gone.
+///
+/// # Errors
+///
+/// A conflict when the object is no longer the version given: the list is replaced as a whole.
+pub async fn remove_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Option<K>, PatchError>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let remaining: Vec<String> =
+        object.finalizers().iter().filter(|present| *present != finalizer).cloned().collect();
+    if remaining.len() == object.finalizers().len() {
+        return Ok(None);
+    }
+    match set_finalizers(api, object, &remaining).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes exactly this object, not one of the same name made since; absence is success.
+///
+/// # Errors
+///
+/// When the management API refuses the deletion or cannot be reached.
+pub async fn delete<K>(api: &Api<K>, object: &K) -> Result<Deleted, PatchError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let params = DeleteParams {
+        preconditions: object.uid().map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    match api.delete(&object.name_any(), &params).await {
+        Ok(either) if either.is_left() => Ok(Deleted::InProgress),
+        Ok(_) => Ok(Deleted::Gone),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Deleted::Gone),
+        // The uid no longer matches: the object we meant is gone.
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Deleted::Gone),
+        Err(source) => Err(PatchError::Request { verb: "delete", object: named(object), source }),
+    }
+}
+
+/// The smallest JSON merge patch (RFC 7386) that turns `old` into `new`, or `None` when they are equal.
+///
+/// A `null` inside an object of `new` counts as absence: a merge patch cannot write one, and the Kubernetes API drops
+/// them anyway.
+#[must_use]
+pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return (old != new).then(|| new.clone());
+    };
+    let present = |value: &&Value| !value.is_null();
+    let mut patch = Map::new();
+    for (key, old_value) in old {
+        match new.get(key).filter(present) {
+            None if old_value.is_null() => {}
+            None => {
+                patch.insert(key.clone(), Value::Null);
+            }
+            Some(new_value) => {
+                if let Some(change) = merge_patch(old_value, new_value) {
+                    patch.insert(key.clone(), change);
+                }
+            }
+        }
+    }
+    for (key, new_value) in new.iter().filter(|(key, value)| present(value) && !old.contains_key(*key)) {
+        patch.insert(key.clone(), new_value.clone());
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// The patch of the `status` member alone.
+fn status_patch<K>(old: &K, new: &K) -> Result<Option<Value>, PatchError>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let status = |value: Value| json!({ "status": value.get("status").cloned().unwrap_or(Value::Null) });
+    Ok(merge_patch(&status(to_json(old)?), &status(to_json(new)?)))
+}
+
+/// The members that [`object`] may change.
+fn own_fields<K>(object: &K) -> Result<Value, PatchError>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let Value::Object(mut members) = to_json(object)? else { return Ok(Value::Null) };
+    for unwanted in ["apiVersion", "kind", "status"] {
+        members.remove(unwanted);
+    }
+    if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+        metadata.retain(|name, _| OWN_METADATA.contains(&name.as_str()));
+    }
+    Ok(Value::Object(members))
+}
+
+async fn set_finalizers<K>(api: &Api<K>, object: &K, finalizers: &[String]) -> Result<K, PatchError>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let mut patch = json!({ "metadata": { "finalizers": finalizers } });
+    require(&mut patch, object, Precondition::ResourceVersion);
+    send(api, object, &patch).await
+}
+
+async fn send<K>(api: &Api<K>, object: &K, patch: &Value) -> Result<K, PatchError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .map_err(|source| PatchError::Request { verb: "patch", object: named(object), source })
+}
+
+/// Puts the resource version of `object` into the patch, where the API server takes it as a precondition.
+fn require<K: Resource>(patch: &mut Value, object: &K, precondition: Precondition) {
+    let (Precondition::ResourceVersion, Some(version)) = (precondition, object.resource_version()) else {
+        return;
+    };
+    patch["metadata"]["resourceVersion"] = Value::String(version);
+}
+
+fn to_json<K>(object: &K) -> Result<Value, PatchError>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    serde_json::to_value(object).map_err(|source| PatchError::Serialise { object: named(object), source })
+}
+
+/// Kind, namespace and name, for messages.
+fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let (kind, name) = (K::kind(&()), object.name_any());
+    match object.namespace() {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use proptest::{collection, prelude::*};
+
+    use super::*;
+
+    /// RFC 7386, section 2, as written there.
+    fn apply(target: Value, patch: &Value) -> Value {
+        let Value::Object(patch) = patch else { return patch.clone() };
+        let mut target = match target {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        for (name, value) in patch {
+            if value.is_null() {
+                target.remove(name);
+            } else {
+                let old = target.remove(name).unwrap_or(Value::Null);
+                target.insert(name.clone(), apply(old, value));
+            }
+        }
+        Value::Object(target)
+    }
+
+    /// Objects as the Kubernetes API has them: no null members.
+    fn object() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            (0i64..4).prop_map(Value::from),
+            "[a-c]{0,2}".prop_map(Value::from),
+        ];
+        let value = leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                collection::btree_map("[a-d]", inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        });
+        collection::btree_map("[a-d]", value, 0..4)
+            .prop_map(|members| Value::Object(members.into_iter().collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn applying_the_patch_to_the_old_value_gives_the_new(old in object(), new in object()) {
+            match merge_patch(&old, &new) {
+                Some(patch) => prop_assert_eq!(apply(old, &patch), new),
+                None => prop_assert_eq!(old, new),
+            }
+        }
+
+        #[test]
+        fn an_equal_value_needs_no_patch(value in object()) {
+            prop_assert_eq!(merge_patch(&value, &value), None);
+        }
+    }
+
+    #[test]
+    fn only_what_differs_is_sent() {
+        let old = json!({ "a": 1, "b": { "c": 2, "d": [1, 2] }, "gone": "x" });
+        let new = json!({ "a": 1, "b": { "c": 3, "d": [1, 2] }, "added": true });
+        assert_eq!(merge_patch(&old, &new), Some(json!({ "b": { "c": 3 }, "gone": null, "added": true })));
+    }
+
+    fn node(status: &Value) -> Node {
+        serde_json::from_value(json!({
+            "metadata": { "name": "n", "resourceVersion": "7", "uid": "u", "labels": { "a": "b" } },
+            "spec": { "podCIDR": "10.0.0.0/24" },
+            "status": status,
+        }))
+        .expect("a node")
+    }
+
+    #[test]
+    fn a_status_patch_holds_nothing_but_status() {
+        let mut new = node(&json!({ "phase": "Running" }));
+        new.metadata.labels = None;
+        let old = node(&json!({ "phase": "Pending" }));
+        let patch = status_patch(&old, &new).expect("serialises");
+        assert_eq!(patch, Some(json!({ "status": { "phase": "Running" } })));
+    }
+
+    #[test]
+    fn an_object_patch_leaves_status_and_server_fields_alone() {
+        let old = node(&json!({ "phase": "Pending" }));
+        let mut new = node(&json!({ "phase": "Running" }));
+        new.metadata.resource_version = Some("9".into());
+        new.metadata.finalizers = Some(vec!["f".into()]);
+        let patch = merge_patch(&own_fields(&old).expect("old"), &own_fields(&new).expect("new"));
+        assert_eq!(patch, Some(json!({ "metadata": { "finalizers": ["f"] } })));
+    }
+
+    #[test]
+    fn the_precondition_is_the_version_the_change_was_computed_from() {
+        let mut patch = json!({ "status": { "phase": "Running" } });
+        require(&mut patch, &node(&json!({})), Precondition::None);
+        assert_eq!(patch, json!({ "status": { "phase": "Running" } }));
+        require(&mut patch, &node(&json!({})), Precondition::ResourceVersion);
+        assert_eq!(
+            patch,
+            json!({ "status": { "phase": "Running" }, "metadata": { "resourceVersion": "7" } })
+        );
+    }
+}

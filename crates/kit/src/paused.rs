@@ -1,0 +1,50 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::external::has_annotation;
+
+/// Pauses the one object that carries it, whatever the value.
+pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
+
+/// Why an object of `kind` is paused, or `None` when it is not: the message of its `Paused` condition.
+///
+/// The wording is Cluster API's own (`util/paused/paused.go`); `clusterctl describe` shows it.
+#[must_use]
+pub fn paused_message(kind: &str, meta: &ObjectMeta, cluster_paused: bool) -> Option<String> {
+    let mut reasons = Vec::new();
+    if cluster_paused {
+        reasons.push("Cluster spec.paused is set to true".to_owned());
+    }
+    if has_annotation(meta, PAUSED_ANNOTATION) {
+        reasons.push(format!("{kind} has the {PAUSED_ANNOTATION} annotation"));
+    }
+    (!reasons.is_empty()).then(|| reasons.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_message_names_every_reason() {
+        let plain = ObjectMeta::default();
+        let annotated = ObjectMeta {
+            annotations: Some(BTreeMap::from([(PAUSED_ANNOTATION.to_owned(), "false".to_owned())])),
+            ..ObjectMeta::default()
+        };
+        let message = |meta, cluster_paused| paused_message("InMemoryMachine", meta, cluster_paused);
+        assert_eq!(message(&plain, false), None);
+        assert_eq!(message(&plain, true).as_deref(), Some("Cluster spec.paused is set to true"));
+        assert_eq!(
+            message(&annotated, false).as_deref(),
+            Some("InMemoryMachine has the cluster.x-k8s.io/paused annotation")
+        );
+        assert_eq!(
+            message(&annotated, true).as_deref(),
+            Some(
+                "Cluster spec.paused is set to true, InMemoryMachine has the cluster.x-k8s.io/paused annotation"
+            )
+        );
+    }
+}

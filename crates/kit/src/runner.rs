@@ -1,0 +1,344 @@
+use std::{
+    any::Any, convert::Infallible, fmt::Debug, num::NonZeroU16, panic::AssertUnwindSafe, sync::Arc,
+    time::Duration,
+};
+
+use futures::{FutureExt, Stream, StreamExt, future, stream};
+use kube::{
+    Api, Resource, ResourceExt,
+    runtime::{
+        Controller,
+        controller::{self, Action},
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, error, info, info_span, warn};
+
+use crate::{
+    backoff::Backoff,
+    chain::chain,
+    events::{Event, Events, Severity},
+    failures::{Failures, ObjectKey},
+    metrics::ControllerMetrics,
+    outcome::{Outcome, ReconcileError, Retry},
+    readiness::Gate,
+    services::Services,
+    watch::{Cache, Change, followed, reference},
+};
+
+/// A controller that ended although nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The stream of reconciles ran dry.
+    #[error("controller {0} ended by itself")]
+    Ended(&'static str),
+    /// A cache that the controller reads never became ready.
+    #[error("controller {0} lost a cache before it was ready")]
+    CacheLost(&'static str),
+}
+
+/// One controller: watches objects of the kind `K` and calls a reconcile function for each, again and again.
+///
+/// Around each call: a span with kind, namespace and name; metrics; a guard against panics; a wait that grows with
+/// each failure in a row and is per object; an Event about a failure.
+pub struct Runner<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + 'static,
+{
+    name: &'static str,
+    controller: Controller<K>,
+    store: Store<K>,
+    services: Services,
+    concurrency: NonZeroU16,
+    failures: Arc<Failures>,
+    caches: Vec<future::BoxFuture<'static, bool>>,
+    gate: Gate,
+}
+
+impl<K> Runner<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// A controller of what `api` and `config` select, at most `concurrency` objects at a time and never the same one
+    /// twice at once.
+    ///
+    /// `name` is the kind in lower case, as the metrics and the readiness gate have it.
+    #[must_use]
+    pub fn new(
+        name: &'static str,
+        services: &Services,
+        api: Api<K>,
+        config: watcher::Config,
+        concurrency: NonZeroU16,
+    ) -> Self {
+        let failures = Arc::new(Failures::new(Backoff::default()));
+        let (store, changes) = followed(api, config, &services.metrics);
+        let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
+        let applied = changes.flat_map(move |change| {
+            stream::iter(match change {
+                Change::Applied(object) => vec![object],
+                Change::Deleted(object) => {
+                    forgetting.forget(&key(&*object));
+                    vec![]
+                }
+                Change::Listed => reader.state(),
+            })
+        });
+        let mut controller = Controller::for_shared_stream(applied, store.clone());
+        if let Some(period) = services.resync {
+            controller = controller.reconcile_all_on(ticks(period));
+        }
+        Self {
+            name,
+            controller,
+            store,
+            services: services.clone(),
+            concurrency,
+            failures,
+            caches: Vec::new(),
+            gate: services.readiness.gate(name),
+        }
+    }
+
+    /// The local copy of the objects this controller works on.
+    #[must_use]
+    pub fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// Looks at the objects that `mapper` names whenever an object of the cache was made, changed or deleted. The
+    /// controller starts only when the cache is ready.
+    #[must_use]
+    pub fn watches<Other, I>(
+        self,
+        cache: &Cache<Other>,
+        mapper: impl Fn(&Other) -> I + Send + Sync + 'static,
+    ) -> Self
+    where
+        Other: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        let refs = cache.touched().flat_map(move |object| {
+            let refs: Vec<ObjectRef<K>> = mapper(&object).into_iter().collect();
+            stream::iter(refs)
+        });
+        self.reads(cache).reconcile_on(refs)
+    }
+
+    /// Starts only when the cache is ready, as a reconcile function reads it.
+    #[must_use]
+    pub fn reads<Other>(mut self, cache: &Cache<Other>) -> Self
+    where
+        Other: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let cache = cache.clone();
+        self.caches.push(async move { cache.ready().await }.boxed());
+        self
+    }
+
+    /// Looks at each object the stream names.
+    #[must_use]
+    pub fn reconcile_on(mut self, refs: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
+        self.controller = self.controller.reconcile_on(refs);
+        self
+    }
+
+    /// Looks at every object each time the stream yields.
+    #[must_use]
+    pub fn reconcile_all_on(mut self, ticks: impl Stream<Item = ()> + Send + 'static) -> Self {
+        self.controller = self.controller.reconcile_all_on(ticks);
+        self
+    }
+
+    /// Runs until `shutdown`, then lets the reconciles in flight finish. The reconcile function holds its context
+    /// itself, by capture.
+    ///
+    /// # Errors
+    ///
+    /// When the controller ends without having been asked to.
+    pub async fn run<F, Fut, E>(self, reconcile: F, shutdown: CancellationToken) -> Result<(), RunError>
+    where
+        F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
+        E: ReconcileError,
+    {
+        let Self { name, controller, store, services, concurrency, failures, caches, gate } = self;
+        let Some(ready) = shutdown.run_until_cancelled(future::join_all(caches)).await else { return Ok(()) };
+        if ready.contains(&false) {
+            return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::CacheLost(name)) };
+        }
+        info!(controller = name, concurrency = concurrency.get(), "Starting");
+        let round = Arc::new(Round {
+            reconcile,
+            metrics: services.metrics.controller(name, i64::from(concurrency.get())),
+            events: services.events,
+            failures: Arc::clone(&failures),
+        });
+        let results = controller
+            .with_config(controller::Config::default().concurrency(concurrency.get()))
+            .graceful_shutdown_on(shutdown.clone().cancelled_owned())
+            .run(
+                |object, round: Arc<Round<F>>| round.visit(object).map(Ok::<_, Infallible>),
+                |_, never: &Infallible, _| match *never {},
+                round,
+            );
+        let work = results.for_each(|result| {
+            if let Err(controller::Error::ObjectNotFound(object)) = result {
+                // Deleted while it waited in the queue.
+                let namespace = object.namespace.clone().unwrap_or_default();
+                failures.forget(&ObjectKey { namespace, name: object.name.clone() });
+            }
+            future::ready(())
+        });
+        let open = async {
+            if store.wait_until_ready().await.is_ok() {
+                gate.open();
+            }
+        };
+        future::join(work, open).await;
+        if shutdown.is_cancelled() {
+            info!(controller = name, "Stopped");
+            Ok(())
+        } else {
+            Err(RunError::Ended(name))
+        }
+    }
+}
+
+/// What one look at an object needs.
+struct Round<F> {
+    reconcile: F,
+    metrics: ControllerMetrics,
+    events: Events,
+    failures: Arc<Failures>,
+}
+
+impl<F> Round<F> {
+    /// Calls the reconcile function and turns what came of it into what to do next.
+    fn visit<K, Fut, E>(self: Arc<Self>, object: Arc<K>) -> impl Future<Output = Action> + Send + 'static
+    where
+        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+        F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
+        E: ReconcileError,
+    {
+        let span = info_span!(
+            "reconcile",
+            kind = %K::kind(&()),
+            namespace = object.namespace().unwrap_or_default(),
+            name = object.name_any(),
+        );
+        async move {
+            let running = self.metrics.running();
+            let started = Instant::now();
+            let result =
+                AssertUnwindSafe(async { (self.reconcile)(Arc::clone(&object)).await }).catch_unwind().await;
+            let took = started.elapsed();
+            drop(running);
+            let key = key(&*object);
+            match result {
+                Ok(Ok(outcome)) => {
+                    self.failures.forget(&key);
+                    self.settled(outcome, took)
+                }
+                Ok(Err(error)) => self.failed(&*object, &key, &error, took),
+                Err(payload) => self.panicked(&*object, &key, &*payload, took),
+            }
+        }
+        .instrument(span)
+    }
+
+    fn settled(&self, outcome: Outcome, took: Duration) -> Action {
+        let (result, word, action) = match outcome {
+            Outcome::Done => ("success", "done", Action::await_change()),
+            Outcome::WaitingOn(what) => ("success", what, Action::await_change()),
+            Outcome::After(wait) => ("requeue_after", "after", Action::requeue(wait)),
+        };
+        debug!(outcome = word, took_ms = millis(took), "Reconciled");
+        self.metrics.ended(result, took);
+        self.metrics.outcome(word);
+        action
+    }
+
+    fn failed<K, E>(&self, object: &K, key: &ObjectKey, error: &E, took: Duration) -> Action
+    where
+        K: Resource<DynamicType = ()>,
+        E: ReconcileError,
+    {
+        let (category, message) = (error.category(), chain(error));
+        let retry = error.retry();
+        self.metrics.ended("error", took);
+        self.metrics.failed(category, retry == Retry::WaitForChange);
+        match retry {
+            Retry::After(wait) => {
+                debug!(category, error = message, retry_in_ms = millis(wait), "Reconcile put off");
+                Action::requeue(wait)
+            }
+            Retry::BackOff => {
+                let wait = self.failures.record(key);
+                warn!(category, error = message, retry_in_ms = millis(wait), "Reconcile failed");
+                self.report(object, message);
+                Action::requeue(wait)
+            }
+            Retry::WaitForChange => {
+                self.failures.forget(key);
+                warn!(category, error = message, "Reconcile failed; waiting for a change");
+                self.report(object, message);
+                Action::await_change()
+            }
+        }
+    }
+
+    fn panicked<K>(&self, object: &K, key: &ObjectKey, payload: &(dyn Any + Send), took: Duration) -> Action
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let wait = self.failures.record(key);
+        let message = panic_message(payload);
+        error!(panic = message, retry_in_ms = millis(wait), "Reconcile panicked");
+        self.metrics.ended("error", took);
+        self.metrics.failed("panic", false);
+        self.metrics.panicked();
+        self.report(object, format!("internal error: {message}"));
+        Action::requeue(wait)
+    }
+
+    fn report<K: Resource<DynamicType = ()>>(&self, object: &K, note: String) {
+        self.events.publish(Event {
+            regarding: object.object_ref(&()),
+            severity: Severity::Warning,
+            reason: "ReconcileFailed",
+            action: "Reconcile",
+            note,
+        });
+    }
+}
+
+fn key<K: Resource<DynamicType = ()>>(object: &K) -> ObjectKey {
+    let reference = reference(object);
+    ObjectKey { namespace: reference.namespace.unwrap_or_default(), name: reference.name }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Yields once every period, the first time after one.
+fn ticks(period: Duration) -> impl Stream<Item = ()> + Send + 'static {
+    stream::unfold((), move |()| async move {
+        sleep(period).await;
+        Some(((), ()))
+    })
+}

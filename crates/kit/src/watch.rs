@@ -1,0 +1,233 @@
+use std::{fmt::Debug, sync::Arc};
+
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::NamespaceResourceScope;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, ObjectRef, Store, reflector},
+        watcher,
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::broadcast;
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::{metrics::Metrics, services::Services};
+
+/// What `kubectl apply` leaves on each object: a copy of it.
+const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The most touched objects a slow subscriber may lag behind. One that lags further is shown every object of the
+/// cache instead, so nothing is missed; 1,024 pointers are 16 KiB.
+const TOUCHED_BACKLOG: usize = 1024;
+
+/// The kind `K` in one namespace, or in all.
+#[must_use]
+pub fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}
+
+/// Drops what no controller reads: managed fields and the copy that `kubectl apply` leaves. Together they are often
+/// more than half of an object.
+pub fn trim<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+    let annotations = &mut object.meta_mut().annotations;
+    if let Some(present) = annotations {
+        present.remove(LAST_APPLIED_ANNOTATION);
+        if present.is_empty() {
+            *annotations = None;
+        }
+    }
+}
+
+/// A local copy of the objects of one kind, kept up to date by one watch and shared by every controller that reads
+/// them. Cheap to clone.
+pub struct Cache<K: Resource<DynamicType = ()> + Clone + 'static> {
+    store: Store<K>,
+    touched: broadcast::Sender<Arc<K>>,
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), touched: self.touched.clone() }
+    }
+}
+
+impl<K> Cache<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// A cache of what `api` and `config` select, and the future that keeps it up to date until `shutdown`.
+    ///
+    /// The cache is a readiness gate by the name of its kind until the first list is in.
+    #[must_use]
+    pub fn start(
+        services: &Services,
+        api: Api<K>,
+        config: watcher::Config,
+        shutdown: CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (touched, _) = broadcast::channel(TOUCHED_BACKLOG);
+        let (store, changes) = followed(api, config, &services.metrics);
+        let gate = services.readiness.gate(format!("cache {}", K::kind(&())));
+        let cache = Self { store: store.clone(), touched: touched.clone() };
+        let follow = async move {
+            let mut changes = std::pin::pin!(changes);
+            while let Some(change) = shutdown.run_until_cancelled(changes.next()).await.flatten() {
+                if let Change::Listed = change {
+                    gate.open();
+                }
+                for object in change.objects(&store) {
+                    // Fails only while nobody subscribes, and then nobody misses it.
+                    let _ = touched.send(object);
+                }
+            }
+        };
+        (cache, follow)
+    }
+
+    /// The object of this name, if it is there.
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.store.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// The store behind the cache, for lookups other than by name.
+    #[must_use]
+    pub fn store(&self) -> &Store<K> {
+        &self.store
+    }
+
+    /// Waits for the first list. False when the watch ended before that, on shutdown.
+    pub async fn ready(&self) -> bool {
+        self.store.wait_until_ready().await.is_ok()
+    }
+
+    /// Every object that was made, changed or deleted, after the cache has taken note of it.
+    #[must_use]
+    pub fn touched(&self) -> impl Stream<Item = Arc<K>> + Send + 'static {
+        let store = self.store.clone();
+        BroadcastStream::new(self.touched.subscribe()).flat_map(move |touched| match touched {
+            Ok(object) => stream::iter(vec![object]),
+            Err(_lagged) => stream::iter(store.state()),
+        })
+    }
+}
+
+/// A change of a store that has already been taken into it.
+pub(crate) enum Change<K: Resource<DynamicType = ()>> {
+    /// This object was made or changed.
+    Applied(Arc<K>),
+    /// This object is gone.
+    Deleted(Arc<K>),
+    /// The whole list was read, at the start or after the watch had broken: any object may have changed.
+    Listed,
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
+    /// The objects that may have changed.
+    fn objects(self, store: &Store<K>) -> Vec<Arc<K>> {
+        match self {
+            Self::Applied(object) | Self::Deleted(object) => vec![object],
+            Self::Listed => store.state(),
+        }
+    }
+}
+
+/// A store of trimmed objects, and the changes of it. The store is kept up to date only as the stream is read.
+///
+/// Objects of a list are announced once the store has the whole list. The stream that comes with `kube` announces
+/// them as they arrive, while the store still shows the state before; whoever looks then sees old news and is not told
+/// again.
+pub(crate) fn followed<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    metrics: &Metrics,
+) -> (Store<K>, impl Stream<Item = Change<K>> + Send + 'static)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let (store, writer) = reflector::store::<K>();
+    let errors = metrics.watch_errors(&K::kind(&()));
+    let reader = store.clone();
+    let events = reflector(writer, watcher(api, config).default_backoff().modify(trim));
+    let changes = events.filter_map(move |event| {
+        let change = match event {
+            Ok(watcher::Event::Apply(object)) => {
+                reader.get(&ObjectRef::from_obj(&object)).map(Change::Applied)
+            }
+            Ok(watcher::Event::Delete(object)) => Some(Change::Deleted(Arc::new(object))),
+            Ok(watcher::Event::InitDone) => {
+                debug!(kind = %K::kind(&()), objects = reader.len(), "Listed");
+                Some(Change::Listed)
+            }
+            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
+            Err(error) => {
+                errors.inc();
+                warn!(kind = %K::kind(&()), error = %crate::chain(&error), "Watch broke; starting it again");
+                None
+            }
+        };
+        std::future::ready(change)
+    });
+    (store, changes)
+}
+
+/// Where an object is, as a controller's queue names it.
+pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRef<K> {
+    let reference = ObjectRef::new(&object.name_any());
+    match object.namespace() {
+        Some(namespace) => reference.within(&namespace),
+        None => reference,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::{
+        api::core::v1::ConfigMap,
+        apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},
+    };
+
+    use super::*;
+
+    fn config_map(annotations: &[(&str, &str)]) -> ConfigMap {
+        let annotations: BTreeMap<String, String> =
+            annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("c".into()),
+                annotations: (!annotations.is_empty()).then_some(annotations),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        }
+    }
+
+    #[test]
+    fn trimming_keeps_what_controllers_read() {
+        let mut trimmed = config_map(&[(LAST_APPLIED_ANNOTATION, "{}"), ("cluster.x-k8s.io/paused", "")]);
+        trimmed.metadata.managed_fields = Some(vec![ManagedFieldsEntry::default()]);
+        trim(&mut trimmed);
+        assert_eq!(trimmed, config_map(&[("cluster.x-k8s.io/paused", "")]));
+    }
+
+    #[test]
+    fn trimming_leaves_no_empty_map_behind() {
+        let mut trimmed = config_map(&[(LAST_APPLIED_ANNOTATION, "{}")]);
+        trim(&mut trimmed);
+        assert_eq!(trimmed, config_map(&[]));
+    }
+}
