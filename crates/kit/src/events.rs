@@ -80,7 +80,6 @@ pub struct Events {
 
 impl Events {
     /// The handle, and the future that publishes until `shutdown`.
-    #[must_use]
     pub fn new(
         client: Client,
         reporter: Reporter,

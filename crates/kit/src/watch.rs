@@ -70,7 +70,6 @@ where
     /// A cache of what `api` and `config` select, and the future that keeps it up to date until `shutdown`.
     ///
     /// The cache is a readiness gate by the name of its kind until the first list is in.
-    #[must_use]
     pub fn start(
         services: &Services,
         api: Api<K>,
@@ -114,7 +113,6 @@ where
     }
 
     /// Every object that was made, changed or deleted, after the cache has taken note of it.
-    #[must_use]
     pub fn touched(&self) -> impl Stream<Item = Arc<K>> + Send + 'static {
         let store = self.store.clone();
         BroadcastStream::new(self.touched.subscribe()).flat_map(move |touched| match touched {

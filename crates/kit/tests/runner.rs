@@ -1,0 +1,322 @@
+//! The loop around a reconcile function, on paused time, against an API that serves a fixed list of ConfigMaps.
+
+use std::{
+    convert::Infallible,
+    num::NonZeroU16,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{
+    Api, Client, ResourceExt,
+    client::Body,
+    runtime::{reflector::ObjectRef, watcher},
+};
+use nephele_kit::{
+    Cache, Events, Metrics, Outcome, Readiness, ReconcileError, Reporter, Retry, Runner, Services, wall_clock,
+};
+use parking_lot::Mutex;
+use prometheus::{Registry, TextEncoder};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::{Instant, sleep},
+};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the test says no")]
+struct Refused(Retry);
+
+impl ReconcileError for Refused {
+    fn category(&self) -> &'static str {
+        "refused"
+    }
+
+    fn retry(&self) -> Retry {
+        self.0
+    }
+}
+
+/// Everything around a runner of ConfigMaps.
+struct World {
+    client: Client,
+    registry: Registry,
+    services: Services,
+    shutdown: CancellationToken,
+    /// The Events that were made.
+    published: mpsc::UnboundedReceiver<Value>,
+    /// What the watch of Secrets shows.
+    secrets: mpsc::UnboundedSender<Value>,
+}
+
+impl World {
+    /// An API with ConfigMaps of these names in the namespace `default`.
+    fn new(names: &[&str]) -> Self {
+        let (client, published, secrets) = api(names);
+        let (registry, shutdown) = (Registry::new(), CancellationToken::new());
+        let metrics = Metrics::register(&registry).expect("a new registry");
+        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
+        let (events, publish) =
+            Events::new(client.clone(), reporter, wall_clock(), metrics.clone(), shutdown.clone());
+        tokio::spawn(publish);
+        let readiness = Readiness::default();
+        let services = Services { metrics, events, clock: wall_clock(), readiness, resync: None };
+        Self { client, registry, services, shutdown, published, secrets }
+    }
+
+    fn runner(&self, concurrency: u16) -> Runner<ConfigMap> {
+        let concurrency = NonZeroU16::new(concurrency).expect("at least one");
+        let api = Api::all(self.client.clone());
+        Runner::new("configmap", &self.services, api, watcher::Config::default(), concurrency)
+    }
+
+    /// The samples of one metric, in order.
+    fn metric(&self, name: &str) -> Vec<String> {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("printable");
+        text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
+    }
+}
+
+/// An API server that lists the same objects for every kind, watches Secrets from a channel and all else in silence,
+/// and takes Events.
+fn api(names: &[&str]) -> (Client, mpsc::UnboundedReceiver<Value>, mpsc::UnboundedSender<Value>) {
+    let items: Vec<Value> = names
+        .iter()
+        .map(|name| json!({ "metadata": { "name": name, "namespace": "default", "uid": format!("uid-{name}") } }))
+        .collect();
+    let list = json!({
+        "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "1" }, "items": items,
+    });
+    let (made, published) = mpsc::unbounded_channel();
+    let (secrets, shown) = mpsc::unbounded_channel::<Value>();
+    let shown = Arc::new(Mutex::new(Some(shown)));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (list, made, shown) = (list.clone(), made.clone(), Arc::clone(&shown));
+        async move {
+            let watching = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let body = match (request.method(), watching) {
+                (&Method::GET, true) if request.uri().path().ends_with("/secrets") => {
+                    let shown = shown.lock().take().expect("one watch of secrets");
+                    let lines = UnboundedReceiverStream::new(shown)
+                        .map(|event| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{event}\n")))));
+                    StreamBody::new(lines).boxed_unsync()
+                }
+                (&Method::GET, true) => {
+                    StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed_unsync()
+                }
+                (&Method::GET, false) => Full::from(list.to_string()).boxed_unsync(),
+                _ => {
+                    let event = request.into_body().collect().await.expect("in memory").to_bytes();
+                    made.send(serde_json::from_slice(&event).expect("JSON")).expect("the test listens");
+                    Full::from(event).boxed_unsync()
+                }
+            };
+            Ok::<_, Infallible>(Response::new(body))
+        }
+    });
+    (Client::new(service, "default"), published, secrets)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_object_waits_twice_as_long_each_time() {
+    let world = World::new(&["a"]);
+    let (attempt, mut attempts) = mpsc::unbounded_channel();
+    let reconcile = move |_| {
+        attempt.send(Instant::now()).expect("the test listens");
+        async { Err(Refused(Retry::BackOff)) }
+    };
+    tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    let mut last = attempts.recv().await.expect("a first attempt");
+    for expected_ms in [200, 400, 800, 1600] {
+        let next = attempts.recv().await.expect("another attempt");
+        let waited_ms = (next - last).as_millis();
+        // The queue of the controller counts in milliseconds.
+        assert!((expected_ms..expected_ms + 5).contains(&waited_ms), "{waited_ms} instead of {expected_ms}");
+        last = next;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_time_cannot_mend_is_tried_once_and_told() {
+    let mut world = World::new(&["a"]);
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&attempts);
+    let reconcile = move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Err(Refused(Retry::WaitForChange)) }
+    };
+    tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    let event = world.published.recv().await.expect("an Event");
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(attempts.load(Ordering::Relaxed), 1);
+    assert_eq!(
+        (&event["note"], &event["reason"], &event["type"], &event["regarding"]["name"]),
+        (&json!("the test says no"), &json!("ReconcileFailed"), &json!("Warning"), &json!("a"))
+    );
+    assert_eq!(
+        world.metric("nephele_reconcile_errors_total"),
+        [r#"nephele_reconcile_errors_total{category="refused",controller="configmap"} 1"#]
+    );
+    assert_eq!(
+        world.metric("controller_runtime_terminal_reconcile_errors_total"),
+        [r#"controller_runtime_terminal_reconcile_errors_total{controller="configmap"} 1"#]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expected_wait_is_not_told() {
+    let mut world = World::new(&["a"]);
+    let (attempt, mut attempts) = mpsc::unbounded_channel();
+    let reconcile = move |_| {
+        attempt.send(()).expect("the test listens");
+        async { Err(Refused(Retry::After(Duration::from_secs(5)))) }
+    };
+    tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    for _ in 0..3 {
+        attempts.recv().await.expect("an attempt");
+    }
+    assert!(world.published.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_caught_counted_and_tried_again() {
+    let mut world = World::new(&["a"]);
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let (done, mut succeeded) = mpsc::unbounded_channel();
+    let reconcile = move |_| {
+        let first = attempts.fetch_add(1, Ordering::Relaxed) == 0;
+        let done = done.clone();
+        async move {
+            assert!(!first, "something does not hold");
+            done.send(()).expect("the test listens");
+            Ok::<_, Refused>(Outcome::Done)
+        }
+    };
+    tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    succeeded.recv().await.expect("a second attempt");
+    let event = world.published.recv().await.expect("an Event");
+    assert_eq!(event["note"], json!("internal error: something does not hold"));
+    assert_eq!(
+        world.metric("controller_runtime_reconcile_panics_total"),
+        [r#"controller_runtime_reconcile_panics_total{controller="configmap"} 1"#]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_objects_are_reconciled_at_a_time_than_allowed() {
+    let world = World::new(&["a", "b", "c", "d", "e"]);
+    let running = Arc::new(AtomicUsize::new(0));
+    let (peak, mut peaks) = mpsc::unbounded_channel();
+    let reconcile = move |_| {
+        let (running, peak) = (Arc::clone(&running), peak.clone());
+        async move {
+            peak.send(running.fetch_add(1, Ordering::Relaxed) + 1).expect("the test listens");
+            sleep(Duration::from_secs(1)).await;
+            running.fetch_sub(1, Ordering::Relaxed);
+            Ok::<_, Refused>(Outcome::Done)
+        }
+    };
+    tokio::spawn(world.runner(2).run(reconcile, world.shutdown.clone()));
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        seen.push(peaks.recv().await.expect("five objects"));
+    }
+    assert_eq!(seen.iter().max(), Some(&2), "{seen:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_the_reconcile_in_flight() {
+    let world = World::new(&["a"]);
+    let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let finished = Arc::new(AtomicUsize::new(0));
+    let reconcile = {
+        let (started, finish, finished) = (Arc::clone(&started), Arc::clone(&finish), Arc::clone(&finished));
+        move |_| {
+            let (started, finish, finished) =
+                (Arc::clone(&started), Arc::clone(&finish), Arc::clone(&finished));
+            async move {
+                started.notify_one();
+                finish.notified().await;
+                finished.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, Refused>(Outcome::Done)
+            }
+        }
+    };
+    let running = tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    started.notified().await;
+    world.shutdown.cancel();
+    sleep(Duration::from_secs(1)).await;
+    assert!(!running.is_finished(), "it waits for the reconcile in flight");
+    finish.notify_one();
+    running.await.expect("no panic").expect("an orderly end");
+    assert_eq!(finished.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ready_once_the_objects_are_known() {
+    let world = World::new(&["a"]);
+    let (seen, mut objects) = mpsc::unbounded_channel();
+    let runner = world.runner(1);
+    assert_eq!(world.services.readiness.waiting(), ["configmap"]);
+    let reconcile = move |object: Arc<ConfigMap>| {
+        seen.send(object.name_any()).expect("the test listens");
+        async { Ok::<_, Refused>(Outcome::Done) }
+    };
+    tokio::spawn(runner.run(reconcile, world.shutdown.clone()));
+    assert_eq!(objects.recv().await.as_deref(), Some("a"));
+    assert_eq!(world.services.readiness.waiting(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn touched_objects_of_a_cache_and_ids_from_elsewhere_wake_the_objects_they_name() {
+    let world = World::new(&["a", "b"]);
+    let api = Api::<Secret>::all(world.client.clone());
+    let (secrets, follow) =
+        Cache::start(&world.services, api, watcher::Config::default(), world.shutdown.clone());
+    let (wake, ids) = mpsc::unbounded_channel();
+    let (seen, mut looks) = mpsc::unbounded_channel();
+    let reconcile = {
+        let secrets = secrets.clone();
+        move |object: Arc<ConfigMap>| {
+            assert!(secrets.get("default", "a").is_some(), "a cache is ready before the first reconcile");
+            seen.send(object.name_any()).expect("the test listens");
+            async { Ok::<_, Refused>(Outcome::Done) }
+        }
+    };
+    // Only the secret that comes later stands for an object.
+    let same_name = |secret: &Secret| {
+        let name = secret.name_any();
+        name.strip_prefix("for-").map(|object| ObjectRef::new(object).within("default"))
+    };
+    let runner = world.runner(1).watches(&secrets, same_name).reconcile_on(UnboundedReceiverStream::new(ids));
+    tokio::spawn(runner.run(reconcile, world.shutdown.clone()));
+    tokio::spawn(follow);
+    let mut first = [looks.recv().await, looks.recv().await];
+    first.sort();
+    assert_eq!(first, [Some("a".to_owned()), Some("b".to_owned())]);
+    wake.send(ObjectRef::new("b").within("default")).expect("the runner listens");
+    assert_eq!(looks.recv().await.as_deref(), Some("b"));
+    world
+        .secrets
+        .send(json!({
+            "type": "ADDED",
+            "object": {
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": { "name": "for-a", "namespace": "default", "resourceVersion": "2" },
+            },
+        }))
+        .expect("the watch listens");
+    assert_eq!(looks.recv().await.as_deref(), Some("a"));
+    assert!(secrets.get("default", "for-a").is_some(), "the cache took note before it told");
+}
