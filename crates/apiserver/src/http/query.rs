@@ -1,0 +1,95 @@
+//! Query parameters.
+
+use std::time::Duration;
+
+use super::request::percent_decode;
+use super::selector::{FieldSelector, LabelSelector};
+use super::status::ApiError;
+
+/// The options of list, watch and write requests that change what is answered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) watch: bool,
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+    pub(crate) limit: Option<usize>,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) resource_version: Option<u64>,
+    pub(crate) exact: bool,
+    pub(crate) allow_bookmarks: bool,
+    pub(crate) send_initial_events: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) dry_run: bool,
+    pub(crate) propagation: Option<String>,
+    pub(crate) include_object: Option<String>,
+    pub(crate) verbose: bool,
+}
+
+impl Options {
+    pub(crate) fn parse(query: Option<&str>) -> Result<Self, ApiError> {
+        let mut options = Self::default();
+        let mut version_match = None;
+        for (name, value) in pairs(query)? {
+            match name.as_str() {
+                "watch" => options.watch = truth(&value),
+                "labelSelector" => options.labels = LabelSelector::parse(&value)?,
+                "fieldSelector" => options.fields = FieldSelector::parse(&value)?,
+                "limit" => options.limit = Some(number(&name, &value)?).filter(|&limit| limit > 0),
+                "continue" => options.continue_token = Some(value).filter(|token| !token.is_empty()),
+                "resourceVersion" if !value.is_empty() => {
+                    options.resource_version = Some(value.parse().map_err(|_| {
+                        ApiError::bad_request(format!("resourceVersion: Invalid value: {value:?}"))
+                    })?);
+                }
+                "resourceVersionMatch" => version_match = Some(value),
+                "allowWatchBookmarks" => options.allow_bookmarks = truth(&value),
+                "sendInitialEvents" => options.send_initial_events = truth(&value),
+                "timeoutSeconds" => {
+                    let seconds: usize = number(&name, &value)?;
+                    options.timeout = Some(Duration::from_secs(seconds as u64)).filter(|t| !t.is_zero());
+                }
+                "dryRun" if value == "All" => options.dry_run = true,
+                "dryRun" if !value.is_empty() => {
+                    return Err(ApiError::bad_request(format!("dryRun: Unsupported value: {value:?}")));
+                }
+                "propagationPolicy" => options.propagation = Some(value),
+                "includeObject" => options.include_object = Some(value),
+                "verbose" => options.verbose = true,
+                _ => {}
+            }
+        }
+        options.exact = version_match.as_deref() == Some("Exact");
+        if options.send_initial_events && version_match.as_deref() != Some("NotOlderThan") {
+            return Err(ApiError::bad_request(
+                "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
+        Ok(options)
+    }
+}
+
+fn truth(value: &str) -> bool {
+    // Go's conversion of query parameters: present without a value is true.
+    !matches!(value, "false" | "0")
+}
+
+fn number(name: &str, value: &str) -> Result<usize, ApiError> {
+    value.parse().map_err(|_| ApiError::bad_request(format!("{name}: Invalid value: {value:?}")))
+}
+
+/// Pairs of a query string, decoded; `+` is a blank.
+fn pairs(query: Option<&str>) -> Result<Vec<(String, String)>, ApiError> {
+    let decode = |text: &str| {
+        percent_decode(&text.replace('+', " "))
+            .ok_or_else(|| ApiError::bad_request(format!("invalid escape in query parameter {text:?}")))
+    };
+    query
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(name)?, decode(value)?))
+        })
+        .collect()
+}

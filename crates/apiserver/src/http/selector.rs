@@ -1,0 +1,310 @@
+//! Label and field selectors (`apimachinery/pkg/labels/selector.go`, `pkg/fields/selector.go`).
+
+use serde_json::Value;
+
+use super::status::ApiError;
+use crate::store::Object;
+
+/// Requirements on labels; all must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LabelSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Exists,
+    Absent,
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+impl LabelSelector {
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        split_outside_parentheses(text)
+            .into_iter()
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(requirement)
+            .collect::<Option<Vec<_>>>()
+            .map(Self)
+            .ok_or_else(|| {
+                ApiError::bad_request(format!("unable to parse requirement: {text:?} is no label selector"))
+            })
+    }
+
+    /// From the `LabelSelector` object of an API type (`matchLabels`, `matchExpressions`).
+    pub(crate) fn from_object(selector: &Value) -> Self {
+        let labels = selector["matchLabels"].as_object().cloned().unwrap_or_default();
+        let equal = labels.into_iter().map(|(key, value)| Requirement {
+            key,
+            test: Test::In(vec![value.as_str().unwrap_or_default().to_owned()]),
+        });
+        let expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
+        let expressed = expressions.into_iter().filter_map(|expression| {
+            let values = || {
+                let values = expression["values"].as_array().cloned().unwrap_or_default();
+                values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            };
+            let test = match expression["operator"].as_str()? {
+                "In" => Test::In(values()),
+                "NotIn" => Test::NotIn(values()),
+                "Exists" => Test::Exists,
+                "DoesNotExist" => Test::Absent,
+                _ => return None,
+            };
+            Some(Requirement { key: expression["key"].as_str()?.to_owned(), test })
+        });
+        Self(equal.chain(expressed).collect())
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn matches(&self, object: &Object) -> bool {
+        self.0.iter().all(|Requirement { key, test }| {
+            let value = object.label(key);
+            let number = || value.and_then(|value| value.parse::<i64>().ok());
+            match test {
+                Test::Exists => value.is_some(),
+                Test::Absent => value.is_none(),
+                Test::In(values) => value.is_some_and(|value| values.iter().any(|other| other == value)),
+                Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|other| other != value)),
+                Test::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+                Test::LessThan(bound) => number().is_some_and(|number| number < *bound),
+            }
+        })
+    }
+}
+
+fn split_outside_parentheses(text: &str) -> Vec<&str> {
+    let mut depth = 0usize;
+    text.split(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .collect()
+}
+
+fn requirement(part: &str) -> Option<Requirement> {
+    let made = |key: &str, test| {
+        let key = key.trim();
+        let word = !key.is_empty() && !key.contains(|c: char| c.is_whitespace() || "()=!<>,".contains(c));
+        word.then(|| Requirement { key: key.to_owned(), test })
+    };
+    let value = |text: &str| text.trim().to_owned();
+    let set = |text: &str| -> Option<Vec<String>> {
+        let inner = text.trim().strip_prefix('(')?.strip_suffix(')')?;
+        Some(inner.split(',').map(value).collect())
+    };
+    if let Some(key) = part.strip_prefix('!') {
+        return made(key, Test::Absent);
+    }
+    if let Some((key, rest)) = part.split_once("!=") {
+        return made(key, Test::NotIn(vec![value(rest)]));
+    }
+    if let Some((key, rest)) = part.split_once("==").or_else(|| part.split_once('=')) {
+        return made(key, Test::In(vec![value(rest)]));
+    }
+    if let Some((key, rest)) = part.split_once(" notin ").or_else(|| split_before_set(part, " notin")) {
+        return made(key, Test::NotIn(set(rest)?));
+    }
+    if let Some((key, rest)) = part.split_once(" in ").or_else(|| split_before_set(part, " in")) {
+        return made(key, Test::In(set(rest)?));
+    }
+    if let Some((key, rest)) = part.split_once('>') {
+        return made(key, Test::GreaterThan(rest.trim().parse().ok()?));
+    }
+    if let Some((key, rest)) = part.split_once('<') {
+        return made(key, Test::LessThan(rest.trim().parse().ok()?));
+    }
+    made(part, Test::Exists)
+}
+
+/// `key in(a,b)`: the blank before the parenthesis may be missing.
+fn split_before_set<'a>(part: &'a str, operator: &str) -> Option<(&'a str, &'a str)> {
+    let at = part.find('(')?;
+    Some((part[..at].strip_suffix(operator)?, &part[at..]))
+}
+
+/// Requirements on fields; all must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSelector(Vec<FieldRequirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldRequirement {
+    path: String,
+    value: String,
+    equal: bool,
+}
+
+impl FieldSelector {
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        let parse = |part: &str| {
+            let (path, value, equal) = if let Some((path, value)) = part.split_once("!=") {
+                (path, value, false)
+            } else {
+                let (path, value) = part.split_once("==").or_else(|| part.split_once('='))?;
+                (path, value, true)
+            };
+            Some(FieldRequirement { path: path.trim().to_owned(), value: value.trim().to_owned(), equal })
+        };
+        text.split(',')
+            .filter(|part| !part.trim().is_empty())
+            .map(parse)
+            .collect::<Option<Vec<_>>>()
+            .map(Self)
+            .ok_or_else(|| ApiError::bad_request(format!("invalid selector: {text:?}; can't understand it")))
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Refuses fields that the real server has no index for.
+    pub(crate) fn check(&self, group: &str, kind: &str, custom: bool) -> Result<(), ApiError> {
+        let known = |path: &str| {
+            if matches!(path, "metadata.name" | "metadata.namespace") {
+                return true;
+            }
+            let of_kind: &[&str] = match (group, kind) {
+                ("", "Pod") => &[
+                    "spec.nodeName",
+                    "spec.restartPolicy",
+                    "spec.schedulerName",
+                    "spec.serviceAccountName",
+                    "spec.hostNetwork",
+                    "status.phase",
+                    "status.podIP",
+                    "status.nominatedNodeName",
+                ],
+                ("", "Node") => &["spec.unschedulable"],
+                ("", "Namespace") => &["status.phase"],
+                ("", "Secret") => &["type"],
+                ("", "Event") => &[
+                    "involvedObject.kind",
+                    "involvedObject.namespace",
+                    "involvedObject.name",
+                    "involvedObject.uid",
+                    "involvedObject.apiVersion",
+                    "involvedObject.resourceVersion",
+                    "involvedObject.fieldPath",
+                    "reason",
+                    "reportingComponent",
+                    "source",
+                    "type",
+                ],
+                ("", "Service") => &["spec.clusterIP", "spec.type"],
+                ("apps", "ReplicaSet") => &["status.replicas"],
+                ("batch", "Job") => &["status.successful"],
+                _ => &[],
+            };
+            of_kind.contains(&path)
+        };
+        match self.0.iter().find(|requirement| !known(&requirement.path)) {
+            None => Ok(()),
+            Some(requirement) if custom => {
+                Err(ApiError::bad_request(format!("field label not supported: {}", requirement.path)))
+            }
+            Some(requirement) => Err(ApiError::bad_request(format!(
+                "field label {:?} not supported for kind {kind:?}",
+                requirement.path
+            ))),
+        }
+    }
+
+    pub(crate) fn matches(&self, object: &Object) -> bool {
+        let mut tree = None;
+        self.0.iter().all(|FieldRequirement { path, value, equal }| {
+            let holds = match path.as_str() {
+                "metadata.name" => *object.name == **value,
+                "metadata.namespace" => *object.namespace == **value,
+                // The other fields are asked for rarely, and of small collections: they are not indexed.
+                path => field_text(tree.get_or_insert_with(|| object.value()), path) == *value,
+            };
+            holds == *equal
+        })
+    }
+}
+
+fn field_text(value: &Value, path: &str) -> String {
+    let found = path.split('.').try_fold(value, |value, segment| value.get(segment));
+    match found {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Bool(truth)) => truth.to_string(),
+        Some(Value::Number(number)) => number.to_string(),
+        // Go's field sets render missing booleans as "false".
+        None if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object() -> Object {
+        let value = json!({"metadata": {"name": "a", "namespace": "x", "labels": {"app": "web", "tier": "2"}},
+                           "spec": {"nodeName": "n1"}});
+        Object::new(&value, 1)
+    }
+
+    fn label(text: &str) -> bool {
+        LabelSelector::parse(text).unwrap().matches(&object())
+    }
+
+    #[test]
+    fn label_selectors_select_as_kubernetes_does() {
+        let holds = [
+            "",
+            "app",
+            "app=web",
+            "app==web",
+            "app!=db",
+            "!gone",
+            "app in (web,db)",
+            "app in(web)",
+            "gone notin (x)",
+            "app,tier",
+            "tier>1",
+            "tier<3",
+            "app in (web),tier=2",
+        ];
+        let fails =
+            ["gone", "app=db", "app!=web", "!app", "app in (db)", "app notin (web)", "tier>2", "app,gone"];
+        for text in holds {
+            assert!(label(text), "{text}");
+        }
+        for text in fails {
+            assert!(!label(text), "{text}");
+        }
+        for text in ["app in web", "a b", "=", "app in (web", "tier>x"] {
+            assert!(LabelSelector::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn field_selectors_select_by_path() {
+        let matches = |text: &str| FieldSelector::parse(text).unwrap().matches(&object());
+        assert!(matches("metadata.name=a,spec.nodeName==n1"));
+        assert!(matches("spec.unschedulable=false"));
+        assert!(!matches("spec.nodeName!=n1"));
+        assert!(FieldSelector::parse("nonsense").is_err());
+        let check = |text: &str| FieldSelector::parse(text).unwrap().check("", "Pod", false);
+        assert!(check("spec.nodeName=x").is_ok());
+        assert!(check("spec.volumes=x").is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! The latest changes of a store, for watchers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::error::Expired;
+use super::object::{GroupResource, Object};
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// The object came to be.
+    Added,
+    /// The object has a new version.
+    Modified,
+    /// The object is gone; the change carries its last state under a new resource version.
+    Deleted,
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The collection it happened in.
+    pub resource: Arc<GroupResource>,
+    /// What it did.
+    pub kind: ChangeKind,
+    /// The object after it.
+    pub object: Arc<Object>,
+    /// The object before it, for selectors that it stops or starts to match.
+    pub previous: Option<Arc<Object>>,
+}
+
+impl Change {
+    fn resource_version(&self) -> u64 {
+        self.object.resource_version
+    }
+
+    fn size(&self) -> usize {
+        // What the log alone may keep alive: both versions, and some 200 bytes of bookkeeping.
+        200 + self.object.bytes.len() + self.previous.as_ref().map_or(0, |object| object.bytes.len())
+    }
+}
+
+/// A log bounded in entries and in bytes. Whoever wants a change that is no longer kept gets [`Expired`] and lists.
+#[derive(Debug)]
+pub(crate) struct Log {
+    changes: VecDeque<Change>,
+    bytes: usize,
+    bounds: LogBounds,
+    /// The version of the newest change that was dropped.
+    dropped: u64,
+}
+
+/// How much a log keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct LogBounds {
+    /// At most this many changes.
+    pub entries_max: usize,
+    /// At most this many bytes of objects; the newest change is kept whatever its size.
+    pub bytes_max: usize,
+}
+
+impl Log {
+    /// An empty log of a store whose counter stands at `version`.
+    pub(crate) fn new(bounds: LogBounds, version: u64) -> Self {
+        Self { changes: VecDeque::new(), bytes: 0, bounds, dropped: version }
+    }
+
+    pub(crate) fn push(&mut self, change: Change) {
+        self.bytes += change.size();
+        self.changes.push_back(change);
+        while self.changes.len() > self.bounds.entries_max.max(1)
+            || (self.bytes > self.bounds.bytes_max && self.changes.len() > 1)
+        {
+            let oldest = self.changes.pop_front().expect("the log has more than one entry");
+            self.bytes -= oldest.size();
+            self.dropped = oldest.resource_version();
+        }
+    }
+
+    /// The changes after `version` in one collection, oldest first.
+    pub(crate) fn since(&self, version: u64, resource: &GroupResource) -> Result<Vec<Change>, Expired> {
+        if version < self.dropped {
+            return Err(Expired { requested: version, oldest: self.dropped });
+        }
+        let from = self.changes.partition_point(|change| change.resource_version() <= version);
+        Ok(self.changes.range(from..).filter(|change| *change.resource == *resource).cloned().collect())
+    }
+}

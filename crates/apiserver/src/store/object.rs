@@ -1,0 +1,135 @@
+//! One version of one object.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+/// A kind's collection: API group (empty for the core group) and plural name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupResource {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Plural, lower case.
+    pub resource: String,
+}
+
+impl GroupResource {
+    /// The collection `resource` of `group`.
+    #[must_use]
+    pub fn new(group: &str, resource: &str) -> Self {
+        Self { group: group.to_owned(), resource: resource.to_owned() }
+    }
+}
+
+impl std::fmt::Display for GroupResource {
+    /// As error messages name it: `pods`, `deployments.apps`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.resource)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+/// The name of an object in a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The collection.
+    pub resource: GroupResource,
+    /// The namespace; empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl Key {
+    /// The object `name` of `namespace` (empty for cluster-scoped kinds) in the collection.
+    #[must_use]
+    pub fn new(group: &str, resource: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            resource: GroupResource::new(group, resource),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+/// One version of an object: its JSON, serialised once and shared by the store, the event log and every watcher,
+/// and the few fields that selecting and collecting need.
+#[derive(Debug)]
+pub struct Object {
+    /// The namespace; empty for cluster-scoped kinds.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+    /// The identity over its life-time.
+    pub uid: Box<str>,
+    /// The store's counter when this version was written.
+    pub resource_version: u64,
+    /// Labels, sorted by name.
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// Uids of the owners.
+    pub(crate) owners: Box<[Box<str>]>,
+    pub(crate) deleting: bool,
+    pub(crate) has_finalizers: bool,
+    /// The whole object, JSON.
+    pub bytes: Bytes,
+}
+
+impl Object {
+    /// Serialises `value`, which the store has given its metadata.
+    pub(crate) fn new(value: &Value, resource_version: u64) -> Self {
+        let metadata = value.get("metadata");
+        let text =
+            |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default();
+        let labels = metadata
+            .and_then(|m| m.get("labels"))
+            .and_then(Value::as_object)
+            .map(|labels| {
+                labels.iter().filter_map(|(k, v)| Some((k.as_str().into(), v.as_str()?.into()))).collect()
+            })
+            .unwrap_or_default();
+        let list = |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_array);
+        let owners = list("ownerReferences")
+            .map(|owners| owners.iter().filter_map(|o| Some(o.get("uid")?.as_str()?.into())).collect())
+            .unwrap_or_default();
+        Self {
+            namespace: text("namespace").into(),
+            name: text("name").into(),
+            uid: text("uid").into(),
+            resource_version,
+            labels,
+            owners,
+            deleting: metadata.is_some_and(|m| m.get("deletionTimestamp").is_some()),
+            has_finalizers: list("finalizers").is_some_and(|f| !f.is_empty()),
+            bytes: Bytes::from(serde_json::to_vec(value).expect("a JSON value always serialises")),
+        }
+    }
+
+    /// The object as a JSON tree.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.bytes).expect("stored bytes were serialised from a JSON value")
+    }
+
+    /// A label's value.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(k, _)| &**k == name).map(|(_, v)| &**v)
+    }
+}
+
+/// The object's metadata, made if it is missing or not an object.
+pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let object = value.as_object_mut().expect("made an object above");
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    metadata.as_object_mut().expect("made an object above")
+}
+
+/// A text field of the metadata; empty when it is missing.
+pub(crate) fn metadata_text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,59 @@
+//! Ages, as `kubectl` shows them (`apimachinery/pkg/util/duration.HumanDuration`).
+
+use jiff::Timestamp;
+
+/// The time from an RFC 3339 instant to now; `<unknown>` when there is none.
+pub(super) fn age(since: Option<&str>, now: Timestamp) -> String {
+    match since.and_then(|text| text.parse::<Timestamp>().ok()) {
+        Some(since) => human(now.as_second().saturating_sub(since.as_second())),
+        None => "<unknown>".to_owned(),
+    }
+}
+
+fn human(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let two = |whole: i64, unit: char, rest: i64, small: char| {
+        if rest == 0 { format!("{whole}{unit}") } else { format!("{whole}{unit}{rest}{small}") }
+    };
+    match seconds {
+        ..120 => format!("{seconds}s"),
+        120..600 => two(minutes, 'm', seconds % 60, 's'),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => two(days / 365, 'y', days % 365, 'd'),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_read_as_kubectl_writes_them() {
+        let cases = [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (11_000, "3h3m"),
+            (28_800, "8h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (691_200, "8d"),
+            (63_072_000, "2y"),
+            (-5, "0s"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(human(seconds), expected, "{seconds}");
+        }
+    }
+}
