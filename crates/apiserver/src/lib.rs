@@ -22,6 +22,6 @@ pub use http::{
 };
 pub use registry::{PrinterColumn, Registry, ResourceType};
 pub use store::{
-    Change, ChangeKind, DeleteOptions, Deletion, Expired, GroupResource, Key, Listed, LogBounds, Object,
-    Part, Propagation, Store, StoreError, StoreOptions, resource_type_of_definition,
+    Change, ChangeKind, DeleteOptions, Deletion, Expired, Fault, GroupResource, Key, Listed, Object, Part,
+    Propagation, Store, StoreError, StoreOptions, resource_type_of_definition,
 };

@@ -1,6 +1,7 @@
 //! The kinds a server serves.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use crate::store::GroupResource;
 
@@ -59,6 +60,11 @@ impl ResourceType {
         GroupResource::new(&self.group, &self.plural)
     }
 
+    /// Whether its objects define kinds.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.group == "apiextensions.k8s.io" && self.kind == "CustomResourceDefinition"
+    }
+
     /// `apiVersion` under one of its versions.
     #[must_use]
     pub fn api_version(&self, version: &str) -> String {
@@ -66,11 +72,13 @@ impl ResourceType {
     }
 }
 
-/// The built-in kinds of a server, in order of discovery.
-#[derive(Clone, Debug, Default)]
+/// The built-in kinds of a server. Cloning shares them: all servers of a process have one table.
+#[derive(Clone, Debug)]
 pub struct Registry {
-    pub(crate) types: Vec<Arc<ResourceType>>,
+    types: Arc<BTreeMap<GroupResource, Arc<ResourceType>>>,
 }
+
+static KUBERNETES: LazyLock<Registry> = LazyLock::new(|| Registry { types: Arc::new(Table::kubernetes().0) });
 
 const NONE: &[&str] = &[];
 const NAMESPACED: bool = true;
@@ -80,6 +88,24 @@ impl Registry {
     /// The built-in kinds that Cluster API's controllers, `kubectl` and common add-ons ask for.
     #[must_use]
     pub fn kubernetes() -> Self {
+        KUBERNETES.clone()
+    }
+
+    pub(crate) fn get(&self, resource: &GroupResource) -> Option<&Arc<ResourceType>> {
+        self.types.get(resource)
+    }
+
+    pub(crate) fn types(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
+        self.types.values()
+    }
+}
+
+/// A registry in the making.
+#[derive(Default)]
+struct Table(BTreeMap<GroupResource, Arc<ResourceType>>);
+
+impl Table {
+    fn kubernetes() -> Self {
         let mut registry = Self::default();
         let core =
             |registry: &mut Self, plural: &str, kind: &str, short: &[&str], scope, status, subresources| {
@@ -174,7 +200,7 @@ impl Registry {
             "jobs",
             "cronjobs",
         ];
-        self.types.push(Arc::new(ResourceType {
+        let kind = ResourceType {
             group: group.to_owned(),
             versions: vec![version.to_owned()],
             kind: kind.to_owned(),
@@ -189,6 +215,7 @@ impl Registry {
             subresources,
             columns: Vec::new(),
             custom: false,
-        }));
+        };
+        self.0.insert(kind.group_resource(), Arc::new(kind));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn served(store: &Store, info: &RequestInfo) -> Result<Arc<ResourceTy
     let resource = GroupResource::new(&info.group, &info.resource);
     store
         .resource_type(&resource)
-        .filter(|kind| kind.versions.iter().any(|version| *version == info.version))
+        .filter(|kind| kind.versions.contains(&info.version))
         .ok_or_else(ApiError::unknown_path)
 }
 

@@ -113,7 +113,6 @@ impl ApiServer {
 
     /// The server as a router, for those who serve one cluster only. Many clusters share [`ApiServer::handle`]
     /// instead: a router of its own would cost each of them more than its objects do.
-    #[must_use]
     pub fn router(&self) -> axum::Router {
         async fn serve(State(server): State<ApiServer>, request: Request<Body>) -> Response<Body> {
             server.handle(request).await

@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::{Response, StatusCode, header};
 use serde_json::{Value, json};
 
-use crate::store::{Expired, StoreError};
+use crate::store::{Expired, Fault, StoreError};
 
 /// An answer that is an error.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,11 +98,23 @@ impl From<StoreError> for ApiError {
                 "Conflict",
                 json!({"name": name, "group": resource.group, "kind": resource.resource}),
             ),
-            StoreError::Invalid { kind, group, name, field, message } => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "Invalid",
-                json!({"name": name, "group": group, "kind": kind,
-                       "causes": [{"reason": "FieldValueInvalid", "message": message, "field": field}]}),
+            StoreError::Invalid { kind, group, name, faults } => {
+                let causes: Vec<_> = faults
+                    .iter()
+                    .map(|Fault { field, reason, message }| {
+                        json!({"reason": reason, "message": message, "field": field})
+                    })
+                    .collect();
+                (
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "Invalid",
+                    json!({"name": name, "group": group, "kind": kind, "causes": causes}),
+                )
+            }
+            StoreError::Forbidden { resource, name, .. } => (
+                StatusCode::FORBIDDEN,
+                "Forbidden",
+                json!({"name": name, "group": resource.group, "kind": resource.resource}),
             ),
             StoreError::UnknownResource => (StatusCode::NOT_FOUND, "NotFound", json!({})),
             StoreError::NamespaceTerminating { resource, name, namespace } => (

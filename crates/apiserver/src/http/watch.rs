@@ -55,7 +55,7 @@ pub(crate) fn watch(
     let kind = served(store, info)?;
     options.fields.check(&kind.group, &kind.kind, kind.custom)?;
     // Subscribing comes before listing, so that no change falls between.
-    let newest = store.newest();
+    let newest = store.subscribe();
     let resource = kind.group_resource();
     let started = Instant::now();
     let mut watcher = Watcher {

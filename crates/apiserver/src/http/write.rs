@@ -271,10 +271,11 @@ fn complete_new(kind: &ResourceType, value: &mut Value) {
     complete(kind, value);
     // A kubelet registers its Node with a status, and volumes are made with a phase; elsewhere status starts empty.
     let keeps_status = matches!(kind.kind.as_str(), "Node" | "PersistentVolume");
-    if kind.status && !keeps_status {
-        if let Some(object) = value.as_object_mut() {
-            object.remove("status");
-        }
+    if kind.status
+        && !keeps_status
+        && let Some(object) = value.as_object_mut()
+    {
+        object.remove("status");
     }
     if kind.group.is_empty() && kind.kind == "Pod" {
         value["status"] = json!({"phase": "Pending"});

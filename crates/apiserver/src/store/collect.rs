@@ -1,156 +1,267 @@
-//! What a deletion does to other objects: garbage collection by owner references, and a namespace's contents.
+//! What a deletion does to other objects: garbage collection by owner references, as the real server's controller
+//! does it (`kube-controller-manager`, `pkg/controller/garbagecollector`), the contents of a namespace, and the
+//! objects of a kind whose definition goes.
+//!
+//! A deletion leaves checks behind rather than calling the next deletion, so that a chain of owners of any length
+//! needs no stack. Each check that does anything takes away an object, an owner reference or a finalizer, or marks an
+//! object deleted, all of which the store has finitely many of: the work is bounded.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::State;
-use super::object::{Key, Object, metadata_mut};
-use super::write::{DeleteOptions, FOREGROUND, ORPHAN};
+use super::definition;
+use super::object::{GroupResource, Key, Object, metadata_mut};
+use super::write::{FOREGROUND, ORPHAN, Propagation};
+
+/// Something that a change may have made possible or necessary.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Check {
+    /// A new owner reference may name nobody.
+    NewDependent(Key),
+    /// An object of this uid is gone; others may name it as their owner.
+    Dependents(Box<str>),
+    /// A deleted object may have waited for its dependents.
+    Owner(Key),
+    /// A deleted definition may have waited for the objects of its kind.
+    Definition(String),
+    /// A deleted namespace may have waited for its contents.
+    Namespace(String),
+}
+
+/// An owner reference.
+pub(super) struct OwnerReference {
+    uid: String,
+    /// Where the owner should be; none when its kind is not served.
+    pub(super) key: Option<Key>,
+    /// Whether the owner's deletion in the foreground waits for the dependent.
+    blocking: bool,
+}
+
+/// What an owner is to its dependent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// There, or of a kind that nobody can look up: the dependent stays.
+    Solid,
+    /// Deleted, but waiting for its dependents.
+    Waiting,
+    /// Not there.
+    Absent,
+}
 
 impl State {
-    /// Acts on the dependents of an object that is gone or going, and on its contents if it is a namespace. The work
-    /// is bounded by the objects of the store: each is visited once per owner that it loses.
-    pub(super) fn collect(&mut self, now: Timestamp, key: &Key, uid: &str) {
-        let owner = self.get(key).filter(|object| *object.uid == *uid);
-        let going = owner.as_ref().map(|object| finalizers(object));
-        if going.as_ref().is_some_and(|finalizers| finalizers.iter().any(|f| f == ORPHAN)) {
-            for dependent in self.dependents_of(uid) {
-                self.drop_owner(&dependent, uid);
-            }
-            self.drop_finalizer(now, key, ORPHAN);
-            return;
-        }
-        let foreground = going.as_ref().is_some_and(|finalizers| finalizers.iter().any(|f| f == FOREGROUND));
-        if owner.is_none() || foreground {
-            let mut queue = VecDeque::from(self.dependents_of(uid));
-            while let Some(dependent) = queue.pop_front() {
-                if !foreground && self.has_another_owner(&dependent, uid) {
-                    self.drop_owner(&dependent, uid);
-                    continue;
+    /// Works off the checks.
+    pub(super) fn settle(&mut self, now: Timestamp) {
+        while let Some(check) = self.checks.pop_first() {
+            match check {
+                Check::NewDependent(key) => {
+                    let absent = |owner: &OwnerReference| self.standing(owner, None) == Standing::Absent;
+                    let orphan = self.get(&key).is_some_and(|object| {
+                        !object.deleting && self.owner_references(object).iter().all(absent)
+                    });
+                    if orphan {
+                        self.delete_dependent(now, &key, Propagation::Background);
+                    }
                 }
-                let deleting = self.get(&dependent).is_none_or(|object| object.deleting);
-                if !deleting {
-                    // It was found under this lock, so that the only refusal left is that it is gone already.
-                    let _ = self.delete(now, &dependent, &DeleteOptions::default());
+                Check::Dependents(uid) => {
+                    for dependent in self.dependents_of(&uid) {
+                        self.review_dependent(now, &dependent, &uid);
+                    }
                 }
+                Check::Owner(key) => self.review_owner(now, &key),
+                Check::Definition(name) => self.review_definition(now, &name),
+                Check::Namespace(name) => self.review_namespace(now, &name),
             }
-        }
-        if foreground && self.dependents_of(uid).is_empty() {
-            self.drop_finalizer(now, key, FOREGROUND);
-        }
-        if owner.is_some() && key.resource.resource == "namespaces" && key.resource.group.is_empty() {
-            self.empty_namespace(now, key);
         }
     }
 
-    /// A removed object may have been the last that an owner or a namespace waited for.
-    pub(super) fn finish_waiting_owners(&mut self, now: Timestamp, gone: &Object) {
-        for uid in &gone.owners {
-            if self.dependents.contains_key(uid) {
-                continue;
+    /// The owner references of an object, with where to look for each owner: in the dependent's namespace, or
+    /// nowhere in particular for cluster-scoped kinds.
+    pub(super) fn owner_references(&self, object: &Object) -> Vec<OwnerReference> {
+        let value = object.value();
+        let references = value["metadata"]["ownerReferences"].as_array();
+        references
+            .into_iter()
+            .flatten()
+            .map(|reference| {
+                let text = |field: &str| reference[field].as_str().unwrap_or_default();
+                let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+                let kinds = self.registry.types().chain(self.defined.values());
+                let kind = kinds.into_iter().find(|kind| kind.group == group && kind.kind == text("kind"));
+                OwnerReference {
+                    uid: text("uid").to_owned(),
+                    key: kind.map(|kind| Key {
+                        resource: kind.group_resource(),
+                        namespace: if kind.namespaced { object.namespace.to_string() } else { String::new() },
+                        name: text("name").to_owned(),
+                    }),
+                    blocking: reference["blockOwnerDeletion"] == true,
+                }
+            })
+            .collect()
+    }
+
+    /// What an owner is; `gone` is a uid that is known to be no more.
+    fn standing(&self, owner: &OwnerReference, gone: Option<&str>) -> Standing {
+        if gone == Some(owner.uid.as_str()) {
+            return Standing::Absent;
+        }
+        let Some(key) = &owner.key else { return Standing::Solid };
+        match self.get(key).filter(|found| *found.uid == *owner.uid) {
+            None => Standing::Absent,
+            Some(found) if owner.blocking && found.deleting && has_finalizer(found, FOREGROUND) => {
+                Standing::Waiting
             }
-            let waiting = self
-                .collections
-                .values()
-                .flat_map(|collection| {
-                    collection.objects.values().map(move |object| (collection.name.clone(), object))
-                })
-                .find(|(_, object)| object.uid == *uid && object.deleting && object.has_finalizers)
-                .map(|(resource, object)| Key {
-                    resource: (*resource).clone(),
-                    namespace: object.namespace.to_string(),
-                    name: object.name.to_string(),
+            Some(_) => Standing::Solid,
+        }
+    }
+
+    /// An owner of the object is gone or waits for it: without another owner it goes too, else it lets go of those.
+    fn review_dependent(&mut self, now: Timestamp, key: &Key, gone: &str) {
+        let Some(object) = self.get(key).cloned() else { return };
+        let owners = self.owner_references(&object);
+        let standings: Vec<_> = owners.iter().map(|owner| self.standing(owner, Some(gone))).collect();
+        if standings.contains(&Standing::Solid) {
+            let solid: Vec<&str> = owners
+                .iter()
+                .zip(&standings)
+                .filter(|(_, standing)| **standing == Standing::Solid)
+                .map(|(owner, _)| owner.uid.as_str())
+                .collect();
+            self.retain_in(key, "ownerReferences", |reference| {
+                reference["uid"].as_str().is_some_and(|uid| solid.contains(&uid))
+            });
+            return;
+        }
+        if object.deleting {
+            return;
+        }
+        let waited_for = standings.contains(&Standing::Waiting) && self.dependents.contains_key(&object.uid);
+        if waited_for {
+            let circle = self.dependents_of(&object.uid).iter().any(|dependent| {
+                self.get(dependent).is_some_and(|found| found.deleting && has_finalizer(found, FOREGROUND))
+            });
+            if circle {
+                // Two that wait for each other would wait for ever; the real collector unblocks one of them.
+                self.rewrite(key, unblock_owners);
+            }
+            self.delete_dependent(now, key, Propagation::Foreground);
+        } else {
+            self.delete_dependent(now, key, Propagation::Background);
+        }
+    }
+
+    fn delete_dependent(&mut self, now: Timestamp, key: &Key, propagation: Propagation) {
+        if let Some(object) = self.get(key).cloned() {
+            self.start_delete(now, key, &object, propagation);
+        }
+    }
+
+    /// A deleted owner may go when its dependents have gone, or have let go of it.
+    fn review_owner(&mut self, now: Timestamp, key: &Key) {
+        let Some(owner) = self.get(key).filter(|object| object.deleting).cloned() else { return };
+        if has_finalizer(&owner, ORPHAN) {
+            for dependent in self.dependents_of(&owner.uid) {
+                self.retain_in(&dependent, "ownerReferences", |reference| {
+                    reference["uid"].as_str() != Some(&owner.uid)
                 });
-            if let Some(owner) = waiting {
-                self.drop_finalizer(now, &owner, FOREGROUND);
+            }
+            self.retain_in(key, "finalizers", |finalizer| finalizer != ORPHAN);
+        } else if has_finalizer(&owner, FOREGROUND) {
+            for dependent in self.blocking_dependents(&owner.uid) {
+                self.review_dependent(now, &dependent, "");
+            }
+            if self.blocking_dependents(&owner.uid).is_empty() {
+                self.retain_in(key, "finalizers", |finalizer| finalizer != FOREGROUND);
             }
         }
-        if !gone.namespace.is_empty() {
-            let namespace = Key::new("", "namespaces", "", &gone.namespace);
-            if self.get(&namespace).is_some_and(|object| object.deleting) {
-                self.remove_if_empty(now, &namespace);
+    }
+
+    fn review_definition(&mut self, now: Timestamp, name: &str) {
+        let Some(resource) = definition::defined_by(self, name) else { return };
+        for key in self.keys_not_deleted(&resource, None) {
+            self.delete_dependent(now, &key, Propagation::Background);
+        }
+        if self.list(&resource, None).is_empty() {
+            self.retain_in(&definition::key_of(name), "finalizers", |finalizer| {
+                finalizer != definition::CLEANUP
+            });
+        }
+    }
+
+    fn review_namespace(&mut self, now: Timestamp, name: &str) {
+        let resources: Vec<_> = self
+            .collections
+            .iter()
+            .filter(|(_, collection)| collection.objects.contains_key(name))
+            .map(|(resource, _)| resource.clone())
+            .collect();
+        for resource in resources {
+            for key in self.keys_not_deleted(&resource, Some(name)) {
+                self.delete_dependent(now, &key, Propagation::Background);
             }
         }
+        let namespace = Key::new("", "namespaces", "", name);
+        let ready = self.get(&namespace).is_some_and(|found| found.deleting && !found.has_finalizers);
+        if ready && !self.holds_content(&namespace) {
+            self.remove(&namespace);
+        }
+    }
+
+    fn keys_not_deleted(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Key> {
+        let objects = self.list(resource, namespace);
+        let key = |object: &Arc<Object>| object.key(resource);
+        objects.iter().filter(|object| !object.deleting).map(key).collect()
     }
 
     fn dependents_of(&self, uid: &str) -> Vec<Key> {
-        self.dependents.get(uid).cloned().unwrap_or_default()
+        self.dependents.get(uid).into_iter().flatten().map(super::Place::key).collect()
     }
 
-    fn has_another_owner(&self, key: &Key, uid: &str) -> bool {
-        let Some(object) = self.get(key) else { return false };
-        let others: Vec<_> = object.owners.iter().filter(|owner| ***owner != *uid).collect();
-        others.iter().any(|owner| {
-            self.collections
-                .values()
-                .any(|collection| collection.objects.values().any(|other| other.uid == **owner))
-        })
-    }
-
-    fn drop_owner(&mut self, key: &Key, uid: &str) {
-        self.edit_metadata_list(key, "ownerReferences", |owner| owner["uid"] == uid);
-    }
-
-    fn drop_finalizer(&mut self, now: Timestamp, key: &Key, finalizer: &str) {
-        self.edit_metadata_list(key, "finalizers", |other| other == finalizer);
-        let ready = self.get(key).is_some_and(|object| object.deleting && !object.has_finalizers);
-        if ready {
-            self.remove(now, key);
-        }
-    }
-
-    fn edit_metadata_list(&mut self, key: &Key, field: &str, drop: impl Fn(&Value) -> bool) {
-        let Some(object) = self.get(key) else { return };
-        let mut value = object.value();
-        let metadata = metadata_mut(&mut value);
-        let Some(list) = metadata.get_mut(field).and_then(Value::as_array_mut) else { return };
-        let before = list.len();
-        list.retain(|item| !drop(item));
-        if list.len() == before {
-            return;
-        }
-        if list.is_empty() {
-            metadata.remove(field);
-        }
-        let version = self.next_version();
-        metadata_mut(&mut value).insert("resourceVersion".to_owned(), version.to_string().into());
-        self.put(key, Object::new(&value, version));
-    }
-
-    fn empty_namespace(&mut self, now: Timestamp, namespace: &Key) {
-        let contents: Vec<Key> = self
-            .collections
-            .values()
-            .flat_map(|collection| collection.objects.values().map(move |object| (&collection.name, object)))
-            .filter(|(_, object)| *object.namespace == *namespace.name && !object.deleting)
-            .map(|(resource, object)| Key {
-                resource: (**resource).clone(),
-                namespace: object.namespace.to_string(),
-                name: object.name.to_string(),
+    fn blocking_dependents(&self, uid: &str) -> Vec<Key> {
+        let mut keys = self.dependents_of(uid);
+        keys.retain(|key| {
+            self.get(key).is_some_and(|dependent| {
+                self.owner_references(dependent).iter().any(|owner| owner.uid == uid && owner.blocking)
             })
-            .collect();
-        for key in contents {
-            let _ = self.delete(now, &key, &DeleteOptions::default());
-        }
-        self.remove_if_empty(now, namespace);
+        });
+        keys
     }
 
-    fn remove_if_empty(&mut self, now: Timestamp, namespace: &Key) {
-        let in_use = self
-            .collections
-            .values()
-            .any(|collection| collection.objects.values().any(|object| *object.namespace == *namespace.name));
-        let ready = self.get(namespace).is_some_and(|object| object.deleting && !object.has_finalizers);
-        if ready && !in_use {
-            self.remove(now, namespace);
+    /// Keeps what `keep` says of a list in the metadata; an object that waited for the rest goes.
+    fn retain_in(&mut self, key: &Key, field: &str, keep: impl Fn(&Value) -> bool) {
+        self.rewrite(key, |value| {
+            let metadata = metadata_mut(value);
+            let Some(list) = metadata.get_mut(field).and_then(Value::as_array_mut) else { return false };
+            let before = list.len();
+            list.retain(keep);
+            let changed = list.len() < before;
+            if list.is_empty() {
+                metadata.remove(field);
+            }
+            changed
+        });
+        let ready = self.get(key).is_some_and(|object| object.deleting && !object.has_finalizers);
+        if ready && !self.holds_content(key) {
+            self.remove(key);
         }
     }
 }
 
-fn finalizers(object: &Object) -> Vec<String> {
-    let value = object.value();
-    let list = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-    list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+fn has_finalizer(object: &Object, name: &str) -> bool {
+    object.has_finalizers
+        && object.value()["metadata"]["finalizers"]
+            .as_array()
+            .is_some_and(|list| list.iter().any(|f| f == name))
+}
+
+fn unblock_owners(value: &mut Value) -> bool {
+    let references = metadata_mut(value).get_mut("ownerReferences").and_then(Value::as_array_mut);
+    let mut changed = false;
+    for reference in references.into_iter().flatten().filter_map(Value::as_object_mut) {
+        changed |= reference.insert("blockOwnerDeletion".to_owned(), false.into()) == Some(true.into());
+    }
+    changed
 }

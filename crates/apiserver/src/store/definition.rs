@@ -1,84 +1,145 @@
 //! Kinds that come and go with CustomResourceDefinitions.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::object::{Key, Object};
-use super::{Collection, State, prepare};
+use super::error::Fault;
+use super::object::{GroupResource, Key, Object};
+use super::{State, prepare, validate};
 use crate::registry::{PrinterColumn, ResourceType};
 
-const GROUP: &str = "apiextensions.k8s.io";
-const RESOURCE: &str = "customresourcedefinitions";
+/// The collection of definitions.
+pub(super) static COLLECTION: LazyLock<GroupResource> =
+    LazyLock::new(|| GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions"));
 
-/// The status that the real server's controllers give a definition whose names clash with nobody's.
+/// The finalizer that holds a deleted definition until the objects of its kind are gone.
+pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The name of the definition of a collection.
+pub(super) fn name_of(resource: &GroupResource) -> String {
+    format!("{}.{}", resource.resource, resource.group)
+}
+
+/// The key of the definition of that name.
+pub(super) fn key_of(name: &str) -> Key {
+    Key { resource: COLLECTION.clone(), namespace: String::new(), name: name.to_owned() }
+}
+
+/// The collection that a definition is called after.
+fn collection_named(name: &str) -> Option<GroupResource> {
+    name.split_once('.').map(|(plural, group)| GroupResource::new(group, plural))
+}
+
+/// The collection that the definition of that name defines, while it is served.
+pub(super) fn defined_by(state: &State, name: &str) -> Option<GroupResource> {
+    collection_named(name).filter(|resource| state.defined.contains_key(resource))
+}
+
+/// Whether objects of the kind that the definition defines exist.
+pub(super) fn in_use(state: &State, name: &str) -> bool {
+    let collection = defined_by(state, name).and_then(|resource| state.collections.get(&resource));
+    collection.is_some_and(|collection| !collection.objects.is_empty())
+}
+
+/// What is wrong with a definition.
+pub(super) fn check(value: &Value, faults: &mut Vec<Fault>) {
+    let spec = &value["spec"];
+    for (path, text) in [
+        ("spec.group", &spec["group"]),
+        ("spec.names.plural", &spec["names"]["plural"]),
+        ("spec.names.kind", &spec["names"]["kind"]),
+    ] {
+        if text.as_str().is_none_or(str::is_empty) {
+            faults.push(Fault::required(path, ""));
+        }
+    }
+    if !matches!(spec["scope"].as_str(), Some("Namespaced" | "Cluster")) {
+        let message =
+            format!("Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"", spec["scope"]);
+        faults.push(Fault { field: "spec.scope".into(), reason: "FieldValueNotSupported", message });
+    }
+    let group = spec["group"].as_str().unwrap_or_default();
+    let good = group.is_empty() || validate::is_dns_subdomain(group) && group.contains('.');
+    if !good {
+        let detail = "should be a domain with at least one dot";
+        faults.push(Fault::invalid("spec.group", &spec["group"], detail));
+    }
+    let expected = format!("{}.{group}", spec["names"]["plural"].as_str().unwrap_or_default());
+    if value["metadata"]["name"] != expected.as_str() {
+        let detail = "must be spec.names.plural+\".\"+spec.group";
+        faults.push(Fault::invalid("metadata.name", &value["metadata"]["name"], detail));
+    }
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let named = |version: &Value| version["name"].as_str().is_some_and(validate::is_dns_label);
+    if let Some(version) = versions.iter().find(|version| !named(version)) {
+        faults.push(Fault::invalid("spec.versions.name", &version["name"], "must be a DNS label"));
+    }
+    if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
+        let detail = "must have exactly one version marked as storage version";
+        faults.push(Fault::invalid("spec.versions", &spec["versions"], detail));
+    }
+}
+
+/// The names that a definition may leave out, and the status that the real server's controllers give to one whose
+/// names clash with nobody's. A version that was stored once stays listed.
 pub(super) fn complete(value: &mut Value, now: Timestamp) {
-    let names = value["spec"]["names"].clone();
-    let versions = value["spec"]["versions"].as_array().cloned().unwrap_or_default();
-    let stored: Vec<_> =
-        versions.iter().filter(|v| v["storage"] == true).map(|v| v["name"].clone()).collect();
+    let names = &mut value["spec"]["names"];
+    let kind = names["kind"].as_str().unwrap_or_default().to_owned();
+    if let Some(names) = names.as_object_mut() {
+        names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
+        names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
+    }
+    let names = names.clone();
+    let mut stored = value["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+    let versions = value["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for version in versions.iter().filter(|version| version["storage"] == true) {
+        if !stored.contains(&version["name"]) {
+            stored.push(version["name"].clone());
+        }
+    }
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({"type": kind, "status": "True", "reason": reason, "message": message,
                "lastTransitionTime": prepare::time(now)})
     };
+    let mut conditions = value["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    for (kind, reason, message) in [
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ] {
+        if !conditions.iter().any(|condition| condition["type"] == kind) {
+            conditions.push(condition(kind, reason, message));
+        }
+    }
     if let Some(object) = value.as_object_mut() {
-        object.insert(
-            "status".to_owned(),
-            json!({
-                "acceptedNames": names,
-                "storedVersions": stored,
-                "conditions": [
-                    condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-                    condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-                ],
-            }),
-        );
+        let status = json!({"acceptedNames": names, "storedVersions": stored, "conditions": conditions});
+        object.insert("status".to_owned(), status);
     }
 }
 
-/// A definition was written: serve what it says.
-pub(super) fn served_kinds_changed(state: &mut State, kind: &ResourceType, object: &Object) {
-    if kind.group != GROUP || kind.plural != RESOURCE {
+/// An object was written: if it is a definition, serve what it says.
+pub(super) fn written(state: &mut State, kind: &ResourceType, object: &Object) {
+    if !kind.is_definition() {
         return;
     }
     let Some(defined) = resource_type_of_definition(&object.value()) else { return };
     let resource = defined.group_resource();
-    let defined = Arc::new(defined);
-    match state.collections.get_mut(&resource) {
-        // A definition may redefine what a definition defined, never a built-in kind.
-        Some(collection) if collection.kind.custom => collection.kind = defined,
-        Some(_) => {}
-        None => {
-            state.collections.insert(resource, Collection::new(defined));
-        }
+    // A definition may redefine what a definition defined, never a built-in kind.
+    if state.registry.get(&resource).is_none() {
+        state.defined.insert(resource, Arc::new(defined));
     }
 }
 
-/// A definition is gone, and with it its kind and all objects of it.
-pub(super) fn served_kind_removed(state: &mut State, key: &Key, gone: &Object) {
-    if key.resource.group != GROUP || key.resource.resource != RESOURCE {
+/// An object is gone: if it is a definition, its kind is too. Its objects went before.
+pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
+    if key.resource != *COLLECTION {
         return;
     }
-    let Some(defined) = resource_type_of_definition(&gone.value()) else { return };
-    let resource = defined.group_resource();
-    let Some(collection) = state.collections.get(&resource).filter(|collection| collection.kind.custom)
-    else {
-        return;
-    };
-    let keys: Vec<Key> = collection
-        .objects
-        .values()
-        .map(|object| Key {
-            resource: resource.clone(),
-            namespace: object.namespace.to_string(),
-            name: object.name.to_string(),
-        })
-        .collect();
-    for key in keys {
-        state.take(&key);
+    if let Some(resource) = collection_named(&gone.name) {
+        state.defined.remove(&resource);
+        state.collections.remove(&resource);
     }
-    state.collections.remove(&resource);
 }
 
 /// The kind that a CustomResourceDefinition defines, or none when it lacks what a kind needs.
@@ -91,14 +152,17 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
         let list = names.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
-    let mut versions: Vec<&Value> =
-        spec.get("versions")?.as_array()?.iter().filter(|version| version["served"] == true).collect();
-    // The storage version is preferred; the others follow in the definition's order.
-    versions.sort_by_key(|version| version["storage"] != true);
+    let mut versions: Vec<&Value> = spec.get("versions")?.as_array()?.iter().collect();
+    versions.retain(|version| version["served"] == true && version["name"].is_string());
+    versions.sort_by_key(|version| priority(version["name"].as_str().unwrap_or_default()));
     let first = versions.first()?;
     let kind = text(names, "kind")?;
     let columns =
         first.get("additionalPrinterColumns").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut subresources: &'static [&'static str] = &[];
+    if first["subresources"].get("scale").is_some() {
+        subresources = &["scale"];
+    }
     Some(ResourceType {
         group: text(spec, "group")?,
         versions: versions.iter().filter_map(|version| text(version, "name")).collect(),
@@ -110,7 +174,7 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
         namespaced: spec["scope"] == "Namespaced",
         status: first["subresources"].get("status").is_some(),
         generation: true,
-        subresources: &[],
+        subresources,
         columns: columns
             .iter()
             .map(|column| PrinterColumn {
@@ -124,4 +188,40 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
         custom: true,
         kind,
     })
+}
+
+/// Sorts versions as the real server prefers them (`apimachinery/pkg/version/helpers.go`): stable before beta before
+/// alpha, greater numbers first, everything else after, by name.
+fn priority(version: &str) -> (u8, std::cmp::Reverse<(u64, u64)>, String) {
+    let parse = || -> Option<(u8, u64, u64)> {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let major = rest[..digits].parse().ok()?;
+        let (class, minor) = match &rest[digits..] {
+            "" => (0, 0),
+            minor => match (minor.strip_prefix("beta"), minor.strip_prefix("alpha")) {
+                (Some(number), _) => (1, number.parse().ok()?),
+                (_, Some(number)) => (2, number.parse().ok()?),
+                _ => return None,
+            },
+        };
+        Some((class, major, minor))
+    };
+    let (class, major, minor) = parse().unwrap_or((3, 0, 0));
+    (class, std::cmp::Reverse((major, minor)), version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_preferred_as_the_real_server_does() {
+        let mut versions = ["foo1", "v1alpha2", "v2", "v1beta2", "v10", "v1", "v1beta10", "v1beta1", "bar"];
+        versions.sort_by_key(|version| priority(version));
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v1beta10", "v1beta2", "v1beta1", "v1alpha2", "bar", "foo1"]
+        );
+    }
 }

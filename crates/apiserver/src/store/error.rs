@@ -34,17 +34,25 @@ pub enum StoreError {
         message: String,
     },
     /// The object says something it may not.
-    #[error("{kind} {name:?} is invalid: {field}: {message}")]
+    #[error("{} {name:?} is invalid: {}", GroupResource::new(group, kind), faults_text(faults))]
     Invalid {
         /// Its kind.
         kind: String,
-        /// Its group, for the details of the answer.
+        /// Its group.
         group: String,
         /// Its name.
         name: String,
-        /// The offending field.
-        field: String,
-        /// What is wrong with it.
+        /// What is wrong with it, field by field.
+        faults: Vec<Fault>,
+    },
+    /// It may not be done.
+    #[error("{resource} {name:?} is forbidden: {message}")]
+    Forbidden {
+        /// Its collection.
+        resource: GroupResource,
+        /// Its name.
+        name: String,
+        /// Why.
         message: String,
     },
     /// The collection is not served.
@@ -62,6 +70,47 @@ pub enum StoreError {
         /// Its namespace.
         namespace: String,
     },
+}
+
+/// What is wrong with one field, as `apimachinery/pkg/util/validation/field` words it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Path of the field.
+    pub field: String,
+    /// `FieldValueRequired`, `FieldValueInvalid`, `FieldValueForbidden` or `FieldValueNotSupported`.
+    pub reason: &'static str,
+    /// `Required value: …`, `Invalid value: …`, …
+    pub message: String,
+}
+
+impl Fault {
+    pub(crate) fn invalid(field: impl Into<String>, value: &serde_json::Value, detail: &str) -> Self {
+        let message = format!("Invalid value: {value}: {detail}");
+        Self { field: field.into(), reason: "FieldValueInvalid", message }
+    }
+
+    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Self {
+        let colon = if detail.is_empty() { "" } else { ": " };
+        let message = format!("Required value{colon}{detail}");
+        Self { field: field.into(), reason: "FieldValueRequired", message }
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self { field: field.into(), reason: "FieldValueForbidden", message: format!("Forbidden: {detail}") }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+fn faults_text(faults: &[Fault]) -> String {
+    match faults {
+        [one] => one.to_string(),
+        all => format!("[{}]", all.iter().map(Fault::to_string).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// The resource version asked for is older than the event log.

@@ -43,34 +43,31 @@ impl Change {
 
 /// A log bounded in entries and in bytes. Whoever wants a change that is no longer kept gets [`Expired`] and lists.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(super) struct Log {
     changes: VecDeque<Change>,
     bytes: usize,
-    bounds: LogBounds,
+    entries_max: usize,
+    bytes_max: usize,
     /// The version of the newest change that was dropped.
     dropped: u64,
 }
 
-/// How much a log keeps.
-#[derive(Clone, Copy, Debug)]
-pub struct LogBounds {
-    /// At most this many changes.
-    pub entries_max: usize,
-    /// At most this many bytes of objects; the newest change is kept whatever its size.
-    pub bytes_max: usize,
-}
-
 impl Log {
     /// An empty log of a store whose counter stands at `version`.
-    pub(crate) fn new(bounds: LogBounds, version: u64) -> Self {
-        Self { changes: VecDeque::new(), bytes: 0, bounds, dropped: version }
+    pub(super) fn new(entries_max: usize, bytes_max: usize, version: u64) -> Self {
+        Self {
+            changes: VecDeque::new(),
+            bytes: 0,
+            entries_max: entries_max.max(1),
+            bytes_max,
+            dropped: version,
+        }
     }
 
-    pub(crate) fn push(&mut self, change: Change) {
+    pub(super) fn push(&mut self, change: Change) {
         self.bytes += change.size();
         self.changes.push_back(change);
-        while self.changes.len() > self.bounds.entries_max.max(1)
-            || (self.bytes > self.bounds.bytes_max && self.changes.len() > 1)
+        while self.changes.len() > self.entries_max || (self.bytes > self.bytes_max && self.changes.len() > 1)
         {
             let oldest = self.changes.pop_front().expect("the log has more than one entry");
             self.bytes -= oldest.size();
@@ -79,7 +76,7 @@ impl Log {
     }
 
     /// The changes after `version` in one collection, oldest first.
-    pub(crate) fn since(&self, version: u64, resource: &GroupResource) -> Result<Vec<Change>, Expired> {
+    pub(super) fn since(&self, version: u64, resource: &GroupResource) -> Result<Vec<Change>, Expired> {
         if version < self.dropped {
             return Err(Expired { requested: version, oldest: self.dropped });
         }

@@ -2,7 +2,8 @@
 //!
 //! Objects are kept as the bytes they are served as. A single counter numbers every change of the store, as etcd's
 //! revision does, and a bounded log of the latest changes feeds the watchers, which pull: a watcher that falls off
-//! the log's end is told so and lists again. There is no task, thread or queue per store or watcher in here.
+//! the log's end is told so and lists again. There is no task, thread or queue per store or watcher in here, and a
+//! kind costs nothing until it has an object, so that an empty store is a few hundred bytes.
 
 mod collect;
 mod definition;
@@ -10,23 +11,29 @@ mod error;
 mod log;
 mod object;
 mod prepare;
+#[cfg(test)]
+mod tests;
+mod validate;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub use definition::resource_type_of_definition;
-pub use error::{Expired, StoreError};
-pub use log::{Change, ChangeKind, LogBounds};
+pub use error::{Expired, Fault, StoreError};
+pub use log::{Change, ChangeKind};
 pub use object::{GroupResource, Key, Object};
 pub(crate) use object::{metadata_mut, metadata_text};
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
 
 use crate::registry::{Registry, ResourceType};
+use collect::Check;
 use log::Log;
+use object::{Place, under_version};
 
 /// The objects of one cluster.
 pub struct Store {
@@ -41,48 +48,56 @@ pub struct Store {
 pub struct StoreOptions {
     /// What uids are derived from, with the object's name and version: the same history gives the same uids.
     pub uid_seed: String,
+    /// The built-in kinds.
+    pub registry: Registry,
+    /// How many changes the event log keeps at most. The default, 512, is about ten minutes of a cluster with six
+    /// machines whose controllers are busy.
+    pub event_log_capacity: usize,
+    /// How many bytes of objects the event log keeps at most; the newest change is kept whatever its size. The
+    /// default, 128 KiB, is a quarter of the memory that a cluster may cost.
+    pub event_log_bytes_max: usize,
     /// Where the counter starts. A server that restarts without its past starts higher than before, so that clients
     /// who come back with an old version are told to list again.
     pub first_version: u64,
-    /// The built-in kinds.
-    pub registry: Registry,
-    /// How much the event log keeps. The default, 512 changes or 256 KiB, is about ten minutes of a cluster with
-    /// six machines whose controllers are busy, and a quarter of the memory a cluster may cost.
-    pub log: LogBounds,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             uid_seed: String::new(),
-            first_version: 1,
             registry: Registry::kubernetes(),
-            log: LogBounds { entries_max: 512, bytes_max: 256 * 1024 },
+            event_log_capacity: 512,
+            event_log_bytes_max: 128 * 1024,
+            first_version: 1,
         }
     }
 }
 
-/// Everything behind the lock. Owned by the store; only `write` and `collect` change it.
+/// Everything behind the lock. Owned by the store; only `write`, `collect` and `definition` change it.
 struct State {
     version: u64,
+    registry: Registry,
+    /// The kinds that CustomResourceDefinitions added.
+    defined: BTreeMap<GroupResource, Arc<ResourceType>>,
+    /// The kinds that have had an object.
     collections: BTreeMap<GroupResource, Collection>,
     log: Log,
     /// Objects by the uid of an owner.
-    dependents: BTreeMap<Box<str>, Vec<Key>>,
+    dependents: BTreeMap<Box<str>, BTreeSet<Place>>,
+    /// What deletions have left to look at; empty whenever the lock is free.
+    checks: BTreeSet<Check>,
 }
 
-/// The objects of one kind.
+/// The objects of one kind: by namespace (empty for cluster-scoped kinds), then by name.
 struct Collection {
-    kind: Arc<ResourceType>,
     /// Shared by the log's entries.
     name: Arc<GroupResource>,
-    objects: BTreeMap<(Box<str>, Box<str>), Arc<Object>>,
+    objects: BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<Object>>>,
 }
 
 impl Collection {
-    fn new(kind: Arc<ResourceType>) -> Self {
-        let name = Arc::new(kind.group_resource());
-        Self { kind, name, objects: BTreeMap::new() }
+    fn all(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values().flat_map(BTreeMap::values)
     }
 }
 
@@ -99,12 +114,19 @@ impl Store {
     /// An empty store.
     #[must_use]
     pub fn new(options: StoreOptions) -> Arc<Self> {
-        let StoreOptions { uid_seed, first_version, registry, log } = options;
+        let StoreOptions { uid_seed, registry, event_log_capacity, event_log_bytes_max, first_version } =
+            options;
         // To clients, version 0 means "any".
         let version = first_version.max(1);
-        let collections =
-            registry.types.into_iter().map(|kind| (kind.group_resource(), Collection::new(kind))).collect();
-        let state = State { version, collections, log: Log::new(log, version), dependents: BTreeMap::new() };
+        let state = State {
+            version,
+            registry,
+            defined: BTreeMap::new(),
+            collections: BTreeMap::new(),
+            log: Log::new(event_log_capacity, event_log_bytes_max, version),
+            dependents: BTreeMap::new(),
+            checks: BTreeSet::new(),
+        };
         Arc::new(Self { state: Mutex::new(state), newest: watch::Sender::new(version), uid_seed })
     }
 
@@ -117,36 +139,62 @@ impl Store {
     /// The kind behind a collection, while it is served.
     #[must_use]
     pub fn resource_type(&self, resource: &GroupResource) -> Option<Arc<ResourceType>> {
-        self.state.lock().collections.get(resource).map(|collection| collection.kind.clone())
+        self.state.lock().resource_type(resource).cloned()
     }
 
-    /// All served kinds, ordered by group and plural.
+    /// All served kinds: the built-in ones in the registry's order, then those of definitions by group and plural.
     #[must_use]
     pub fn resource_types(&self) -> Vec<Arc<ResourceType>> {
-        self.state.lock().collections.values().map(|collection| collection.kind.clone()).collect()
+        let state = self.state.lock();
+        state.registry.types().chain(state.defined.values()).cloned().collect()
     }
 
     /// An object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
-        self.state.lock().get(key)
+        self.state.lock().get(key).cloned()
     }
 
     /// The objects of a collection, of one namespace or of all, by namespace and name.
     #[must_use]
     pub fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Listed {
         let state = self.state.lock();
-        let objects = match (state.collections.get(resource), namespace) {
-            (None, _) => Vec::new(),
-            (Some(collection), None) => collection.objects.values().cloned().collect(),
-            (Some(collection), Some(namespace)) => collection
-                .objects
-                .range((namespace.into(), Box::from(""))..)
-                .take_while(|((of, _), _)| &**of == namespace)
-                .map(|(_, object)| object.clone())
-                .collect(),
-        };
-        Listed { objects, resource_version: state.version }
+        Listed { objects: state.list(resource, namespace), resource_version: state.version }
+    }
+
+    /// The collection as it was when the counter stood at `version`: the present with the later changes undone.
+    ///
+    /// # Errors
+    /// When the log no longer reaches back that far.
+    pub fn list_at(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        version: u64,
+    ) -> Result<Listed, Expired> {
+        let state = self.state.lock();
+        let later = state.log.since(version, resource)?;
+        let objects = state.list(resource, namespace);
+        let resource_version = version.min(state.version);
+        drop(state);
+        if later.is_empty() {
+            return Ok(Listed { objects, resource_version });
+        }
+        let mut past: BTreeMap<(Box<str>, Box<str>), Arc<Object>> = BTreeMap::new();
+        for object in objects {
+            past.insert((object.namespace.clone(), object.name.clone()), object);
+        }
+        for change in later.into_iter().rev() {
+            if namespace.is_some_and(|namespace| *change.object.namespace != *namespace) {
+                continue;
+            }
+            let place = (change.object.namespace.clone(), change.object.name.clone());
+            match change.previous {
+                Some(previous) => past.insert(place, previous),
+                None => past.remove(&place),
+            };
+        }
+        Ok(Listed { objects: past.into_values().collect(), resource_version })
     }
 
     /// The changes of a collection after `version`, oldest first.
@@ -157,16 +205,17 @@ impl Store {
         self.state.lock().log.since(version, resource)
     }
 
-    /// Tells when there is something newer: the receiver's value is the newest resource version.
+    /// Tells when there is something newer: the receiver's value is the newest resource version. A watcher
+    /// subscribes, lists, and then asks for [`Store::changes_since`] whenever the value has grown.
     #[must_use]
-    pub fn newest(&self) -> watch::Receiver<u64> {
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.newest.subscribe()
     }
 
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.state.lock().collections.values().map(|collection| collection.objects.len()).sum()
+        self.state.lock().collections.values().map(|collection| collection.all().count()).sum()
     }
 
     /// Whether there are none.
@@ -175,11 +224,12 @@ impl Store {
         self.len() == 0
     }
 
-    /// Runs a change under the lock and tells the watchers afterwards.
-    fn change<T>(&self, run: impl FnOnce(&mut State) -> T) -> T {
+    /// Runs a change under the lock, does what follows from it, and tells the watchers afterwards.
+    fn change<T>(&self, now: Timestamp, run: impl FnOnce(&mut State) -> T) -> T {
         let (result, version) = {
             let mut state = self.state.lock();
             let result = run(&mut state);
+            state.settle(now);
             (result, state.version)
         };
         self.newest.send_if_modified(|newest| {
@@ -198,29 +248,43 @@ impl std::fmt::Debug for Store {
 }
 
 impl State {
-    fn get(&self, key: &Key) -> Option<Arc<Object>> {
-        let collection = self.collections.get(&key.resource)?;
-        collection.objects.get(&(key.namespace.as_str().into(), key.name.as_str().into())).cloned()
+    fn resource_type(&self, resource: &GroupResource) -> Option<&Arc<ResourceType>> {
+        self.registry.get(resource).or_else(|| self.defined.get(resource))
     }
 
-    fn next_version(&mut self) -> u64 {
-        self.version += 1;
-        self.version
+    fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+        self.collections.get(&key.resource)?.objects.get(key.namespace.as_str())?.get(key.name.as_str())
+    }
+
+    fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Object>> {
+        match (self.collections.get(resource), namespace) {
+            (None, _) => Vec::new(),
+            (Some(collection), None) => collection.all().cloned().collect(),
+            (Some(collection), Some(namespace)) => {
+                collection.objects.get(namespace).into_iter().flat_map(BTreeMap::values).cloned().collect()
+            }
+        }
     }
 
     /// Puts a version of an object in place, indexes it and logs the change.
     fn put(&mut self, key: &Key, object: Object) -> Arc<Object> {
+        self.version = object.resource_version;
         let object = Arc::new(object);
-        let collection =
-            self.collections.get_mut(&key.resource).expect("writers check that the kind is served");
-        let place = (object.namespace.clone(), object.name.clone());
-        let previous = collection.objects.insert(place, object.clone());
+        let collection = self
+            .collections
+            .entry(key.resource.clone())
+            .or_insert_with(|| Collection { name: Arc::new(key.resource.clone()), objects: BTreeMap::new() });
         let resource = collection.name.clone();
-        if let Some(previous) = &previous {
-            self.forget_owners(key, previous);
-        }
-        for owner in &object.owners {
-            self.dependents.entry(owner.clone()).or_default().push(key.clone());
+        let names = collection.objects.entry(object.namespace.clone()).or_default();
+        let previous = names.insert(object.name.clone(), object.clone());
+        if previous.as_ref().is_none_or(|previous| previous.owners != object.owners) {
+            let place = Place::new(&resource, &object);
+            if let Some(previous) = &previous {
+                self.forget_owners(&place, previous);
+            }
+            for owner in &object.owners {
+                self.dependents.entry(owner.clone()).or_default().insert(place.clone());
+            }
         }
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
         self.log.push(Change { resource, kind, object: object.clone(), previous });
@@ -230,14 +294,15 @@ impl State {
     /// Takes an object away and logs its last state under a new version.
     fn take(&mut self, key: &Key) -> Option<Arc<Object>> {
         let collection = self.collections.get_mut(&key.resource)?;
-        let place = (key.namespace.as_str().into(), key.name.as_str().into());
-        let previous = collection.objects.remove(&place)?;
+        let names = collection.objects.get_mut(key.namespace.as_str())?;
+        let previous = names.remove(key.name.as_str())?;
+        if names.is_empty() {
+            collection.objects.remove(key.namespace.as_str());
+        }
         let resource = collection.name.clone();
-        self.forget_owners(key, &previous);
-        let version = self.next_version();
-        let mut value = previous.value();
-        metadata_mut(&mut value).insert("resourceVersion".to_owned(), version.to_string().into());
-        let object = Arc::new(Object::new(&value, version));
+        self.forget_owners(&Place::new(&resource, &previous), &previous);
+        self.version += 1;
+        let object = Arc::new(under_version(&previous, self.version));
         self.log.push(Change {
             resource,
             kind: ChangeKind::Deleted,
@@ -247,11 +312,11 @@ impl State {
         Some(object)
     }
 
-    fn forget_owners(&mut self, key: &Key, object: &Object) {
+    fn forget_owners(&mut self, place: &Place, object: &Object) {
         for owner in &object.owners {
-            if let Some(keys) = self.dependents.get_mut(owner) {
-                keys.retain(|other| other != key);
-                if keys.is_empty() {
+            if let Some(places) = self.dependents.get_mut(owner) {
+                places.remove(place);
+                if places.is_empty() {
                     self.dependents.remove(owner);
                 }
             }

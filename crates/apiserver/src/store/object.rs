@@ -1,5 +1,7 @@
 //! One version of one object.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -47,6 +49,28 @@ impl Key {
             resource: GroupResource::new(group, resource),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
+        }
+    }
+}
+
+/// A [`Key`] as indexes hold it: the collection's name is shared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    resource: Arc<GroupResource>,
+    namespace: Box<str>,
+    name: Box<str>,
+}
+
+impl Place {
+    pub(super) fn new(resource: &Arc<GroupResource>, object: &Object) -> Self {
+        Self { resource: resource.clone(), namespace: object.namespace.clone(), name: object.name.clone() }
+    }
+
+    pub(super) fn key(&self) -> Key {
+        Key {
+            resource: (*self.resource).clone(),
+            namespace: self.namespace.to_string(),
+            name: self.name.to_string(),
         }
     }
 }
@@ -99,7 +123,10 @@ impl Object {
             owners,
             deleting: metadata.is_some_and(|m| m.get("deletionTimestamp").is_some()),
             has_finalizers: list("finalizers").is_some_and(|f| !f.is_empty()),
-            bytes: Bytes::from(serde_json::to_vec(value).expect("a JSON value always serialises")),
+            // Boxed, so that no spare capacity of the buffer is kept.
+            bytes: Bytes::from(
+                serde_json::to_vec(value).expect("a JSON value always serialises").into_boxed_slice(),
+            ),
         }
     }
 
@@ -109,11 +136,24 @@ impl Object {
         serde_json::from_slice(&self.bytes).expect("stored bytes were serialised from a JSON value")
     }
 
+    /// Its key within a collection.
+    #[must_use]
+    pub fn key(&self, resource: &GroupResource) -> Key {
+        Key { resource: resource.clone(), namespace: self.namespace.to_string(), name: self.name.to_string() }
+    }
+
     /// A label's value.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(k, _)| &**k == name).map(|(_, v)| &**v)
     }
+}
+
+/// The object's state under another resource version.
+pub(super) fn under_version(object: &Object, resource_version: u64) -> Object {
+    let mut value = object.value();
+    metadata_mut(&mut value).insert("resourceVersion".to_owned(), resource_version.to_string().into());
+    Object::new(&value, resource_version)
 }
 
 /// The object's metadata, made if it is missing or not an object.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::collect::Check;
 use super::error::StoreError;
 use super::object::{Key, Object, metadata_mut, metadata_text};
-use super::prepare;
-use super::{State, Store, definition};
+use super::{State, Store, definition, prepare, validate};
 use crate::registry::ResourceType;
 
 /// Which part of an object an update may change.
@@ -54,19 +54,30 @@ pub enum Deletion {
     Pending(Arc<Object>),
 }
 
+/// The finalizer that holds an object until its dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that holds an object until its dependents have let go of it.
 pub(super) const ORPHAN: &str = "orphan";
+
+/// Namespaces that the real server makes at its start, and does not let go.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 impl Store {
     /// Stores a new object. `value` is whole but for what the server writes; `metadata.uid` and `creationTimestamp`
-    /// are kept when the caller gives them, which clients may not.
+    /// are kept when the caller gives them, which clients may not. An empty name in `key` asks for
+    /// `metadata.generateName`.
     ///
     /// # Errors
     /// When the name is taken, the kind is not served, the namespace is not there or the object is not valid.
     pub fn create(&self, now: Timestamp, key: &Key, value: Value) -> Result<Arc<Object>, StoreError> {
-        self.change(|state| {
-            let created = state.create(&self.uid_seed, now, key, value)?;
-            Ok(created)
+        self.change(now, |state| {
+            let (kind, key, object) = state.prepare_new(&self.uid_seed, now, key, value)?;
+            let object = state.put(&key, object);
+            if !object.owners.is_empty() {
+                state.checks.insert(Check::NewDependent(key));
+            }
+            definition::written(state, &kind, &object);
+            Ok(object)
         })
     }
 
@@ -75,11 +86,18 @@ impl Store {
     /// # Errors
     /// As [`Store::create`].
     pub fn create_dry_run(&self, now: Timestamp, key: &Key, value: Value) -> Result<Arc<Object>, StoreError> {
-        let mut state = self.state.lock();
-        let kind = state.kind(key)?;
-        let version = state.version;
-        let (_, object) = state.prepare_new(&self.uid_seed, now, key, value, &kind, version)?;
+        let (_, _, object) = self.state.lock().prepare_new(&self.uid_seed, now, key, value)?;
         Ok(Arc::new(object))
+    }
+
+    /// Creates the namespaces that a real server has from its start, as far as they are not there.
+    pub fn create_default_namespaces(&self, now: Timestamp) {
+        for name in NAMESPACES {
+            match self.create(now, &Key::new("", "namespaces", "", name), json!({})) {
+                Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
+                Err(error) => panic!("a namespace with a good name is refused only if it is there: {error}"),
+            }
+        }
     }
 
     /// Replaces (part of) an object by what `edit` makes of it. `edit` runs under the lock and must be quick.
@@ -98,50 +116,38 @@ impl Store {
     where
         E: From<StoreError>,
     {
-        self.change(|state| {
+        self.change(now, |state| {
             let kind = state.kind(key)?;
-            let current = state.get(key).ok_or_else(|| not_found(key))?;
+            let current = state.get(key).cloned().ok_or_else(|| not_found(key))?;
             let before = current.value();
-            let mut next = edit(before.clone())?;
-            prepare::keep_server_metadata(&before, &mut next);
-            match part {
-                Part::Main if kind.status => copy_field(&before, &mut next, "status"),
-                Part::Status => {
-                    let status = next.get("status").cloned();
-                    next = before.clone();
-                    let object = next.as_object_mut().expect("stored objects are JSON objects");
-                    match status {
-                        Some(status) => object.insert("status".to_owned(), status),
-                        None => object.remove("status"),
-                    };
-                }
-                Part::Main | Part::Whole => {}
-            }
-            prepare::tidy_metadata(&mut next);
-            let metadata = metadata_mut(&mut next);
-            metadata.insert("resourceVersion".to_owned(), current.resource_version.to_string().into());
-            if next == before {
-                return Ok(current);
-            }
-            prepare::validate(&kind, &next)?;
-            if kind.generation && !prepare::desires_the_same(&kind, &before, &next) {
-                let generation = before["metadata"]["generation"].as_i64().unwrap_or(0);
-                metadata_mut(&mut next).insert("generation".to_owned(), generation.saturating_add(1).into());
-            }
-            if dry_run {
-                return Ok(Arc::new(Object::new(&next, current.resource_version)));
-            }
-            let version = state.next_version();
-            metadata_mut(&mut next).insert("resourceVersion".to_owned(), version.to_string().into());
-            let object = Object::new(&next, version);
-            if object.deleting && !object.has_finalizers {
-                // The last finalizer went: this was the object's last version.
-                return Ok(state.remove(now, key).expect("the object was read under this lock"));
-            }
-            let stored = state.put(key, object);
-            definition::served_kinds_changed(state, &kind, &stored);
-            Ok(stored)
+            let next = edit(before.clone())?;
+            Ok(state.update(now, key, &kind, &current, &before, next, part, dry_run)?)
         })
+    }
+
+    /// Changes an object in place, status included. For the owner of the store.
+    ///
+    /// # Errors
+    /// When it is not there, or not valid afterwards.
+    pub fn modify(
+        &self,
+        now: Timestamp,
+        key: &Key,
+        edit: impl FnOnce(&mut Value),
+    ) -> Result<Arc<Object>, StoreError> {
+        self.update(now, key, Part::Whole, false, |mut value| {
+            edit(&mut value);
+            Ok(value)
+        })
+    }
+
+    /// Puts `value` in the place of what is there, status included, whatever its resource version. For the owner of
+    /// the store.
+    ///
+    /// # Errors
+    /// When there is nothing to replace, or `value` is not valid.
+    pub fn replace(&self, now: Timestamp, key: &Key, value: Value) -> Result<Arc<Object>, StoreError> {
+        self.update(now, key, Part::Whole, false, |_| Ok(value))
     }
 
     /// Deletes an object, or marks it deleted while it has finalizers.
@@ -149,7 +155,16 @@ impl Store {
     /// # Errors
     /// When it is not there, or not the one that was meant.
     pub fn delete(&self, now: Timestamp, key: &Key, options: &DeleteOptions) -> Result<Deletion, StoreError> {
-        self.change(|state| state.delete(now, key, options))
+        self.change(now, |state| {
+            let object = state.check_delete(key, options)?;
+            let gone = state.start_delete(now, key, &object, options.propagation);
+            // Dependents and contents may be all that it waited for.
+            state.settle(now);
+            match state.get(key).filter(|left| left.uid == object.uid) {
+                Some(left) => Ok(Deletion::Pending(left.clone())),
+                None => Ok(Deletion::Gone(gone.unwrap_or(object))),
+            }
+        })
     }
 
     /// What [`Store::delete`] would refuse, and the object as it is.
@@ -162,55 +177,37 @@ impl Store {
 }
 
 impl State {
-    pub(super) fn kind(&self, key: &Key) -> Result<Arc<ResourceType>, StoreError> {
-        let collection = self.collections.get(&key.resource).ok_or(StoreError::UnknownResource)?;
-        Ok(collection.kind.clone())
-    }
-
-    fn create(
-        &mut self,
-        seed: &str,
-        now: Timestamp,
-        key: &Key,
-        value: Value,
-    ) -> Result<Arc<Object>, StoreError> {
-        let kind = self.kind(key)?;
-        let version = self.version + 1;
-        let (key, object) = self.prepare_new(seed, now, key, value, &kind, version)?;
-        self.version = version;
-        let object = self.put(&key, object);
-        definition::served_kinds_changed(self, &kind, &object);
-        Ok(object)
+    fn kind(&self, key: &Key) -> Result<Arc<ResourceType>, StoreError> {
+        self.resource_type(&key.resource).cloned().ok_or(StoreError::UnknownResource)
     }
 
     /// Everything that creating does short of storing.
     fn prepare_new(
-        &mut self,
+        &self,
         seed: &str,
         now: Timestamp,
         key: &Key,
         mut value: Value,
-        kind: &ResourceType,
-        version: u64,
-    ) -> Result<(Key, Object), StoreError> {
+    ) -> Result<(Arc<ResourceType>, Key, Object), StoreError> {
+        let kind = self.kind(key)?;
+        let version = self.version + 1;
         let mut key = key.clone();
         if key.name.is_empty() {
-            let prefix = metadata_text(&value, "generateName").to_owned();
+            let prefix = metadata_text(&value, "generateName");
             if !prefix.is_empty() {
-                let basis = prepare::uid(seed, &key.resource.resource, &key.namespace, &prefix, version);
-                // As the real server: a long prefix is cut so that the suffix fits into 63 characters.
-                let cut =
-                    prefix.char_indices().map(|(at, _)| at).take_while(|&at| at <= 58).last().unwrap_or(0);
-                let prefix = if prefix.len() > 58 { &prefix[..cut] } else { &prefix };
-                key.name = format!("{prefix}{}", prepare::name_suffix(&basis));
+                let basis = prepare::uid(seed, &key.resource.resource, &key.namespace, prefix, version);
+                key.name = prepare::generate_name(prefix, &basis);
             }
         }
         if kind.namespaced {
             self.admit_to_namespace(&key)?;
+        } else {
+            key.namespace.clear();
         }
         if self.get(&key).is_some() {
-            return Err(StoreError::AlreadyExists { resource: key.resource.clone(), name: key.name.clone() });
+            return Err(StoreError::AlreadyExists { resource: key.resource, name: key.name });
         }
+        prepare::tidy_metadata(&mut value);
         let metadata = metadata_mut(&mut value);
         metadata.insert("name".to_owned(), key.name.clone().into());
         if kind.namespaced {
@@ -229,14 +226,15 @@ impl State {
             metadata.insert("generation".to_owned(), 1.into());
         }
         metadata.insert("resourceVersion".to_owned(), version.to_string().into());
-        prepare::tidy_metadata(&mut value);
-        match (&*kind.plural, kind.group.is_empty()) {
-            ("namespaces", true) => complete_namespace(&mut value),
-            ("customresourcedefinitions", _) => definition::complete(&mut value, now),
-            _ => {}
+        prepare::set_type(&kind, &mut value);
+        if is_namespaces(&key) {
+            prepare::complete_namespace(&mut value);
         }
-        prepare::validate(kind, &value)?;
-        Ok((key, Object::new(&value, version)))
+        validate::validate(&kind, &value)?;
+        if kind.is_definition() {
+            definition::complete(&mut value, now);
+        }
+        Ok((kind, key, Object::new(&value, version)))
     }
 
     /// A namespaced object needs its namespace, and one that stays.
@@ -253,12 +251,78 @@ impl State {
         Ok(())
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one step of `Store::update`, apart so that it is compiled once"
+    )]
+    fn update(
+        &mut self,
+        now: Timestamp,
+        key: &Key,
+        kind: &ResourceType,
+        current: &Arc<Object>,
+        before: &Value,
+        mut next: Value,
+        part: Part,
+        dry_run: bool,
+    ) -> Result<Arc<Object>, StoreError> {
+        match part {
+            Part::Main if kind.status => prepare::copy_field(before, &mut next, "status"),
+            Part::Status => {
+                let mut whole = before.clone();
+                prepare::copy_field(&next, &mut whole, "status");
+                next = whole;
+            }
+            Part::Main | Part::Whole => {}
+        }
+        prepare::tidy_metadata(&mut next);
+        prepare::keep_server_metadata(before, &mut next);
+        prepare::set_type(kind, &mut next);
+        let metadata = metadata_mut(&mut next);
+        metadata.insert("resourceVersion".to_owned(), current.resource_version.to_string().into());
+        if next == *before {
+            return Ok(current.clone());
+        }
+        validate::validate(kind, &next)?;
+        validate::validate_update(kind, before, &next)?;
+        if kind.is_definition() {
+            definition::complete(&mut next, now);
+        }
+        if kind.generation && !prepare::desires_the_same(kind, before, &next) {
+            bump_generation(&mut next);
+        }
+        if dry_run {
+            return Ok(Arc::new(Object::new(&next, current.resource_version)));
+        }
+        let version = self.version + 1;
+        metadata_mut(&mut next).insert("resourceVersion".to_owned(), version.to_string().into());
+        let object = Object::new(&next, version);
+        if object.deleting && !object.has_finalizers && !self.holds_content(key) {
+            // The last finalizer went. As in the real server that is the deletion itself, not a version of its own.
+            self.remove(key);
+            return Ok(Arc::new(object));
+        }
+        let stored = self.put(key, object);
+        if stored.owners != current.owners && !stored.owners.is_empty() {
+            self.checks.insert(Check::NewDependent(key.clone()));
+        }
+        definition::written(self, kind, &stored);
+        Ok(stored)
+    }
+
     fn check_delete(&self, key: &Key, options: &DeleteOptions) -> Result<Arc<Object>, StoreError> {
         self.kind(key)?;
         let object = self.get(key).ok_or_else(|| not_found(key))?;
         let conflict = |message: String| {
             Err(StoreError::Conflict { resource: key.resource.clone(), name: key.name.clone(), message })
         };
+        if is_namespaces(key) && NAMESPACES.contains(&key.name.as_str()) {
+            return Err(StoreError::Forbidden {
+                resource: key.resource.clone(),
+                name: key.name.clone(),
+                message: "this namespace may not be deleted".to_owned(),
+            });
+        }
         match (&options.uid, options.resource_version) {
             (Some(uid), _) if **uid != *object.uid => conflict(format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
@@ -268,96 +332,119 @@ impl State {
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 object.resource_version
             )),
-            _ => Ok(object),
+            _ => Ok(object.clone()),
         }
     }
 
-    pub(super) fn delete(
+    /// Takes the object away at once, and answers its last state, or marks it deleted and leaves a check behind.
+    pub(super) fn start_delete(
         &mut self,
         now: Timestamp,
         key: &Key,
-        options: &DeleteOptions,
-    ) -> Result<Deletion, StoreError> {
-        let object = self.check_delete(key, options)?;
+        object: &Object,
+        propagation: Propagation,
+    ) -> Option<Arc<Object>> {
         let has_dependents = self.dependents.contains_key(&object.uid);
-        let finalizer = match options.propagation {
+        let mut finalizer = match propagation {
             Propagation::Foreground if has_dependents => Some(FOREGROUND),
             Propagation::Orphan if has_dependents => Some(ORPHAN),
             _ => None,
         };
-        let holds_content = key.resource.group.is_empty() && key.resource.resource == "namespaces";
-        if finalizer.is_none() && !object.has_finalizers && !holds_content {
-            let gone = self.remove(now, key).expect("the object was read under this lock");
-            return Ok(Deletion::Gone(gone));
+        let mut check = finalizer.map(|_| Check::Owner(key.clone()));
+        let contents = self.holds_content(key);
+        if contents && is_namespaces(key) {
+            check = Some(Check::Namespace(key.name.clone()));
+        } else if contents {
+            finalizer = Some(definition::CLEANUP);
+            check = Some(Check::Definition(key.name.clone()));
         }
-        if !object.deleting || finalizer.is_some() {
-            self.mark_deleted(now, key, finalizer);
+        if check.is_none() && !object.has_finalizers {
+            return self.remove(key);
         }
-        self.collect(now, key, &object.uid);
-        match self.get(key) {
-            Some(pending) => Ok(Deletion::Pending(pending)),
-            None => Ok(Deletion::Gone(object)),
-        }
-    }
-
-    fn mark_deleted(&mut self, now: Timestamp, key: &Key, finalizer: Option<&str>) {
-        let Some(object) = self.get(key) else { return };
-        let mut value = object.value();
-        let metadata = metadata_mut(&mut value);
-        let mut changed = false;
-        if !metadata.contains_key("deletionTimestamp") {
-            metadata.insert("deletionTimestamp".to_owned(), prepare::time(now).into());
-            metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-            changed = true;
-        }
-        if let Some(finalizer) = finalizer {
-            let list = metadata.entry("finalizers").or_insert_with(|| json!([]));
-            if let Some(list) = list.as_array_mut()
-                && !list.iter().any(|other| other == finalizer)
-            {
-                list.push(finalizer.into());
+        self.rewrite(key, |value| {
+            let metadata = metadata_mut(value);
+            let mut changed = false;
+            if !metadata.contains_key("deletionTimestamp") {
+                metadata.insert("deletionTimestamp".to_owned(), prepare::time(now).into());
+                metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
                 changed = true;
             }
-        }
-        if key.resource.resource == "namespaces" && key.resource.group.is_empty() {
-            value["status"] = json!({"phase": "Terminating"});
-        }
-        if changed {
-            let version = self.next_version();
+            if let Some(finalizer) = finalizer {
+                let list = metadata.entry("finalizers").or_insert_with(|| json!([]));
+                if let Some(list) = list.as_array_mut()
+                    && !list.iter().any(|other| other == finalizer)
+                {
+                    list.push(finalizer.into());
+                    changed = true;
+                }
+            }
+            if changed {
+                bump_generation(value);
+                if is_namespaces(key) {
+                    value["status"] = json!({"phase": "Terminating"});
+                }
+            }
+            changed
+        });
+        self.checks.extend(check);
+        None
+    }
+
+    /// Stores what `edit` made of an object, if it says that it changed anything.
+    pub(super) fn rewrite(&mut self, key: &Key, edit: impl FnOnce(&mut Value) -> bool) {
+        let Some(object) = self.get(key) else { return };
+        let mut value = object.value();
+        if edit(&mut value) {
+            let version = self.version + 1;
             metadata_mut(&mut value).insert("resourceVersion".to_owned(), version.to_string().into());
             self.put(key, Object::new(&value, version));
         }
     }
 
-    /// Takes an object away for good, and then what it owned alone.
-    pub(super) fn remove(&mut self, now: Timestamp, key: &Key) -> Option<Arc<Object>> {
+    /// Takes an object away for good and leaves checks of what that means to others.
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let gone = self.take(key)?;
-        definition::served_kind_removed(self, key, &gone);
-        self.collect(now, key, &gone.uid);
-        self.finish_waiting_owners(now, &gone);
+        definition::removed(self, key, &gone);
+        if self.dependents.contains_key(&gone.uid) {
+            self.checks.insert(Check::Dependents(gone.uid.clone()));
+        }
+        if !gone.owners.is_empty() {
+            for owner in self.owner_references(&gone).into_iter().filter_map(|owner| owner.key) {
+                if self.get(&owner).is_some_and(|found| found.deleting) {
+                    self.checks.insert(Check::Owner(owner));
+                }
+            }
+        }
+        if !gone.namespace.is_empty() {
+            let namespace = Key::new("", "namespaces", "", &gone.namespace);
+            if self.get(&namespace).is_some_and(|found| found.deleting) {
+                self.checks.insert(Check::Namespace(namespace.name));
+            }
+        }
+        if self.defined.contains_key(&key.resource) {
+            let name = definition::name_of(&key.resource);
+            if self.get(&definition::key_of(&name)).is_some_and(|found| found.deleting) {
+                self.checks.insert(Check::Definition(name));
+            }
+        }
         Some(gone)
     }
-}
 
-fn copy_field(from: &Value, to: &mut Value, field: &str) {
-    if let Some(object) = to.as_object_mut() {
-        match from.get(field) {
-            Some(value) => object.insert(field.to_owned(), value.clone()),
-            None => object.remove(field),
-        };
+    /// Whether the object is one that has objects in it: a namespace (always looked at), or a definition in use.
+    pub(super) fn holds_content(&self, key: &Key) -> bool {
+        is_namespaces(key) && self.collections.values().any(|c| c.objects.contains_key(key.name.as_str()))
+            || key.resource == *definition::COLLECTION && definition::in_use(self, &key.name)
     }
 }
 
-/// The label and phase that the real server's admission and registry give a namespace.
-fn complete_namespace(value: &mut Value) {
-    let name = metadata_text(value, "name").to_owned();
-    let labels = metadata_mut(value).entry("labels").or_insert_with(|| json!({}));
-    if let Some(labels) = labels.as_object_mut() {
-        labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
-    }
-    if let Some(object) = value.as_object_mut() {
-        object.entry("spec").or_insert_with(|| json!({"finalizers": ["kubernetes"]}));
-        object.insert("status".to_owned(), json!({"phase": "Active"}));
+pub(super) fn is_namespaces(key: &Key) -> bool {
+    key.resource.group.is_empty() && key.resource.resource == "namespaces"
+}
+
+fn bump_generation(value: &mut Value) {
+    let metadata = metadata_mut(value);
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+        metadata.insert("generation".to_owned(), generation.saturating_add(1).into());
     }
 }
 
