@@ -264,6 +264,26 @@ async fn shutdown_waits_for_the_reconcile_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_what_is_due_later() {
+    let world = World::new(&["a"]);
+    let looked = Arc::new(Notify::new());
+    let reconcile = {
+        let looked = Arc::clone(&looked);
+        move |_| {
+            looked.notify_one();
+            async { Ok::<_, Refused>(Outcome::After(Duration::from_hours(1))) }
+        }
+    };
+    let running = tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    looked.notified().await;
+    sleep(Duration::from_secs(1)).await;
+    let asked = Instant::now();
+    world.shutdown.cancel();
+    running.await.expect("no panic").expect("an orderly end");
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn ready_once_the_objects_are_known() {
     let world = World::new(&["a"]);
     let (seen, mut objects) = mpsc::unbounded_channel();
