@@ -27,7 +27,7 @@ pub enum ClientIdentityError {
 ///
 /// # Errors
 /// When the bytes are not a certificate or its subject has no common name.
-pub fn client_identity(certificate_der: &[u8]) -> Result<ClientIdentity, ClientIdentityError> {
+pub fn parse_client(certificate_der: &[u8]) -> Result<ClientIdentity, ClientIdentityError> {
     let (_, certificate) =
         X509Certificate::from_der(certificate_der).map_err(ClientIdentityError::NotACertificate)?;
     let subject = certificate.subject();

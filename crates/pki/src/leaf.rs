@@ -1,19 +1,20 @@
 //! Leaf certificates.
 
+use std::fmt;
 use std::net::IpAddr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use thiserror::Error;
 
+use crate::pem;
+
 /// What a leaf certificate shall say.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafRequest {
     /// Subject common name.
     pub common_name: String,
-    /// Subject organization (Kubernetes: the user's group).
-    pub organization: Option<String>,
+    /// Subject organizations (Kubernetes: the user's groups).
+    pub organizations: Vec<String>,
     /// DNS subject alternative names.
     pub dns_names: Vec<String>,
     /// IP subject alternative names.
@@ -22,17 +23,17 @@ pub struct LeafRequest {
     pub server_auth: bool,
     /// Whether the leaf may identify a client.
     pub client_auth: bool,
-    /// Start of validity.
+    /// Start of validity; whole seconds.
     pub not_before: Timestamp,
-    /// End of validity.
+    /// End of validity; whole seconds.
     pub not_after: Timestamp,
-    /// What the key and the serial are derived from. Requests that may differ in what they say but are meant to be
-    /// one certificate share it; two certificates of one authority must not.
+    /// What the key is derived from. A leaf that is renewed keeps its identity and with it its key; two different
+    /// leaves of one authority must not share one.
     pub identity: String,
 }
 
 /// A certificate with its private key.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Leaf {
     pub(crate) certificate_der: Vec<u8>,
     pub(crate) key_der: Vec<u8>,
@@ -54,19 +55,20 @@ impl Leaf {
     /// The certificate, PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
-        pem("CERTIFICATE", &self.certificate_der)
+        pem::encode("CERTIFICATE", &self.certificate_der)
     }
 
     /// The private key, PKCS#8 PEM.
     #[must_use]
     pub fn key_pem(&self) -> String {
-        pem("PRIVATE KEY", &self.key_der)
+        pem::encode("PRIVATE KEY", &self.key_der)
     }
 }
 
-impl std::fmt::Debug for Leaf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leaf").field("certificate_der", &self.certificate_der.len()).finish_non_exhaustive()
+impl fmt::Debug for Leaf {
+    /// Shows how long the certificate is, never the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leaf").field("certificate_len", &self.certificate_der.len()).finish_non_exhaustive()
     }
 }
 
@@ -85,19 +87,19 @@ pub enum IssueError {
     /// A time lies outside of what a certificate can say.
     #[error("failed to put {0} into a certificate: outside the years 0000 to 9999")]
     Validity(Timestamp),
-    /// The signature could not be made.
+    /// The certificate could not be written or signed.
     #[error("failed to sign the certificate")]
     Sign(#[source] rcgen::Error),
 }
 
-/// RFC 7468 textual encoding, 64 characters a line.
-pub(crate) fn pem(label: &str, der: &[u8]) -> String {
-    let body = BASE64.encode(der);
-    let mut out = format!("-----BEGIN {label}-----\n");
-    for line in body.as_bytes().chunks(64) {
-        out.push_str(std::str::from_utf8(line).expect("base64 is ASCII"));
-        out.push('\n');
+impl IssueError {
+    /// A word from a fixed set, for metrics and condition reasons.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::DnsName { .. } => "InvalidDnsName",
+            Self::Validity(_) => "InvalidValidity",
+            Self::Sign(_) => "SignFailed",
+        }
     }
-    out.push_str(&format!("-----END {label}-----\n"));
-    out
 }

@@ -6,19 +6,29 @@
 //! ```text
 //!  certificate PEM ┐
 //!                  ├─▶ Authority ──issue(LeafRequest)──▶ Leaf (certificate, P-256 key)
-//!  key PEM         ┘
+//!  key PEM         ┘                                       │
+//!                                                          ▼ shown by a client, verified by TLS
+//!                                      ClientIdentity ◀── parse_client(certificate)
 //! ```
 //!
-//! Leaves are a function of the authority and the request: the leaf's key and serial are derived from the authority's
-//! private key and the request's identity, so a restarted process serves the certificates it served before without
-//! having kept any. The crate knows nothing of Kubernetes, sockets or clocks.
+//! Leaves are a function of the authority and the request: the leaf's key is derived from the authority's private key
+//! and the request's identity, its serial from what the certificate says too, and signatures carry no chance. So a
+//! restarted process serves the certificates it served before without having kept any.
+//!
+//! The crate knows nothing of Kubernetes objects, sockets or clocks, and no error or debug output of it shows a key.
 
 mod authority;
+mod certificate;
 mod client;
 mod derive;
+mod key;
 mod leaf;
-mod signer;
+mod pem;
+#[cfg(test)]
+mod tests;
 
 pub use authority::{Authority, AuthorityError, KeyAlgorithm};
-pub use client::{ClientIdentity, ClientIdentityError, client_identity};
+pub use client::{ClientIdentity, ClientIdentityError, parse_client};
+pub use key::KeyError;
 pub use leaf::{IssueError, Leaf, LeafRequest};
+pub use pem::PemError;

@@ -1,0 +1,47 @@
+//! The textual encoding of certificates and keys (RFC 7468).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rustls_pki_types::pem::{self, PemObject};
+use thiserror::Error;
+
+/// What is wrong with a PEM text. Says nothing of the text itself: a key whose line breaks were lost is all on its
+/// first line, and a parser that quotes that line shows the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PemError {
+    /// No section of the kind looked for.
+    #[error("there is no such PEM section in it")]
+    NoSection,
+    /// A section begins and does not end.
+    #[error("a PEM section has no end line")]
+    NoEnd,
+    /// A line that should begin a section does something else too; often the line breaks were lost.
+    #[error("the line that begins a PEM section is malformed")]
+    MalformedStart,
+    /// What is inside the section is not base64.
+    #[error("a PEM section holds something other than base64")]
+    NotBase64,
+}
+
+/// Reads the first section of the kind that `T` is.
+pub(crate) fn decode<T: PemObject>(text: &[u8]) -> Result<T, PemError> {
+    T::from_pem_slice(text).map_err(|error| match error {
+        pem::Error::MissingSectionEnd { .. } => PemError::NoEnd,
+        pem::Error::IllegalSectionStart { .. } => PemError::MalformedStart,
+        pem::Error::Base64Decode(_) => PemError::NotBase64,
+        // Non-exhaustive; the others are about readers and sections of more than 256 MB.
+        _ => PemError::NoSection,
+    })
+}
+
+/// Writes one section, 64 characters a line.
+pub(crate) fn encode(label: &str, der: &[u8]) -> String {
+    let body = BASE64.encode(der);
+    let mut text = format!("-----BEGIN {label}-----\n");
+    for line in body.as_bytes().chunks(64) {
+        text.push_str(std::str::from_utf8(line).expect("base64 is ASCII"));
+        text.push('\n');
+    }
+    text.push_str(&format!("-----END {label}-----\n"));
+    text
+}
