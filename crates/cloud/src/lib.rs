@@ -1,1 +1,37 @@
-//! placeholder
+//! The running cloud: the shell round the engine.
+//!
+//! ```text
+//!  infra ──ensure, observe, delete──▶ Cloud ──apply, poll──▶ engine
+//!    ▲                                  │
+//!    └────────── ids that changed ◀─────┤ events
+//!                                       ▼
+//!                       projection ─▶ store ◀─ ApiServer ◀─ listener (TLS) ◀─ Cluster API, kubectl
+//!                                     etcd  ◀─ tunnel (port-forward, TLS) ◀──┘
+//! ```
+//!
+//! It owns what has to do with the outside: the clock, listeners, certificates in use, connections. What happens and
+//! when is the engine's; what a cluster looks like is the projection's, a set of pure functions. The crate knows
+//! nothing of Cluster API's objects: `infra` speaks to it in its own terms and reads everything back by observing.
+
+mod address;
+mod cloud;
+mod cluster;
+mod driver;
+mod front;
+mod identity;
+mod listener;
+mod metrics;
+mod ports;
+mod projection;
+mod tls;
+mod tunnel;
+
+pub use cloud::{
+    Changed, Cloud, CloudConfig, ClusterError, ClusterObservation, Deletion, MachineError,
+    MachineObservation, StageObservation, StartError,
+};
+pub use cluster::{Authorities, ClusterSpec, Endpoint, MachineSpec, StartUp};
+pub use identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
+pub use nephele_engine::ErrorClass;
+pub use nephele_pki::{Authority, AuthorityError};
+pub use projection::DNS_IMAGE_TAG;

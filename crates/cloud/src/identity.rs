@@ -1,0 +1,131 @@
+//! What clusters, machines and their stages are called.
+
+use std::fmt;
+
+use nephele_engine::{ResourceId, ResourceKind, StageName};
+
+/// A cluster, by the namespace and name of its Cluster object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterId {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A machine of a cluster. Its name is its Node's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachineId {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The name.
+    pub name: String,
+}
+
+impl MachineId {
+    /// The engine's name for it.
+    pub(crate) fn resource(&self) -> ResourceId {
+        ResourceId {
+            account: self.cluster.namespace.clone(),
+            group: self.cluster.name.clone(),
+            kind: ResourceKind::Instance,
+            name: self.name.clone(),
+        }
+    }
+
+    pub(crate) fn of_resource(id: &ResourceId) -> Self {
+        let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
+        Self { cluster, name: id.name.clone() }
+    }
+
+    /// What its Node and Machine are tied together by.
+    #[must_use]
+    pub fn provider_id(&self) -> String {
+        format!("in-memory://{}", self.name)
+    }
+}
+
+impl fmt::Display for MachineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.cluster, self.name)
+    }
+}
+
+/// What a machine is to its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Runs an API server and an etcd member.
+    ControlPlane,
+    /// Runs neither.
+    Worker,
+}
+
+/// What a machine passes through to be up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// The virtual machine boots.
+    Vm,
+    /// The kubelet registers the Node.
+    Node,
+    /// The etcd member joins. Control plane only.
+    Etcd,
+    /// The API server starts. Control plane only.
+    ApiServer,
+}
+
+impl Stage {
+    /// All stages, in order.
+    pub const ALL: [Self; 4] = [Self::Vm, Self::Node, Self::Etcd, Self::ApiServer];
+
+    /// The stages of a machine of that role, in order.
+    #[must_use]
+    pub fn of(role: Role) -> &'static [Self] {
+        match role {
+            Role::ControlPlane => &Self::ALL,
+            Role::Worker => &[Self::Vm, Self::Node],
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Vm => "vm",
+            Self::Node => "node",
+            Self::Etcd => "etcd",
+            Self::ApiServer => "apiServer",
+        }
+    }
+
+    /// The stages that come right before it.
+    pub(crate) fn after(self) -> &'static [Self] {
+        match self {
+            Self::Vm => &[],
+            Self::Node => &[Self::Vm],
+            Self::Etcd | Self::ApiServer => &[Self::Node],
+        }
+    }
+
+    pub(crate) fn name(self) -> StageName {
+        StageName::new(self.as_str())
+    }
+
+    pub(crate) fn of_name(name: &StageName) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.as_str() == name.as_str())
+    }
+}
+
+/// An address of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MachineAddress {
+    /// `InternalIP`, `Hostname`, … as in Cluster API's `MachineAddress`.
+    pub kind: String,
+    /// The address.
+    pub address: String,
+}

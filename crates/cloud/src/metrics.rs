@@ -1,0 +1,124 @@
+//! What the cloud counts.
+
+use std::time::Duration;
+
+use nephele_apiserver::{RequestInfo, RequestObserver};
+use nephele_etcd::CallObserver;
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, exponential_buckets,
+};
+
+/// The cloud's metrics, registered once.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics {
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    etcd_calls: IntCounterVec,
+    etcd_seconds: HistogramVec,
+    /// Machines that have reached a stage.
+    pub(crate) stages_reached: IntGaugeVec,
+    pub(crate) clusters: IntGauge,
+    pub(crate) machines: IntGauge,
+    pub(crate) connections: IntGauge,
+    pub(crate) connections_held: IntGauge,
+}
+
+/// Kinds that appear under their own name; all others count as `other`, since clients can define kinds at will.
+const RESOURCES: [&str; 20] = [
+    "clusterrolebindings",
+    "clusterroles",
+    "configmaps",
+    "customresourcedefinitions",
+    "daemonsets",
+    "deployments",
+    "endpoints",
+    "events",
+    "leases",
+    "namespaces",
+    "nodes",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "poddisruptionbudgets",
+    "pods",
+    "replicasets",
+    "secrets",
+    "serviceaccounts",
+    "services",
+    "volumeattachments",
+];
+
+impl Metrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        // 50 µs to 1.6 s: an answer takes microseconds, a held request seconds.
+        let buckets = || exponential_buckets(0.000_05, 4.0, 9);
+        let seconds = |name: &str, help: &str| {
+            Ok::<_, prometheus::Error>(HistogramOpts::new(name, help).buckets(buckets()?))
+        };
+        let metrics = Self {
+            requests: IntCounterVec::new(
+                Opts::new("nephele_workload_requests_total", "Requests answered by workload API servers."),
+                &["verb", "resource", "code"],
+            )?,
+            request_seconds: HistogramVec::new(
+                seconds(
+                    "nephele_workload_request_seconds",
+                    "Time to answer a request of a workload API server.",
+                )?,
+                &["verb"],
+            )?,
+            etcd_calls: IntCounterVec::new(
+                Opts::new("nephele_workload_etcd_calls_total", "Calls answered by workload etcd members."),
+                &["method", "code"],
+            )?,
+            etcd_seconds: HistogramVec::new(
+                seconds(
+                    "nephele_workload_etcd_call_seconds",
+                    "Time to answer a call of a workload etcd member.",
+                )?,
+                &["method"],
+            )?,
+            stages_reached: IntGaugeVec::new(
+                Opts::new("nephele_machine_stages_reached", "Machines that have reached a stage."),
+                &["stage"],
+            )?,
+            clusters: IntGauge::new("nephele_clusters", "Simulated clusters.")?,
+            machines: IntGauge::new("nephele_machines", "Simulated machines.")?,
+            connections: IntGauge::new(
+                "nephele_workload_connections",
+                "Open connections to workload API servers.",
+            )?,
+            connections_held: IntGauge::new(
+                "nephele_workload_connections_held",
+                "Connections that wait for their control plane's first backend.",
+            )?,
+        };
+        registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.request_seconds.clone()))?;
+        registry.register(Box::new(metrics.etcd_calls.clone()))?;
+        registry.register(Box::new(metrics.etcd_seconds.clone()))?;
+        registry.register(Box::new(metrics.stages_reached.clone()))?;
+        registry.register(Box::new(metrics.clusters.clone()))?;
+        registry.register(Box::new(metrics.machines.clone()))?;
+        registry.register(Box::new(metrics.connections.clone()))?;
+        registry.register(Box::new(metrics.connections_held.clone()))?;
+        Ok(metrics)
+    }
+}
+
+impl RequestObserver for Metrics {
+    fn observe(&self, request: &RequestInfo, code: u16, duration: Duration) {
+        let resource = match request.resource.as_str() {
+            "" => "none",
+            name => RESOURCES.iter().copied().find(|known| *known == name).unwrap_or("other"),
+        };
+        self.requests.with_label_values(&[request.verb, resource, &code.to_string()]).inc();
+        self.request_seconds.with_label_values(&[request.verb]).observe(duration.as_secs_f64());
+    }
+}
+
+impl CallObserver for Metrics {
+    fn observe(&self, method: &'static str, code: &'static str, duration: Duration) {
+        self.etcd_calls.with_label_values(&[method, code]).inc();
+        self.etcd_seconds.with_label_values(&[method]).observe(duration.as_secs_f64());
+    }
+}

@@ -1,0 +1,112 @@
+//! The addons that kubeadm installs: kube-proxy and CoreDNS.
+
+use serde_json::json;
+
+use super::{Projected, Scope};
+
+/// A CoreDNS version that KCP's Corefile migration knows.
+pub const DNS_IMAGE_TAG: &str = "v1.13.1";
+
+const COREFILE: &str = ".:53 {
+    errors
+    health {
+       lameduck 5s
+    }
+    ready
+    kubernetes DOMAIN in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    prometheus :9153
+    forward . /etc/resolv.conf {
+       max_concurrent 1000
+    }
+    cache 30 {
+       disable success DOMAIN
+       disable denial DOMAIN
+    }
+    loop
+    reload
+    loadbalance
+}
+";
+
+pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
+    let system = "kube-system";
+    let proxy_labels = json!({"k8s-app": "kube-proxy"});
+    let proxy = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"labels": proxy_labels},
+        "spec": {
+            "revisionHistoryLimit": 10, "selector": {"matchLabels": proxy_labels},
+            "template": {
+                "metadata": {"labels": proxy_labels},
+                "spec": {
+                    "containers": [{"name": "kube-proxy", "image": format!("registry.k8s.io/kube-proxy:{version}"),
+                                    "imagePullPolicy": "IfNotPresent",
+                                    "command": ["/usr/local/bin/kube-proxy", "--config=/var/lib/kube-proxy/config.conf"]}],
+                    "hostNetwork": true, "nodeSelector": {"kubernetes.io/os": "linux"},
+                    "priorityClassName": "system-node-critical", "serviceAccountName": "kube-proxy",
+                    "tolerations": [{"operator": "Exists"}],
+                },
+            },
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+        },
+        "status": {"observedGeneration": 1, "currentNumberScheduled": 1, "desiredNumberScheduled": 1,
+                   "numberAvailable": 1, "numberMisscheduled": 0, "numberReady": 1, "updatedNumberScheduled": 1},
+    });
+    let dns_labels = json!({"k8s-app": "kube-dns"});
+    let dns = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"labels": dns_labels},
+        "spec": {
+            "replicas": 2, "revisionHistoryLimit": 10, "selector": {"matchLabels": dns_labels},
+            "template": {
+                "metadata": {"labels": dns_labels},
+                "spec": {
+                    "containers": [{"name": "coredns",
+                                    "image": format!("registry.k8s.io/coredns/coredns:{DNS_IMAGE_TAG}"),
+                                    "imagePullPolicy": "IfNotPresent", "args": ["-conf", "/etc/coredns/Corefile"],
+                                    "volumeMounts": [{"name": "config-volume", "mountPath": "/etc/coredns",
+                                                      "readOnly": true}]}],
+                    "serviceAccountName": "coredns",
+                    "volumes": [{"name": "config-volume", "configMap": {"name": "coredns",
+                                 "items": [{"key": "Corefile", "path": "Corefile"}]}}],
+                },
+            },
+        },
+        "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2,
+                   "availableReplicas": 2,
+                   "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable",
+                                   "message": "Deployment has minimum availability.",
+                                   "lastUpdateTime": super::time(scope.at),
+                                   "lastTransitionTime": super::time(scope.at)}]},
+    });
+    let corefile = COREFILE.replace("DOMAIN", &scope.cluster.service_domain);
+    let dns_config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"Corefile": corefile}});
+    let address = scope.cluster.service_address(10);
+    let dns_service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"labels": {"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true",
+                                "kubernetes.io/name": "CoreDNS"}},
+        "spec": {"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "selector": dns_labels,
+                 "ports": [{"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
+                           {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
+                           {"name": "metrics", "port": 9153, "protocol": "TCP", "targetPort": 9153}]},
+        "status": {"loadBalancer": {}},
+    });
+    let account = || json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}});
+    let proxy_config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"app": "kube-proxy"}},
+        "data": {"config.conf": "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: \"\"\n"},
+    });
+    vec![
+        scope.object("", "serviceaccounts", system, "kube-proxy", account()),
+        scope.object("", "configmaps", system, "kube-proxy", proxy_config),
+        scope.object("apps", "daemonsets", system, "kube-proxy", proxy),
+        scope.object("", "serviceaccounts", system, "coredns", account()),
+        scope.object("", "configmaps", system, "coredns", dns_config),
+        scope.object("apps", "deployments", system, "coredns", dns),
+        scope.object("", "services", system, "kube-dns", dns_service),
+    ]
+}

@@ -1,0 +1,65 @@
+//! What `kubeadm init` leaves in a cluster.
+
+use serde_json::json;
+
+use super::{DNS_IMAGE_TAG, Projected, Scope};
+
+pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority_pem: &str) -> Vec<Projected> {
+    let cluster = scope.cluster;
+    let endpoint = cluster.endpoint.as_ref().map(|e| format!("{}:{}", e.host, e.port)).unwrap_or_default();
+    // The document that KCP parses, changes and writes back on an upgrade.
+    let configuration = json!({
+        "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration",
+        "apiServer": {}, "caCertificateValidityPeriod": "87600h0m0s", "certificateValidityPeriod": "8760h0m0s",
+        "certificatesDir": "/etc/kubernetes/pki", "clusterName": cluster.id.name,
+        "controlPlaneEndpoint": endpoint, "controllerManager": {},
+        "dns": {"imageRepository": "registry.k8s.io/coredns", "imageTag": DNS_IMAGE_TAG},
+        "encryptionAlgorithm": "RSA-2048", "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
+        "imageRepository": "registry.k8s.io", "kubernetesVersion": version,
+        "networking": {
+            "dnsDomain": cluster.service_domain, "podSubnet": cluster.pod_cidrs.join(","),
+            "serviceSubnet": cluster.service_cidrs.join(","),
+        },
+        "proxy": {}, "scheduler": {},
+    });
+    let yaml = |value: &serde_json::Value| {
+        serde_yaml_ng::to_string(value).expect("a JSON value always serialises as YAML")
+    };
+    let config_map = |namespace: &str, name: &str, data: serde_json::Value| {
+        let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": data});
+        scope.object("", "configmaps", namespace, name, value)
+    };
+    let kubelet = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
+        "clusterDNS": [cluster.service_address(10)], "clusterDomain": cluster.service_domain,
+        "rotateCertificates": true, "staticPodPath": "/etc/kubernetes/manifests",
+    });
+    let discovery = json!({
+        "apiVersion": "v1", "kind": "Config", "preferences": {}, "contexts": [], "users": [], "current-context": "",
+        "clusters": [{"name": "", "cluster": {"server": format!("https://{endpoint}"),
+                      "certificate-authority-data": base64(authority_pem)}}],
+    });
+    let rbac = "rbac.authorization.k8s.io";
+    let role = json!({
+        "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {},
+        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}],
+    });
+    let binding = json!({
+        "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "kubeadm:get-nodes"},
+        "subjects": [{"apiGroup": rbac, "kind": "Group",
+                      "name": "system:bootstrappers:kubeadm:default-node-token"}],
+    });
+    vec![
+        config_map("kube-system", "kubeadm-config", json!({"ClusterConfiguration": yaml(&configuration)})),
+        config_map("kube-system", "kubelet-config", json!({"kubelet": yaml(&kubelet)})),
+        config_map("kube-public", "cluster-info", json!({"kubeconfig": yaml(&discovery)})),
+        scope.object(rbac, "clusterroles", "", "kubeadm:get-nodes", role),
+        scope.object(rbac, "clusterrolebindings", "", "kubeadm:get-nodes", binding),
+    ]
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}

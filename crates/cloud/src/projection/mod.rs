@@ -1,0 +1,79 @@
+//! What lives in a simulated cluster: pure functions from what the cloud knows to Kubernetes objects.
+//!
+//! Names, uids and creation times depend on the cluster, the object and the instants at which stages were reached,
+//! so a restarted process projects the same objects with the same identities. Nothing that a client has changed is
+//! ever written over: objects are made if they are not there.
+
+mod addons;
+mod base;
+mod kubeadm;
+mod node;
+mod static_pod;
+
+use jiff::Timestamp;
+use nephele_apiserver::Key;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+pub use addons::DNS_IMAGE_TAG;
+pub(crate) use addons::addons;
+pub(crate) use base::base;
+pub(crate) use kubeadm::kubeadm;
+pub(crate) use node::node;
+pub(crate) use static_pod::{Component, static_pod};
+
+use crate::cluster::ClusterSpec;
+use crate::identity::ClusterId;
+
+/// An object to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Projected {
+    pub(crate) key: Key,
+    pub(crate) value: Value,
+}
+
+/// What every projected object of a cluster is made with.
+pub(crate) struct Scope<'a> {
+    pub(crate) cluster: &'a ClusterSpec,
+    /// When the objects come to be.
+    pub(crate) at: Timestamp,
+}
+
+impl Scope<'_> {
+    /// Completes `value` with name, identity and creation time.
+    pub(crate) fn object(
+        &self,
+        group: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        mut value: Value,
+    ) -> Projected {
+        let metadata = &mut value["metadata"];
+        metadata["name"] = name.into();
+        if !namespace.is_empty() {
+            metadata["namespace"] = namespace.into();
+        }
+        metadata["uid"] = uid(&self.cluster.id, resource, namespace, name).into();
+        metadata["creationTimestamp"] = time(self.at).into();
+        Projected { key: Key::new(group, resource, namespace, name), value }
+    }
+}
+
+/// RFC 3339 with seconds, as Kubernetes writes times.
+pub(crate) fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The identity of a projected object: the same whenever it is projected.
+pub(crate) fn uid(cluster: &ClusterId, resource: &str, namespace: &str, name: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [cluster.namespace.as_str(), &cluster.name, resource, namespace, name] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    let digest = hash.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+}

@@ -1,0 +1,84 @@
+//! The Node of a machine, and its lease.
+
+use serde_json::{Value, json};
+
+use super::{Projected, Scope, time};
+use crate::cluster::MachineSpec;
+use crate::identity::Role;
+
+/// The Node as kubeadm and the kubelet would have registered it, and its Lease.
+///
+/// Heartbeats are not renewed: no controller in a simulated cluster looks for missing ones, and renewing them would
+/// wake every watcher of every cluster for nothing.
+pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
+    let name = machine.id.name.as_str();
+    let now = time(scope.at);
+    let mut labels = json!({
+        "beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": name,
+    });
+    // CABPK has kubeadm register Nodes with this taint; core takes it away when it has labelled them.
+    let mut taints = vec![json!({"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"})];
+    if machine.role == Role::ControlPlane {
+        labels["node-role.kubernetes.io/control-plane"] = "".into();
+        labels["node.kubernetes.io/exclude-from-external-load-balancers"] = "".into();
+        taints.insert(0, json!({"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}));
+    }
+    if let Some(zone) = &machine.zone {
+        labels["topology.kubernetes.io/zone"] = zone.as_str().into();
+    }
+    if let Some(kind) = &machine.instance_type {
+        labels["node.kubernetes.io/instance-type"] = kind.as_str().into();
+    }
+    let addresses: Vec<Value> = machine
+        .addresses
+        .iter()
+        .map(|address| json!({"type": address.kind, "address": address.address}))
+        .collect();
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({"type": kind, "status": status, "reason": reason, "message": message,
+               "lastHeartbeatTime": now, "lastTransitionTime": now})
+    };
+    let capacity = json!({"cpu": "2", "memory": "4Gi", "ephemeral-storage": "40Gi", "hugepages-2Mi": "0", "pods": "110"});
+    let value = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "labels": labels,
+            "annotations": {
+                "node.alpha.kubernetes.io/ttl": "0",
+                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+            },
+        },
+        "spec": {"providerID": machine.id.provider_id(), "taints": taints},
+        "status": {
+            "addresses": addresses, "capacity": capacity, "allocatable": capacity,
+            "conditions": [
+                condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+                condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+                condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+                condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": node_info(scope, machine),
+        },
+    });
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40,
+                 "renewTime": scope.at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()},
+    });
+    vec![
+        scope.object("", "nodes", "", name, value),
+        scope.object("coordination.k8s.io", "leases", "kube-node-lease", name, lease),
+    ]
+}
+
+fn node_info(scope: &Scope<'_>, machine: &MachineSpec) -> Value {
+    let identity = |what: &str| super::uid(&scope.cluster.id, what, "", &machine.id.name);
+    json!({
+        "architecture": "amd64", "operatingSystem": "linux", "bootID": identity("boot"),
+        "machineID": identity("machine").replace('-', ""), "systemUUID": identity("system"),
+        "containerRuntimeVersion": "containerd://2.2.0", "kernelVersion": "6.12.0-nephele",
+        "kubeProxyVersion": "", "kubeletVersion": machine.version, "osImage": "Nephele (simulated)",
+    })
+}

@@ -1,0 +1,98 @@
+//! The static pods of a control-plane machine, as their kubelet would mirror them.
+
+use serde_json::{Value, json};
+
+use super::{Projected, Scope, time, uid};
+use crate::cluster::MachineSpec;
+
+/// A component that runs as a static pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Component {
+    Etcd,
+    ApiServer,
+    ControllerManager,
+    Scheduler,
+}
+
+impl Component {
+    pub(crate) const ALL: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+        }
+    }
+
+    /// Its pod on a machine.
+    pub(crate) fn pod_name(self, machine: &str) -> String {
+        format!("{}-{machine}", self.name())
+    }
+
+    fn image(self, version: &str) -> String {
+        match self {
+            Self::Etcd => "registry.k8s.io/etcd:3.6.6-0".to_owned(),
+            other => format!("registry.k8s.io/{}:{version}", other.name()),
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Self::Etcd => 2379,
+            Self::ApiServer => 6443,
+            Self::ControllerManager => 10257,
+            Self::Scheduler => 10259,
+        }
+    }
+}
+
+pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Component) -> Projected {
+    let node = machine.id.name.as_str();
+    let name = component.pod_name(node);
+    let now = time(scope.at);
+    // The kubelet's hash of the manifest: any 32 hexadecimal digits that stay.
+    let hash = uid(&scope.cluster.id, "manifest", "kube-system", &name).replace('-', "");
+    let host = machine.addresses.iter().find(|a| a.kind == "InternalIP").map_or("", |a| a.address.as_str());
+    let image = component.image(&machine.version);
+    let condition = |kind: &str| -> Value {
+        json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now})
+    };
+    let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
+        .map(condition);
+    let value = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "labels": {"component": component.name(), "tier": "control-plane"},
+            "annotations": {
+                "kubernetes.io/config.hash": hash, "kubernetes.io/config.mirror": hash,
+                "kubernetes.io/config.seen": now, "kubernetes.io/config.source": "file",
+            },
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "controller": true,
+                                 "uid": uid(&scope.cluster.id, "nodes", "", node)}],
+        },
+        "spec": {
+            "containers": [{
+                "name": component.name(), "image": image, "imagePullPolicy": "IfNotPresent",
+                "command": [component.name()],
+                "ports": [{"containerPort": component.port(), "hostPort": component.port(), "protocol": "TCP"}],
+                "resources": {"requests": {"cpu": "100m"}},
+            }],
+            "hostNetwork": true, "nodeName": node, "priority": 2_000_001_000,
+            "priorityClassName": "system-node-critical", "restartPolicy": "Always",
+            "tolerations": [{"effect": "NoExecute", "operator": "Exists"}],
+        },
+        "status": {
+            "phase": "Running", "hostIP": host, "hostIPs": [{"ip": host}], "podIP": host, "podIPs": [{"ip": host}],
+            "qosClass": "Burstable", "startTime": now,
+            "conditions": conditions,
+            "containerStatuses": [{
+                "name": component.name(), "image": image, "imageID": "", "ready": true, "started": true,
+                "restartCount": 0, "lastState": {}, "state": {"running": {"startedAt": now}},
+                "containerID": format!("containerd://{hash}{hash}"),
+            }],
+        },
+    });
+    scope.object("", "pods", "kube-system", &name, value)
+}

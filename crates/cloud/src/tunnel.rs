@@ -1,0 +1,106 @@
+//! Port-forward: what is behind the ports of the control plane's pods. Nothing is dialled: the other end of a tunnel
+//! is in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use nephele_apiserver::PortForward;
+use nephele_etcd::{Connection, serve_connection};
+use nephele_portforward::{ConnectError, Duplex, Target, accept};
+use tokio::io::{DuplexStream, duplex};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::cluster::{Behind, Cluster};
+use crate::listener::{Shared, serve_http};
+
+/// Bytes between a tunnel and what is behind it, each way: one TLS record.
+const PIPE_BYTES: usize = 17 * 1024;
+
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The tunnels of one cluster.
+pub(crate) struct Tunnel {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) shared: Shared,
+}
+
+impl PortForward for Tunnel {
+    fn handle(&self, _: String, pod: String, request: Request<Body>) -> BoxFuture<'static, Response<Body>> {
+        let target = Pod { cluster: self.cluster.clone(), shared: self.shared.clone(), name: pod };
+        let answer = accept(request, Arc::new(target));
+        if let Some(session) = answer.session {
+            let over = self.cluster.over.clone();
+            self.shared.tasks.spawn(async move {
+                tokio::select! {
+                    () = over.cancelled() => {}
+                    result = session => if let Err(error) = result {
+                        tracing::debug!(error = &error as &dyn std::error::Error, "A port-forward ended early");
+                    }
+                }
+            });
+        }
+        std::future::ready(answer.response.map(Body::from)).boxed()
+    }
+}
+
+/// The ports of one pod.
+struct Pod {
+    cluster: Arc<Cluster>,
+    shared: Shared,
+    name: String,
+}
+
+impl Target for Pod {
+    fn connect(&self, port: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, ConnectError>> {
+        let Some(behind) = self.cluster.behind(&self.name, port) else {
+            let error = ConnectError(format!(
+                "failed to connect to localhost:{port} inside of pod {}: connection refused",
+                self.name
+            ));
+            return std::future::ready(Err(error)).boxed();
+        };
+        let (near, far) = duplex(PIPE_BYTES);
+        let (cluster, shared) = (self.cluster.clone(), self.shared.clone());
+        let over = cluster.over.clone();
+        self.shared.tasks.spawn(async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = serve(behind, far, cluster, shared) => {}
+            }
+        });
+        std::future::ready(Ok(Box::new(near) as Box<dyn Duplex>)).boxed()
+    }
+}
+
+async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>, shared: Shared) {
+    let config = match &behind {
+        Behind::Etcd { tls, .. } => tls.clone(),
+        Behind::ApiServer(tls) => tls.config.clone(),
+    };
+    let stream = match timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(far)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(cluster = %cluster.spec.id, %error, "Failed a TLS handshake inside a tunnel");
+            return;
+        }
+        Err(_) => return,
+    };
+    match behind {
+        Behind::Etcd { member, .. } => {
+            let observer = Arc::new(shared.metrics.clone());
+            let connection = Connection { cluster: cluster.etcd.clone(), member, observer };
+            if let Err(error) = serve_connection(stream, connection).await {
+                tracing::debug!(cluster = %cluster.spec.id, error = &error as &dyn std::error::Error, "An etcd connection ended early");
+            }
+        }
+        Behind::ApiServer(tls) => {
+            let user = tls.user(stream.get_ref().1.peer_certificates());
+            serve_http(stream, cluster, shared, user).await;
+        }
+    }
+}
