@@ -1,1 +1,70 @@
-fn main() {}
+//! The binary `nephele`: arguments, environment, signals and logging, then straight into the libraries.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
+
+mod args;
+mod crds;
+mod logging;
+mod manager;
+mod process;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::manager::ManagerArgs;
+
+/// A simulated cloud for Cluster API.
+#[derive(Debug, Parser)]
+#[command(name = "nephele", version, propagate_version = true, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the manager: the infrastructure provider and the simulated cloud behind it.
+    Manager(Box<ManagerArgs>),
+    /// Print the custom resource definitions as YAML.
+    Crds,
+    /// Print the version.
+    Version,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_from(args::normalised(std::env::args_os()));
+    match run(cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("Error: {}", nephele_kit::chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Manager(args) => {
+            args.logging.install()?;
+            process::block_on(|shutdown| manager::run(*args, shutdown))
+        }
+        Command::Crds => crds::run(),
+        Command::Version => {
+            println!("nephele {} ({})", nephele_manager::version(), nephele_manager::revision());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

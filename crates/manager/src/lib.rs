@@ -1,1 +1,49 @@
-//! placeholder
+//! The manager: the one process that does all of Nephele's work, as a library, so that the binary, the demo and the
+//! tests start the same thing.
+//!
+//! ```text
+//!             ┌ health       /healthz /readyz                 every replica
+//!             ├ diagnostics  /metrics, tokens checked         every replica
+//!  Manager ───┤ lease        one leader                       ─┐
+//!             ├ cloud        workload API servers from 20000   ├ the leader
+//!             └ controllers  infra                            ─┘
+//! ```
+//!
+//! Each part is a task. One that ends before it was asked to ends the process with its error, so that whatever
+//! supervises it starts anew from the management objects.
+//!
+//! What it must not know: arguments, environment variables and signals, which are the binary's.
+
+mod address;
+mod admin;
+mod client;
+mod config;
+mod duration;
+mod feature_gates;
+mod manager;
+mod options;
+mod tasks;
+mod throttle;
+
+pub use address::{AddressError, ListenAddress};
+pub use admin::certificate::CertificateError;
+pub use client::{ConnectError, connect};
+pub use config::{Config, ConfigError};
+pub use duration::{DurationError, parse_duration};
+pub use feature_gates::{FeatureGateError, FeatureGates};
+pub use manager::{BuildError, Manager, RunError};
+pub use options::Options;
+pub use tasks::TaskError;
+pub use throttle::RequestRate;
+
+/// The version of this program.
+#[must_use]
+pub fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// The revision that the build named by `NEPHELE_REVISION`, or `unknown`.
+#[must_use]
+pub fn revision() -> &'static str {
+    option_env!("NEPHELE_REVISION").unwrap_or("unknown")
+}

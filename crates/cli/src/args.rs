@@ -1,0 +1,62 @@
+//! Arguments as the command line and the manifests of Cluster API write them.
+
+use std::{ffi::OsString, path::Path};
+
+/// The name under which the image starts this binary (`command: [/manager]`, as every provider of Cluster API has
+/// it). So called, it is `nephele manager` and all arguments are flags of that.
+const MANAGER: &str = "manager";
+
+/// The arguments with what Go's flag libraries take for granted: the manager by its name, and `_` for `-` within the
+/// name of a flag (k8s.io/component-base, `WordSepNormalizeFunc`).
+pub(crate) fn normalised(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args = args.into_iter();
+    let program = args.next().unwrap_or_else(|| "nephele".into());
+    let is_manager = Path::new(&program).file_name().is_some_and(|name| name == MANAGER);
+    let mut normalised = vec![program];
+    if is_manager {
+        normalised.push(MANAGER.into());
+    }
+    normalised.extend(args.map(hyphenated));
+    normalised
+}
+
+fn hyphenated(arg: OsString) -> OsString {
+    let Some(text) = arg.to_str().filter(|text| text.starts_with("--")) else { return arg };
+    match text.split_once('=') {
+        Some((name, value)) => format!("{}={value}", name.replace('_', "-")).into(),
+        None => text.replace('_', "-").into(),
+    }
+}
+
+/// Reads a truth value as Go does (`strconv.ParseBool`).
+pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normalise(args: &[&str]) -> Vec<String> {
+        let args = args.iter().map(OsString::from);
+        normalised(args).into_iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn called_manager_it_is_the_manager() {
+        assert_eq!(normalise(&["/manager", "--v=2"]), ["/manager", "manager", "--v=2"]);
+        assert_eq!(normalise(&["/usr/bin/nephele", "crds"]), ["/usr/bin/nephele", "crds"]);
+    }
+
+    #[test]
+    fn underscores_count_as_hyphens_in_names_but_not_in_values() {
+        assert_eq!(
+            normalise(&["nephele", "manager", "--leader_elect", "--watch_filter=a_b", "a_b"]),
+            ["nephele", "manager", "--leader-elect", "--watch-filter=a_b", "a_b"]
+        );
+    }
+}

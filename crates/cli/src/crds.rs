@@ -1,0 +1,47 @@
+//! `nephele crds`.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+
+/// Prints the custom resource definitions, one YAML document each.
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
+    let text = yaml()?;
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // The reader has seen enough, as `head` does.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        written => written.map(|()| ExitCode::SUCCESS).context("failed to print the definitions"),
+    }
+}
+
+/// The custom resource definitions as YAML documents.
+pub(crate) fn yaml() -> anyhow::Result<String> {
+    let mut text = String::new();
+    for definition in nephele_api::crds() {
+        let document = serde_yaml_ng::to_string(&definition)
+            .with_context(|| format!("failed to write {:?} as YAML", definition.metadata.name))?;
+        text.push_str("---\n");
+        text.push_str(&document);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[test]
+    fn the_documents_read_back_as_the_definitions() {
+        let text = yaml().expect("printable");
+        let read: Vec<CustomResourceDefinition> = serde_yaml_ng::Deserializer::from_str(&text)
+            .map(|document| CustomResourceDefinition::deserialize(document).expect("a definition"))
+            .collect();
+        assert_eq!(read, nephele_api::crds());
+    }
+}

@@ -1,0 +1,292 @@
+//! `nephele manager`.
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::Context;
+use clap::{ArgAction, Args};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use nephele_manager::{Config, Manager, Options, RequestRate, connect, parse_duration};
+use prometheus::Registry;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::{args::go_bool, logging::Logging};
+
+/// The flags are those Cluster API's own managers have, as far as they make sense here, and take the same forms.
+#[derive(Debug, Args)]
+pub(crate) struct ManagerArgs {
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+    #[command(flatten)]
+    api: ManagementApi,
+    #[command(flatten)]
+    controllers: Controllers,
+    #[command(flatten)]
+    election: Election,
+    #[command(flatten)]
+    admin: Admin,
+    #[command(flatten)]
+    cloud: SimulatedCloud,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Management API")]
+struct ManagementApi {
+    /// The kubeconfig to use; else KUBECONFIG, the one in the home directory, or the pod's service account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Requests per second to the management API.
+    #[arg(long, env = "NEPHELE_KUBE_API_QPS", value_name = "RATE", default_value_t = RequestRate::default().per_second,
+          value_parser = positive)]
+    kube_api_qps: f64,
+    /// Requests to the management API that may be made at once.
+    #[arg(long, env = "NEPHELE_KUBE_API_BURST", value_name = "NUMBER", default_value_t = RequestRate::default().burst,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    kube_api_burst: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Controllers")]
+struct Controllers {
+    /// Watch only this namespace; empty for all.
+    #[arg(long, env = "NEPHELE_NAMESPACE", default_value = "")]
+    namespace: String,
+    /// Look only after objects whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+    #[arg(long, env = "NEPHELE_WATCH_FILTER", value_name = "VALUE", default_value = "")]
+    watch_filter: String,
+    /// How often every object is looked at without having changed; 0 for never.
+    #[arg(long, env = "NEPHELE_SYNC_PERIOD", value_name = "DURATION", default_value = "10m",
+          value_parser = parse_duration)]
+    sync_period: Duration,
+    /// How many InMemoryClusters are reconciled at a time.
+    #[arg(long, env = "NEPHELE_INMEMORYCLUSTER_CONCURRENCY", value_name = "NUMBER",
+          default_value_t = Options::default().cluster_concurrency)]
+    inmemorycluster_concurrency: u16,
+    /// How many InMemoryMachines are reconciled at a time.
+    #[arg(long, env = "NEPHELE_INMEMORYMACHINE_CONCURRENCY", value_name = "NUMBER",
+          default_value_t = Options::default().machine_concurrency)]
+    inmemorymachine_concurrency: u16,
+    /// Features to switch, as Name=true,Other=false.
+    #[arg(long, env = "NEPHELE_FEATURE_GATES", value_name = "GATES", default_value = "")]
+    feature_gates: String,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Leader election")]
+struct Election {
+    /// Work only while holding a lease, so that several replicas can run.
+    #[arg(long, env = "NEPHELE_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
+    leader_elect: bool,
+    /// The lease, as namespace/name, or name in the manager's own namespace.
+    #[arg(long, env = "NEPHELE_LEADER_ELECTION_ID", value_name = "LEASE",
+          default_value_t = Options::default().leader_election_id)]
+    leader_election_id: String,
+    /// How long others see the lease unchanged before they take it.
+    #[arg(long, env = "NEPHELE_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION", default_value = "15s",
+          value_parser = parse_duration)]
+    leader_elect_lease_duration: Duration,
+    /// How long the holder tries to renew the lease before it gives up.
+    #[arg(long, env = "NEPHELE_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION", default_value = "10s",
+          value_parser = parse_duration)]
+    leader_elect_renew_deadline: Duration,
+    /// The time between two attempts to take or renew the lease.
+    #[arg(long, env = "NEPHELE_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", default_value = "2s",
+          value_parser = parse_duration)]
+    leader_elect_retry_period: Duration,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Health and diagnostics")]
+struct Admin {
+    /// Where /healthz and /readyz are served; 0 for nowhere.
+    #[arg(long, env = "NEPHELE_HEALTH_ADDR", value_name = "ADDRESS",
+          default_value_t = Options::default().health_address)]
+    health_addr: String,
+    /// Where /metrics is served; 0 for nowhere.
+    #[arg(long, env = "NEPHELE_DIAGNOSTICS_ADDRESS", value_name = "ADDRESS",
+          default_value_t = Options::default().diagnostics_address)]
+    diagnostics_address: String,
+    /// Serve diagnostics by plain HTTP to everyone, instead of by HTTPS to those whom the cluster's roles allow it.
+    #[arg(long, env = "NEPHELE_INSECURE_DIAGNOSTICS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
+    insecure_diagnostics: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Simulated cloud")]
+struct SimulatedCloud {
+    /// The IP address or DNS name under which clients reach the workload API servers [default: the environment's
+    /// POD_IP, else 127.0.0.1]
+    #[arg(long, env = "NEPHELE_ADVERTISE_HOST", value_name = "HOST")]
+    advertise_host: Option<String>,
+    /// The address the workload API servers listen on.
+    #[arg(long, env = "NEPHELE_BIND_ADDRESS", value_name = "IP", default_value_t = Options::default().bind_address)]
+    bind_address: String,
+    /// The ports the workload API servers listen on, one per cluster.
+    #[arg(long, env = "NEPHELE_WORKLOAD_PORTS", value_name = "FIRST-LAST",
+          default_value_t = Options::default().workload_ports)]
+    workload_ports: String,
+    /// How long a new connection to a workload cluster waits for a first control plane before it is closed.
+    #[arg(long, env = "NEPHELE_CONNECTION_HOLD", value_name = "DURATION", default_value = "9s",
+          value_parser = parse_duration)]
+    connection_hold: Duration,
+    /// What every random draw starts from: the same seed and the same names give the same delays.
+    #[arg(long, env = "NEPHELE_SEED", default_value_t = Options::default().seed)]
+    seed: String,
+}
+
+/// What the pod tells its process about itself through the environment (downward API).
+#[derive(Debug, Default)]
+struct Pod {
+    ip: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+}
+
+impl Pod {
+    fn from_environment() -> Self {
+        let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+        Self { ip: variable("POD_IP"), name: variable("POD_NAME"), namespace: variable("POD_NAMESPACE") }
+    }
+}
+
+/// Runs the manager until it is told to stop.
+pub(crate) async fn run(args: ManagerArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    info!(version = nephele_manager::version(), "Starting");
+    let kube_config = kube_config(args.api.kubeconfig.as_ref()).await?;
+    let rate = RequestRate { per_second: args.api.kube_api_qps, burst: args.api.kube_api_burst };
+    let options = args.options(Pod::from_environment(), &kube_config.default_namespace);
+    let config = Config::new(options)?;
+    let registry = Registry::new();
+    let client = connect(kube_config, rate, &registry)?;
+    Manager::build_with(config, client, registry)?.run(shutdown).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn kube_config(file: Option<&PathBuf>) -> anyhow::Result<kube::Config> {
+    let Some(file) = file else {
+        return kube::Config::infer().await.context("failed to find the management API");
+    };
+    let kubeconfig = Kubeconfig::read_from(file)
+        .with_context(|| format!("failed to read kubeconfig {}", file.display()))?;
+    kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("failed to use kubeconfig {}", file.display()))
+}
+
+impl ManagerArgs {
+    fn options(self, pod: Pod, default_namespace: &str) -> Options {
+        let Self { logging: _, api: _, controllers, election, admin, cloud } = self;
+        let defaults = Options::default();
+        Options {
+            namespace: controllers.namespace,
+            watch_filter: controllers.watch_filter,
+            leader_elect: election.leader_elect,
+            leader_election_id: election.leader_election_id,
+            lease_duration: election.leader_elect_lease_duration,
+            renew_deadline: election.leader_elect_renew_deadline,
+            retry_period: election.leader_elect_retry_period,
+            diagnostics_address: admin.diagnostics_address,
+            insecure_diagnostics: admin.insecure_diagnostics,
+            health_address: admin.health_addr,
+            feature_gates: controllers.feature_gates,
+            sync_period: controllers.sync_period,
+            cluster_concurrency: controllers.inmemorycluster_concurrency,
+            machine_concurrency: controllers.inmemorymachine_concurrency,
+            advertise_host: cloud.advertise_host.or(pod.ip).unwrap_or(defaults.advertise_host),
+            bind_address: cloud.bind_address,
+            workload_ports: cloud.workload_ports,
+            connection_hold: cloud.connection_hold,
+            seed: cloud.seed,
+            pod_namespace: pod.namespace.unwrap_or_else(|| default_namespace.to_owned()),
+            // A pod keeps its name over a restart of its container, so that it takes its own lease up again at once.
+            identity: pod.name.unwrap_or_else(|| format!("nephele_{}", std::process::id())),
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && f64::is_finite(number) => Ok(number),
+        _ => Err("expected a number above 0".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        manager: ManagerArgs,
+    }
+
+    fn options(flags: &[&str]) -> Options {
+        let args = ["manager"].iter().chain(flags);
+        let parsed = Only::try_parse_from(args).expect("valid flags");
+        parsed.manager.options(Pod::default(), "default")
+    }
+
+    fn unchanged() -> Options {
+        let identity = format!("nephele_{}", std::process::id());
+        Options { identity, pod_namespace: "default".into(), ..Options::default() }
+    }
+
+    #[test]
+    fn no_flags_are_the_defaults() {
+        assert_eq!(options(&[]), unchanged());
+    }
+
+    #[test]
+    fn flags_take_the_forms_of_go() {
+        let on = Options { leader_elect: true, ..unchanged() };
+        for form in ["--leader-elect", "--leader-elect=true", "--leader-elect=1", "--leader-elect=T"] {
+            assert_eq!(options(&[form]), on, "{form}");
+        }
+        assert_eq!(options(&["--leader-elect=false"]), unchanged());
+        let quick = Options { sync_period: Duration::from_secs(90), ..unchanged() };
+        assert_eq!(options(&["--sync-period=1m30s"]), quick);
+        assert_eq!(options(&["--sync-period", "90s"]), quick);
+    }
+
+    #[test]
+    fn a_boolean_flag_does_not_swallow_what_follows() {
+        let both = Options { leader_elect: true, namespace: "ns".into(), ..unchanged() };
+        assert_eq!(options(&["--leader-elect", "--namespace", "ns"]), both);
+    }
+
+    #[test]
+    fn what_the_pod_says_counts_where_no_flag_does() {
+        let pod = || Pod {
+            ip: Some("10.0.0.7".into()),
+            name: Some("pod-0".into()),
+            namespace: Some("nephele-system".into()),
+        };
+        let parse = |flags: &[&str]| {
+            let args = ["manager"].iter().chain(flags);
+            Only::try_parse_from(args).expect("valid flags").manager.options(pod(), "default")
+        };
+        let expected = Options {
+            advertise_host: "10.0.0.7".into(),
+            identity: "pod-0".into(),
+            pod_namespace: "nephele-system".into(),
+            ..Options::default()
+        };
+        assert_eq!(parse(&[]), expected);
+        let named = Options { advertise_host: "nephele.example".into(), ..expected };
+        assert_eq!(parse(&["--advertise-host=nephele.example"]), named);
+    }
+
+    #[test]
+    fn rates_have_to_be_above_zero() {
+        for flags in
+            [["--kube-api-qps=0"], ["--kube-api-qps=nan"], ["--kube-api-burst=0"], ["--sync-period=soon"]]
+        {
+            assert!(Only::try_parse_from(["manager"].iter().chain(&flags)).is_err(), "{flags:?}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
+use rustls::ServerConfig;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// Longer than any pod lives; the certificate is made anew with each start.
+const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
+/// Clocks of two machines differ.
+const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
+
+/// Why the diagnostics server has no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// The authority above it could not be made.
+    #[error("failed to make an authority for the diagnostics certificate")]
+    Authority(#[source] AuthorityError),
+    /// The certificate itself could not be made.
+    #[error("failed to issue the diagnostics certificate")]
+    Issue(#[source] IssueError),
+    /// TLS would not take the certificate.
+    #[error("failed to set up TLS for diagnostics")]
+    Tls(#[source] rustls::Error),
+}
+
+/// TLS with a certificate made on the spot, as controller-runtime makes one: scrapers do not verify it, they show a
+/// token instead.
+pub(crate) fn self_signed(now: Timestamp) -> Result<TlsAcceptor, CertificateError> {
+    let (not_before, not_after) = (now - BACKDATED, now + VALIDITY);
+    let authority =
+        Authority::generate("nephele-diagnostics-ca", KeyAlgorithm::EcdsaP256, not_before, not_after)
+            .map_err(CertificateError::Authority)?;
+    let leaf = authority
+        .issue(&LeafRequest {
+            common_name: "nephele-diagnostics".to_owned(),
+            organization: None,
+            dns_names: vec!["localhost".to_owned()],
+            ip_addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
+            server_auth: true,
+            client_auth: false,
+            not_before,
+            not_after,
+            identity: "diagnostics".to_owned(),
+        })
+        .map_err(CertificateError::Issue)?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.key_der().to_vec()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| {
+            let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
+            builder.with_no_client_auth().with_single_cert(vec![certificate], key)
+        })
+        .map_err(CertificateError::Tls)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

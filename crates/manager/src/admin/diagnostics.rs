@@ -1,0 +1,172 @@
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
+use tracing::warn;
+
+use super::reviews::{Reviews, Verdict, Wish};
+
+/// `/metrics` in the text format of Prometheus.
+pub(crate) fn router(registry: Registry) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state(registry)
+}
+
+/// The same behind the rules of the cluster: a bearer token the API server knows (else 401), of somebody who may do
+/// the verb on the path (else 403).
+pub(crate) fn authorized(router: Router, reviews: Reviews) -> Router {
+    router.layer(middleware::from_fn_with_state(reviews, authorize))
+}
+
+async fn metrics(State(registry): State<Registry>) -> Response {
+    match TextEncoder::new().encode_to_string(&registry.gather()) {
+        Ok(text) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),
+        Err(error) => {
+            warn!(%error, "Failed to write the metrics");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+async fn authorize(State(reviews): State<Reviews>, request: Request, next: Next) -> Response {
+    let Some(token) = bearer_token(request.headers()) else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    let wish = Wish {
+        token: token.to_owned(),
+        path: request.uri().path().to_owned(),
+        verb: request.method().as_str().to_ascii_lowercase(),
+    };
+    match reviews.judge(wish).await {
+        Ok(Verdict::Allowed) => next.run(request).await,
+        Ok(Verdict::Unauthenticated) => StatusCode::UNAUTHORIZED.into_response(),
+        Ok(Verdict::Forbidden) => StatusCode::FORBIDDEN.into_response(),
+        Err(error) => {
+            warn!(error = %nephele_kit::chain(&error), "Failed to ask who wants the metrics");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use axum::body::{Body, to_bytes};
+    use kube::Client;
+    use prometheus::IntCounter;
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    /// An API server that knows the tokens `reader` and `stranger`, lets the former get `/metrics`, and counts what
+    /// it is asked.
+    fn reviewing() -> (Client, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let bytes = to_bytes(Body::new(request.into_body()), usize::MAX).await.expect("in memory");
+                let mut review: Value = serde_json::from_slice(&bytes).expect("JSON");
+                let spec = &review["spec"];
+                review["status"] = match spec["token"].as_str() {
+                    Some(token @ ("reader" | "stranger")) => {
+                        json!({ "authenticated": true, "user": { "username": token, "groups": ["people"] } })
+                    }
+                    Some(_) => json!({ "authenticated": false }),
+                    None => {
+                        let wanted = json!({ "path": "/metrics", "verb": "get" });
+                        let may = spec["user"] == "reader" && spec["nonResourceAttributes"] == wanted;
+                        json!({ "allowed": may && spec["groups"] == json!(["people"]) })
+                    }
+                };
+                Ok::<_, Infallible>(http::Response::new(Body::from(review.to_string())))
+            }
+        });
+        (Client::new(service, "default"), asked)
+    }
+
+    fn registry() -> Registry {
+        let registry = Registry::new();
+        let counter = IntCounter::new("things_total", "Things.").expect("a valid name");
+        registry.register(Box::new(counter)).expect("a new registry");
+        registry
+    }
+
+    async fn ask(router: &Router, authorization: Option<&str>) -> (StatusCode, String) {
+        let mut request = http::Request::get("/metrics");
+        if let Some(value) = authorization {
+            request = request.header(header::AUTHORIZATION, value);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        let response = router.clone().oneshot(request).await.expect("infallible");
+        let status = response.status();
+        let body = to_bytes(response.into_body(), usize::MAX).await.expect("in memory");
+        (status, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    #[tokio::test]
+    async fn the_rules_of_the_cluster_decide_who_reads() {
+        let (client, _) = reviewing();
+        let router = authorized(router(registry()), Reviews::new(client));
+        assert_eq!(ask(&router, None).await.0, StatusCode::UNAUTHORIZED);
+        assert_eq!(ask(&router, Some("Bearer unknown")).await.0, StatusCode::UNAUTHORIZED);
+        assert_eq!(ask(&router, Some("Bearer stranger")).await.0, StatusCode::FORBIDDEN);
+        let (status, text) = ask(&router, Some("Bearer reader")).await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(text, "# HELP things_total Things.\n# TYPE things_total counter\nthings_total 0\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_yes_is_remembered_for_a_minute_and_a_no_is_not() {
+        let (client, asked) = reviewing();
+        let router = authorized(router(registry()), Reviews::new(client));
+        let mut counts = Vec::new();
+        for (token, pause_seconds) in [
+            ("Bearer reader", 0),
+            ("Bearer reader", 59),
+            ("Bearer reader", 2),
+            ("Bearer unknown", 0),
+            ("Bearer unknown", 0),
+        ] {
+            tokio::time::advance(std::time::Duration::from_secs(pause_seconds)).await;
+            ask(&router, Some(token)).await;
+            counts.push(asked.load(Ordering::Relaxed));
+        }
+        // A yes takes two questions, a token that nobody knows one.
+        assert_eq!(counts, [2, 2, 4, 5, 6]);
+    }
+
+    #[test]
+    fn only_a_bearer_token_counts() {
+        let token = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().expect("a header value"));
+            bearer_token(&headers).map(str::to_owned)
+        };
+        assert_eq!(token("Bearer abc"), Some("abc".into()));
+        assert_eq!(token("bearer abc"), Some("abc".into()));
+        assert_eq!(token("Bearer "), None);
+        assert_eq!(token("Basic abc"), None);
+        assert_eq!(token("abc"), None);
+        assert_eq!(bearer_token(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,7 @@
+//! What people and machines ask the manager about itself: health for the kubelet, metrics for Prometheus.
+
+pub(crate) mod certificate;
+pub(crate) mod diagnostics;
+pub(crate) mod health;
+pub(crate) mod reviews;
+pub(crate) mod serve;

@@ -1,0 +1,301 @@
+use std::{
+    net::{AddrParseError, IpAddr},
+    num::NonZeroU16,
+    ops::RangeInclusive,
+    time::Duration,
+};
+
+use nephele_kit::LeaseSettings;
+
+use crate::{
+    address::{AddressError, ListenAddress},
+    feature_gates::{FeatureGateError, FeatureGates},
+    options::Options,
+};
+
+/// What the manager was told, checked: every value can be acted on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub(crate) namespace: Option<String>,
+    pub(crate) watch_filter: Option<String>,
+    pub(crate) lease: Option<LeaseSettings>,
+    pub(crate) diagnostics: Option<ListenAddress>,
+    pub(crate) insecure_diagnostics: bool,
+    pub(crate) health: Option<ListenAddress>,
+    pub(crate) feature_gates: FeatureGates,
+    pub(crate) sync_period: Option<Duration>,
+    pub(crate) cluster_concurrency: NonZeroU16,
+    pub(crate) machine_concurrency: NonZeroU16,
+    pub(crate) advertise_host: String,
+    pub(crate) bind_address: IpAddr,
+    pub(crate) workload_ports: RangeInclusive<u16>,
+    pub(crate) connection_hold: Duration,
+    pub(crate) seed: String,
+    pub(crate) identity: String,
+}
+
+/// Which flag has a value that cannot be used, and why.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum ConfigError {
+    /// Not an address to listen on.
+    #[error("failed to take --{flag}")]
+    Address {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// The cause.
+        #[source]
+        source: AddressError,
+    },
+    /// Not an IP address.
+    #[error("failed to take --bind-address {value:?}")]
+    BindAddress {
+        /// What was given.
+        value: String,
+        /// The cause.
+        #[source]
+        source: AddrParseError,
+    },
+    /// Not a range of ports.
+    #[error("failed to read --workload-ports {0:?} as first-last, both within 1..=65535")]
+    WorkloadPorts(String),
+    /// A host that no URL can carry.
+    #[error("--advertise-host {0:?} is neither an IP address nor a DNS name")]
+    AdvertiseHost(String),
+    /// Zero where at least one is needed.
+    #[error("--{0} has to be at least 1")]
+    Zero(&'static str),
+    /// An empty text where something is needed.
+    #[error("--{0} must not be empty")]
+    Empty(&'static str),
+    /// Not a feature gate of ours.
+    #[error("failed to take --feature-gates")]
+    FeatureGates(#[source] FeatureGateError),
+    /// Times that could not elect a leader.
+    #[error(
+        "leader election needs retry period < renew deadline < lease duration and whole seconds of the latter, got \
+         {retry_period:?}, {renew_deadline:?}, {lease_duration:?}"
+    )]
+    LeaseTimes {
+        /// What was given.
+        retry_period: Duration,
+        /// What was given.
+        renew_deadline: Duration,
+        /// What was given.
+        lease_duration: Duration,
+    },
+}
+
+impl Config {
+    /// Checks what the manager was told.
+    ///
+    /// # Errors
+    ///
+    /// Names the first flag whose value cannot be used.
+    pub fn new(options: Options) -> Result<Self, ConfigError> {
+        let Options {
+            namespace,
+            watch_filter,
+            leader_elect,
+            leader_election_id,
+            lease_duration,
+            renew_deadline,
+            retry_period,
+            diagnostics_address,
+            insecure_diagnostics,
+            health_address,
+            feature_gates,
+            sync_period,
+            cluster_concurrency,
+            machine_concurrency,
+            advertise_host,
+            bind_address,
+            workload_ports,
+            connection_hold,
+            seed,
+            pod_namespace,
+            identity,
+        } = options;
+        let (lease_namespace, lease_name) = match leader_election_id.split_once('/') {
+            Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
+            None => (pod_namespace, leader_election_id),
+        };
+        let lease = LeaseSettings {
+            namespace: not_empty("leader-election-id", lease_namespace)?,
+            name: not_empty("leader-election-id", lease_name)?,
+            identity: identity.clone(),
+            lease_duration,
+            renew_deadline,
+            retry_period,
+        };
+        Ok(Self {
+            namespace: some_text(namespace),
+            watch_filter: some_text(watch_filter),
+            lease: if leader_elect { Some(electable(lease)?) } else { None },
+            diagnostics: listen_address("diagnostics-address", &diagnostics_address)?,
+            insecure_diagnostics,
+            health: listen_address("health-addr", &health_address)?,
+            feature_gates: feature_gates.parse().map_err(ConfigError::FeatureGates)?,
+            sync_period: (!sync_period.is_zero()).then_some(sync_period),
+            cluster_concurrency: at_least_one("inmemorycluster-concurrency", cluster_concurrency)?,
+            machine_concurrency: at_least_one("inmemorymachine-concurrency", machine_concurrency)?,
+            advertise_host: host(advertise_host)?,
+            bind_address: bind_address
+                .parse()
+                .map_err(|source| ConfigError::BindAddress { value: bind_address, source })?,
+            workload_ports: ports(&workload_ports).ok_or(ConfigError::WorkloadPorts(workload_ports))?,
+            connection_hold,
+            seed: not_empty("seed", seed)?,
+            identity,
+        })
+    }
+}
+
+/// The conditions client-go makes (`tools/leaderelection`, `NewLeaderElector`); a lease counts whole seconds.
+fn electable(lease: LeaseSettings) -> Result<LeaseSettings, ConfigError> {
+    let LeaseSettings { lease_duration, renew_deadline, retry_period, .. } = lease;
+    let ordered = retry_period < renew_deadline && renew_deadline < lease_duration && !retry_period.is_zero();
+    if ordered && lease_duration.subsec_nanos() == 0 {
+        Ok(lease)
+    } else {
+        Err(ConfigError::LeaseTimes { retry_period, renew_deadline, lease_duration })
+    }
+}
+
+fn some_text(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn not_empty(flag: &'static str, text: String) -> Result<String, ConfigError> {
+    some_text(text).ok_or(ConfigError::Empty(flag))
+}
+
+fn at_least_one(flag: &'static str, number: u16) -> Result<NonZeroU16, ConfigError> {
+    NonZeroU16::new(number).ok_or(ConfigError::Zero(flag))
+}
+
+/// An empty text and `0` switch a server off, as with controller-runtime.
+fn listen_address(flag: &'static str, text: &str) -> Result<Option<ListenAddress>, ConfigError> {
+    if matches!(text, "" | "0") {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|source| ConfigError::Address { flag, source })
+}
+
+fn ports(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.split_once('-')?;
+    let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first >= 1 && first <= last).then_some(first..=last)
+}
+
+fn host(text: String) -> Result<String, ConfigError> {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_name = || text.len() <= 253 && text.split('.').all(label);
+    if text.parse::<IpAddr>().is_ok() || is_name() { Ok(text) } else { Err(ConfigError::AdvertiseHost(text)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_a_configuration() {
+        let config = Config::new(Options::default()).expect("valid");
+        assert_eq!(config.lease, None);
+        assert_eq!(config.namespace, None);
+        assert_eq!(config.workload_ports, 20000..=29999);
+        assert_eq!(config.sync_period, Some(Duration::from_mins(10)));
+        assert_eq!(config.health.map(|address| address.to_string()).as_deref(), Some(":9440"));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_is_refused_by_the_name_of_its_flag() {
+        type Change = fn(&mut Options);
+        let cases: [(Change, &str); 15] = [
+            (|o| o.diagnostics_address = "8443".into(), "failed to take --diagnostics-address"),
+            (|o| o.health_address = "x:y".into(), "failed to take --health-addr"),
+            (|o| o.bind_address = "localhost".into(), r#"failed to take --bind-address "localhost""#),
+            (
+                |o| o.workload_ports = "30000-20000".into(),
+                r#"failed to read --workload-ports "30000-20000" as first-last, both within 1..=65535"#,
+            ),
+            (
+                |o| o.workload_ports = "0-20000".into(),
+                r#"failed to read --workload-ports "0-20000" as first-last, both within 1..=65535"#,
+            ),
+            (
+                |o| o.workload_ports = "20000".into(),
+                r#"failed to read --workload-ports "20000" as first-last, both within 1..=65535"#,
+            ),
+            (
+                |o| o.advertise_host = "http://x".into(),
+                r#"--advertise-host "http://x" is neither an IP address nor a DNS name"#,
+            ),
+            (
+                |o| o.advertise_host = String::new(),
+                r#"--advertise-host "" is neither an IP address nor a DNS name"#,
+            ),
+            (|o| o.cluster_concurrency = 0, "--inmemorycluster-concurrency has to be at least 1"),
+            (|o| o.machine_concurrency = 0, "--inmemorymachine-concurrency has to be at least 1"),
+            (|o| o.seed = String::new(), "--seed must not be empty"),
+            (|o| o.feature_gates = "Nonsense=true".into(), "failed to take --feature-gates"),
+            (|o| o.leader_election_id = "ns/".into(), "--leader-election-id must not be empty"),
+            (
+                |o| {
+                    o.leader_elect = true;
+                    o.renew_deadline = Duration::from_secs(15);
+                },
+                "leader election needs retry period < renew deadline < lease duration and whole seconds of the \
+                 latter, got 2s, 15s, 15s",
+            ),
+            (
+                |o| {
+                    o.leader_elect = true;
+                    o.lease_duration = Duration::from_millis(10_500);
+                },
+                "leader election needs retry period < renew deadline < lease duration and whole seconds of the \
+                 latter, got 2s, 10s, 10.5s",
+            ),
+        ];
+        for (change, message) in cases {
+            let mut options = Options::default();
+            change(&mut options);
+            let error = Config::new(options).expect_err(message);
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn the_lease_is_in_the_namespace_of_the_pod_unless_named_with_its_own() {
+        let lease = |id: &str| {
+            let options = Options {
+                leader_elect: true,
+                leader_election_id: id.into(),
+                pod_namespace: "here".into(),
+                ..Options::default()
+            };
+            let lease = Config::new(options).expect("valid").lease.expect("elected");
+            (lease.namespace, lease.name)
+        };
+        assert_eq!(lease("name"), ("here".into(), "name".into()));
+        assert_eq!(lease("there/name"), ("there".into(), "name".into()));
+    }
+
+    #[test]
+    fn zero_and_nothing_switch_a_server_off() {
+        for off in ["", "0"] {
+            let options = Options {
+                diagnostics_address: off.into(),
+                health_address: off.into(),
+                sync_period: Duration::ZERO,
+                ..Options::default()
+            };
+            let config = Config::new(options).expect("valid");
+            assert_eq!((config.diagnostics, config.health, config.sync_period), (None, None, None));
+        }
+    }
+}

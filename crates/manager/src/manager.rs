@@ -1,0 +1,311 @@
+use std::{
+    convert::Infallible,
+    io,
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
+
+use kube::Client;
+use nephele_cloud::{Cloud, CloudConfig};
+use nephele_kit::{Clock, Events, Leadership, Metrics, Readiness, Reporter, Services, acquire, wall_clock};
+use prometheus::{IntGaugeVec, Opts, Registry, process_collector::ProcessCollector};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::{
+    address::ListenAddress,
+    admin::{
+        certificate::{CertificateError, self_signed},
+        diagnostics, health,
+        reviews::Reviews,
+        serve::serve,
+    },
+    config::Config,
+    tasks::{TaskError, Tasks},
+};
+
+/// How long everything together may take to stop. Kubernetes kills the pod after ten seconds
+/// (`terminationGracePeriodSeconds` of Cluster API's managers).
+const DRAIN_MAX: Duration = Duration::from_secs(8);
+/// How long reconciles in flight may take of that.
+const CONTROLLERS_DRAIN_MAX: Duration = Duration::from_secs(4);
+/// How long open connections to workload clusters may take of that. Watches never end by themselves.
+const CLOUD_DRAIN_MAX: Duration = Duration::from_secs(2);
+/// Who the Events come from.
+const REPORTING_CONTROLLER: &str = "nephele.dev/manager";
+/// The gates that the controllers open once they have started; closed from the first moment, so that the manager is
+/// not ready before it knows of its objects.
+const CONTROLLER_GATES: [&str; 2] = ["inmemorycluster", "inmemorymachine"];
+
+/// Why the manager could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// An address is taken, or not this machine's.
+    #[error("failed to listen on {address} for {purpose}")]
+    Listen {
+        /// What was to be served.
+        purpose: &'static str,
+        /// Where.
+        address: ListenAddress,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A metric is declared twice.
+    #[error("failed to register metrics")]
+    Metrics(#[source] prometheus::Error),
+    /// No certificate for diagnostics.
+    #[error("failed to secure the diagnostics")]
+    Certificate(#[source] CertificateError),
+}
+
+/// Why the manager stopped although nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The simulated cloud did not start.
+    #[error("failed to start the simulated cloud")]
+    Cloud(#[source] nephele_cloud::StartError),
+    /// A part of the manager ended.
+    #[error("the manager cannot go on")]
+    Task(#[source] TaskError),
+}
+
+/// The manager, put together and listening, not yet at work.
+pub struct Manager {
+    config: Config,
+    client: Client,
+    clock: Clock,
+    registry: Registry,
+    metrics: Metrics,
+    readiness: Readiness,
+    health: Option<TcpListener>,
+    diagnostics: Option<TcpListener>,
+    /// How diagnostics are encrypted; `None` when they are not.
+    diagnostics_tls: Option<TlsAcceptor>,
+}
+
+impl Manager {
+    /// Puts the manager together: opens its own listeners and declares its metrics.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be listened on.
+    pub fn build(config: Config, client: Client) -> Result<Self, BuildError> {
+        Self::build_with(config, client, Registry::new())
+    }
+
+    /// The same with a registry that holds metrics of the caller's already, those of the client for instance.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be listened on, or the registry has metrics of the manager's names.
+    pub fn build_with(config: Config, client: Client, registry: Registry) -> Result<Self, BuildError> {
+        let metrics = Metrics::register(&registry).map_err(BuildError::Metrics)?;
+        describe_process(&registry).map_err(BuildError::Metrics)?;
+        let readiness = Readiness::default();
+        if config.lease.is_none() {
+            close_gates(&readiness);
+        }
+        let clock = wall_clock();
+        let secured = config.diagnostics.is_some() && !config.insecure_diagnostics;
+        let diagnostics_tls =
+            secured.then(|| self_signed(clock())).transpose().map_err(BuildError::Certificate)?;
+        Ok(Self {
+            health: listen("health", config.health.as_ref())?,
+            diagnostics: listen("diagnostics", config.diagnostics.as_ref())?,
+            diagnostics_tls,
+            config,
+            client,
+            clock,
+            registry,
+            metrics,
+            readiness,
+        })
+    }
+
+    /// Where health is served, with the port that was chosen when port 0 was asked for.
+    #[must_use]
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        self.health.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Where diagnostics are served, with the port that was chosen when port 0 was asked for.
+    #[must_use]
+    pub fn diagnostics_address(&self) -> Option<SocketAddr> {
+        self.diagnostics.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// What has to be true for the manager to be ready; the same that `/readyz` says.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        self.readiness.clone()
+    }
+
+    /// Works until `shutdown`, then stops in order and within bounded time: controllers, cloud, lease, servers.
+    ///
+    /// # Errors
+    ///
+    /// When a part of the manager ends by itself, the lease is lost among them.
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), RunError> {
+        let stops = Stops::default();
+        let mut tasks = Tasks::default();
+        let events = self.serve(&mut tasks, &stops);
+        let mut cloud = None;
+        let result = self.work(&mut tasks, &stops, &shutdown, events, &mut cloud).await;
+        if let Err(error) = &result {
+            error!(error = %nephele_kit::chain(error), "Stopping");
+        } else {
+            info!("Stopping");
+        }
+        if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud)).await.is_err() {
+            warn!(tasks = ?tasks.names(), "Not everything stopped in time");
+        }
+        tasks.abort().await;
+        result
+    }
+
+    /// Starts what every replica does.
+    fn serve(&mut self, tasks: &mut Tasks, stops: &Stops) -> Events {
+        if let Some(listener) = self.health.take() {
+            let router = health::router(self.readiness.clone());
+            tasks.spawn("health server", serve(listener, None, router, stops.servers.clone()));
+        }
+        if let Some(listener) = self.diagnostics.take() {
+            let router = diagnostics::router(self.registry.clone());
+            let tls = self.diagnostics_tls.take();
+            let router = match &tls {
+                Some(_) => diagnostics::authorized(router, Reviews::new(self.client.clone())),
+                None => router,
+            };
+            tasks.spawn("diagnostics server", serve(listener, tls, router, stops.servers.clone()));
+        }
+        let reporter =
+            Reporter { controller: REPORTING_CONTROLLER.to_owned(), instance: self.config.identity.clone() };
+        let (events, publish) = Events::new(
+            self.client.clone(),
+            reporter,
+            self.clock.clone(),
+            self.metrics.clone(),
+            stops.servers.clone(),
+        );
+        tasks.spawn("event publisher", never_fails(publish));
+        events
+    }
+
+    /// Waits to become the leader, does what the leader does, and returns on `shutdown` or with the error of the
+    /// first part to end.
+    async fn work(
+        self,
+        tasks: &mut Tasks,
+        stops: &Stops,
+        shutdown: &CancellationToken,
+        events: Events,
+        running_cloud: &mut Option<Cloud>,
+    ) -> Result<(), RunError> {
+        let Self { config, client, clock, registry, metrics, readiness, .. } = self;
+        if let Some(lease) = config.lease.clone() {
+            let acquired = acquire(client.clone(), lease, clock.clone(), metrics.clone(), shutdown);
+            let leadership: Option<Leadership> = tokio::select! {
+                leadership = acquired => leadership,
+                ended = tasks.ended() => return Err(RunError::Task(ended.early())),
+            };
+            let Some(leadership) = leadership else { return Ok(()) };
+            close_gates(&readiness);
+            tasks.spawn("leader election", leadership.hold(stops.lease.clone()));
+        }
+        let cloud_config = CloudConfig {
+            advertise_host: config.advertise_host.clone(),
+            bind_address: config.bind_address,
+            ports: config.workload_ports.clone(),
+            seed: config.seed.clone(),
+            connection_hold: config.connection_hold,
+            clock: clock.clone(),
+        };
+        info!(seed = config.seed, ports = ?config.workload_ports, "Starting the simulated cloud");
+        let (cloud, drive) = Cloud::start(cloud_config, &registry).map_err(RunError::Cloud)?;
+        *running_cloud = Some(cloud.clone());
+        tasks.spawn("cloud", never_fails(drive));
+        readiness.gate("cloud").open();
+        let services =
+            Services { metrics, events, clock, readiness: readiness.clone(), resync: config.sync_period };
+        let settings = nephele_infra::Settings {
+            watch_namespace: config.namespace.clone(),
+            watch_filter: config.watch_filter.clone(),
+            cluster_concurrency: config.cluster_concurrency,
+            machine_concurrency: config.machine_concurrency,
+        };
+        tasks.spawn(
+            "controllers",
+            nephele_infra::run(client, cloud, services, settings, stops.controllers.clone()),
+        );
+        tokio::select! {
+            () = shutdown.cancelled() => Ok(()),
+            ended = tasks.ended() => Err(RunError::Task(ended.early())),
+        }
+    }
+}
+
+/// How each part is asked to stop; one after the other, so that nothing loses what it still needs.
+#[derive(Default)]
+struct Stops {
+    controllers: CancellationToken,
+    lease: CancellationToken,
+    servers: CancellationToken,
+}
+
+/// Stops everything in order. The lease goes only after nothing works any more, so that no two replicas ever do.
+async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>) {
+    let mut errors = Vec::new();
+    stops.controllers.cancel();
+    if timeout(CONTROLLERS_DRAIN_MAX, tasks.finish("controllers", &mut errors)).await.is_err() {
+        warn!("Reconciles in flight did not finish in time");
+    }
+    if let Some(cloud) = cloud
+        && timeout(CLOUD_DRAIN_MAX, cloud.shutdown()).await.is_err()
+    {
+        warn!("Connections to workload clusters did not finish in time");
+    }
+    stops.lease.cancel();
+    tasks.finish("leader election", &mut errors).await;
+    stops.servers.cancel();
+    for task in ["event publisher", "diagnostics server", "health server"] {
+        tasks.finish(task, &mut errors).await;
+    }
+    for error in &errors {
+        warn!(error = %nephele_kit::chain(error), "Failed while stopping");
+    }
+}
+
+fn close_gates(readiness: &Readiness) {
+    readiness.gate("cloud").close();
+    for name in CONTROLLER_GATES {
+        readiness.gate(name).close();
+    }
+}
+
+fn listen(purpose: &'static str, address: Option<&ListenAddress>) -> Result<Option<TcpListener>, BuildError> {
+    let Some(address) = address else { return Ok(None) };
+    let bound =
+        address.bind().map_err(|source| BuildError::Listen { purpose, address: address.clone(), source });
+    let listener = bound?;
+    info!(%address, "Listening for {purpose}");
+    Ok(Some(listener))
+}
+
+/// What is running, since when, and at what cost.
+fn describe_process(registry: &Registry) -> Result<(), prometheus::Error> {
+    registry.register(Box::new(ProcessCollector::for_self()))?;
+    let build = IntGaugeVec::new(
+        Opts::new("nephele_build_info", "Always 1; the labels say what is running."),
+        &["version", "revision"],
+    )?;
+    build.with_label_values(&[crate::version(), crate::revision()]).set(1);
+    registry.register(Box::new(build))
+}
+
+async fn never_fails(future: impl Future<Output = ()> + Send) -> Result<(), Infallible> {
+    future.await;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+use std::time::Duration;
+
+/// What the manager can be told, as texts and numbers that nobody has checked yet. The defaults are those of the
+/// flags.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Watch only this namespace; empty for all.
+    pub namespace: String,
+    /// Look only after objects whose label `cluster.x-k8s.io/watch-filter` has this value; empty for all.
+    pub watch_filter: String,
+    /// Whether to work only while holding a lease.
+    pub leader_elect: bool,
+    /// The lease, as `namespace/name` or `name`.
+    pub leader_election_id: String,
+    /// How long others see the lease unchanged before they take it.
+    pub lease_duration: Duration,
+    /// How long the holder tries to renew before it gives up.
+    pub renew_deadline: Duration,
+    /// Time between attempts to take or renew the lease.
+    pub retry_period: Duration,
+    /// Where `/metrics` is served; empty or `0` for nowhere.
+    pub diagnostics_address: String,
+    /// Serve diagnostics without TLS and without asking who wants them.
+    pub insecure_diagnostics: bool,
+    /// Where `/healthz` and `/readyz` are served; empty or `0` for nowhere.
+    pub health_address: String,
+    /// Features to switch, as `Name=true,Other=false`.
+    pub feature_gates: String,
+    /// How often every object is looked at without having changed; zero for never.
+    pub sync_period: Duration,
+    /// How many `InMemoryCluster`s are reconciled at a time.
+    pub cluster_concurrency: u16,
+    /// How many `InMemoryMachine`s are reconciled at a time.
+    pub machine_concurrency: u16,
+    /// The IP address or DNS name under which clients reach the workload API servers.
+    pub advertise_host: String,
+    /// The address the workload API servers listen on.
+    pub bind_address: String,
+    /// The ports they listen on, as `first-last`.
+    pub workload_ports: String,
+    /// How long a new connection to a workload cluster waits for a first control plane before it is closed.
+    pub connection_hold: Duration,
+    /// What every random draw starts from.
+    pub seed: String,
+    /// The namespace the manager runs in.
+    pub pod_namespace: String,
+    /// Who this process is among the replicas.
+    pub identity: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            namespace: String::new(),
+            watch_filter: String::new(),
+            leader_elect: false,
+            leader_election_id: "controller-leader-election-nephele".to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            diagnostics_address: ":8443".to_owned(),
+            insecure_diagnostics: false,
+            health_address: ":9440".to_owned(),
+            feature_gates: String::new(),
+            sync_period: Duration::from_mins(10),
+            cluster_concurrency: 50,
+            machine_concurrency: 100,
+            advertise_host: "127.0.0.1".to_owned(),
+            bind_address: "0.0.0.0".to_owned(),
+            workload_ports: "20000-29999".to_owned(),
+            // A client of Cluster API gives up a request after 10 s; the answer has to come before that.
+            connection_hold: Duration::from_secs(9),
+            seed: "nephele".to_owned(),
+            pod_namespace: "nephele-system".to_owned(),
+            identity: "nephele-manager".to_owned(),
+        }
+    }
+}

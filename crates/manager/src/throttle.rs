@@ -1,0 +1,139 @@
+//! Limits how fast this process talks to the management API, and counts what it says.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{Request, Response};
+use parking_lot::Mutex;
+use prometheus::IntCounterVec;
+use tokio::time::{Instant, sleep_until};
+use tower::{Layer, Service};
+
+/// How many requests per second the management API is asked, on average and at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RequestRate {
+    /// Requests per second in the long run.
+    pub per_second: f64,
+    /// Requests that may be made at once after a quiet time.
+    pub burst: u32,
+}
+
+impl Default for RequestRate {
+    /// What Cluster API's managers have (`--kube-api-qps`, `--kube-api-burst`).
+    fn default() -> Self {
+        Self { per_second: 100.0, burst: 200 }
+    }
+}
+
+/// A token bucket that hands out places in a queue: pure arithmetic on the time of the next free place.
+#[derive(Debug)]
+struct Bucket {
+    interval: Duration,
+    tolerance: Duration,
+    /// When the bucket would be full again, had nobody asked since.
+    full_at: Instant,
+}
+
+impl Bucket {
+    fn new(rate: RequestRate, now: Instant) -> Self {
+        let interval = Duration::try_from_secs_f64(1.0 / rate.per_second).unwrap_or(Duration::ZERO);
+        Self { interval, tolerance: interval.saturating_mul(rate.burst.saturating_sub(1)), full_at: now }
+    }
+
+    /// Takes a place and says when its turn is.
+    fn turn(&mut self, now: Instant) -> Instant {
+        let full_at = self.full_at.max(now);
+        self.full_at = full_at + self.interval;
+        full_at.checked_sub(self.tolerance).map_or(now, |turn| turn.max(now))
+    }
+}
+
+/// Puts [`RequestRate`] and the count `rest_client_requests_total` around a client.
+#[derive(Clone)]
+pub(crate) struct ThrottleLayer {
+    bucket: Arc<Mutex<Bucket>>,
+    requests: IntCounterVec,
+}
+
+impl ThrottleLayer {
+    pub(crate) fn new(rate: RequestRate, requests: IntCounterVec) -> Self {
+        Self { bucket: Arc::new(Mutex::new(Bucket::new(rate, Instant::now()))), requests }
+    }
+}
+
+impl<S> Layer<S> for ThrottleLayer {
+    type Service = Throttled<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Throttled { inner, bucket: Arc::clone(&self.bucket), requests: self.requests.clone() }
+    }
+}
+
+pub(crate) struct Throttled<S> {
+    inner: S,
+    bucket: Arc<Mutex<Bucket>>,
+    requests: IntCounterVec,
+}
+
+impl<S, A, B> Service<Request<A>> for Throttled<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    B: 'static,
+    S::Error: 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = futures::future::BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let turn = self.bucket.lock().turn(Instant::now());
+        let requests = self.requests.clone();
+        let method = request.method().as_str().to_owned();
+        let host = request.uri().host().unwrap_or_default().to_owned();
+        // Not sent before it is polled, which is after the wait.
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            if turn > Instant::now() {
+                sleep_until(turn).await;
+            }
+            let result = answer.await;
+            let code = match &result {
+                Ok(response) => response.status().as_str().to_owned(),
+                Err(_) => "<error>".to_owned(),
+            };
+            requests.with_label_values(&[&code, &method, &host]).inc();
+            result
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_goes_at_once_and_the_rest_in_turn() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(RequestRate { per_second: 10.0, burst: 3 }, start);
+        let waits: Vec<u128> = (0..6).map(|_| (bucket.turn(start) - start).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 0, 100, 200, 300]);
+    }
+
+    #[test]
+    fn a_quiet_time_fills_the_bucket_to_the_burst_and_no_further() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(RequestRate { per_second: 10.0, burst: 2 }, start);
+        let later = start + Duration::from_secs(60);
+        bucket.turn(start);
+        let waits: Vec<u128> = (0..4).map(|_| (bucket.turn(later) - later).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 100, 200]);
+    }
+}

@@ -1,0 +1,84 @@
+//! The least of HTTP clients: one GET per connection, whoever the server is.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::aws_lc_rs::default_provider,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+/// The status and the body of an answer.
+pub(crate) async fn fetch(address: SocketAddr, path: &str) -> (u16, String) {
+    let stream = TcpStream::connect(address).await.expect("somebody listens");
+    exchange(stream, path).await
+}
+
+/// The same over TLS, not asking who the server is: it makes its certificate on the spot.
+pub(crate) async fn fetch_by_tls(address: SocketAddr, path: &str) -> (u16, String) {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions of the provider's own")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anyone))
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.expect("somebody listens");
+    let name = ServerName::try_from("localhost").expect("a name");
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake");
+    exchange(stream, path).await
+}
+
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> (u16, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("written");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("read to the end");
+    let answer = String::from_utf8(answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, body.to_owned())
+}
+
+#[derive(Debug)]
+struct Anyone;
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}

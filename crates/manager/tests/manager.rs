@@ -1,0 +1,178 @@
+//! The whole manager in this process, over an in-process management API and real loopback sockets.
+
+mod fetch;
+
+use std::{net::SocketAddr, time::Duration};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use nephele_kit::chain;
+use nephele_manager::{BuildError, Config, Manager, Options, RunError};
+use serde_json::json;
+use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::fetch::{fetch, fetch_by_tls};
+
+/// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn options() -> Options {
+    Options {
+        health_address: "127.0.0.1:0".into(),
+        diagnostics_address: "127.0.0.1:0".into(),
+        insecure_diagnostics: true,
+        bind_address: "127.0.0.1".into(),
+        ..Options::default()
+    }
+}
+
+fn elected(identity: &str) -> Options {
+    Options {
+        leader_elect: true,
+        identity: identity.into(),
+        pod_namespace: "default".into(),
+        lease_duration: Duration::from_secs(3),
+        renew_deadline: Duration::from_secs(2),
+        retry_period: Duration::from_millis(50),
+        ..options()
+    }
+}
+
+/// A manager at work.
+struct Running {
+    health: SocketAddr,
+    diagnostics: SocketAddr,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+impl Running {
+    fn start(options: Options, client: &Client) -> Self {
+        let manager =
+            Manager::build(Config::new(options).expect("valid"), client.clone()).expect("free ports");
+        let health = manager.health_address().expect("health is served");
+        let diagnostics = manager.diagnostics_address().expect("diagnostics are served");
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(manager.run(shutdown.clone()));
+        Self { health, diagnostics, shutdown, task }
+    }
+
+    /// Waits until the manager says of itself what `wanted` looks for.
+    async fn until(&self, path: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
+        let address = if path == "/metrics" { self.diagnostics } else { self.health };
+        let mut last = String::new();
+        let asking = async {
+            loop {
+                let (status, body) = fetch(address, path).await;
+                if wanted(status, &body) {
+                    return body;
+                }
+                last = format!("{status}: {body}");
+                tokio::task::yield_now().await;
+            }
+        };
+        let answer = timeout(PATIENCE, asking).await;
+        answer.unwrap_or_else(|_| panic!("{path} did not come to say it; last:\n{last}"))
+    }
+
+    async fn ready(&self) {
+        self.until("/readyz", |status, body| status == 200 && body == "ok").await;
+    }
+
+    async fn leading(&self, leading: bool) {
+        let line = format!(
+            "leader_election_master_status{{name=\"controller-leader-election-nephele\"}} {}",
+            u8::from(leading)
+        );
+        self.until("/metrics", |_, body| body.lines().any(|sample| sample == line)).await;
+    }
+
+    async fn ended(self) -> Result<(), RunError> {
+        timeout(PATIENCE, self.task).await.expect("an end in bounded time").expect("no panic")
+    }
+}
+
+#[tokio::test]
+async fn it_becomes_ready_tells_its_metrics_and_stops_when_told() {
+    let manager = Running::start(options(), &nephele_testkit::client());
+    manager.ready().await;
+    assert_eq!(fetch(manager.health, "/healthz").await, (200, "ok".to_owned()));
+    let (status, metrics) = fetch(manager.diagnostics, "/metrics").await;
+    assert_eq!(status, 200);
+    for sample in [
+        "controller_runtime_max_concurrent_reconciles{controller=\"inmemorycluster\"} 50",
+        "controller_runtime_max_concurrent_reconciles{controller=\"inmemorymachine\"} 100",
+        "nephele_build_info{",
+        "process_resident_memory_bytes ",
+    ] {
+        assert!(metrics.lines().any(|line| line.starts_with(sample)), "{sample} is not in\n{metrics}");
+    }
+    let (health, diagnostics) = (manager.health, manager.diagnostics);
+    manager.shutdown.cancel();
+    manager.ended().await.expect("an orderly end");
+    for address in [health, diagnostics] {
+        assert!(TcpStream::connect(address).await.is_err(), "{address} still listens");
+    }
+}
+
+#[tokio::test]
+async fn diagnostics_are_encrypted_and_ask_for_a_token() {
+    let options = Options { insecure_diagnostics: false, ..options() };
+    let manager = Running::start(options, &nephele_testkit::client());
+    let (status, body) = fetch_by_tls(manager.diagnostics, "/metrics").await;
+    assert_eq!((status, body.as_str()), (401, ""));
+    manager.shutdown.cancel();
+    manager.ended().await.expect("an orderly end");
+}
+
+#[tokio::test]
+async fn one_of_two_works_and_the_other_follows_when_it_stops() {
+    let client = nephele_testkit::client();
+    let first = Running::start(elected("first"), &client);
+    first.leading(true).await;
+    first.ready().await;
+    let second = Running::start(elected("second"), &client);
+    second.leading(false).await;
+    // A replica that stands by is as ready as it can be.
+    second.ready().await;
+    first.shutdown.cancel();
+    first.ended().await.expect("an orderly end");
+    second.leading(true).await;
+    second.ready().await;
+    second.shutdown.cancel();
+    second.ended().await.expect("an orderly end");
+}
+
+#[tokio::test]
+async fn a_lost_lease_ends_the_manager_with_the_reason() {
+    let client = nephele_testkit::client();
+    let manager = Running::start(elected("me"), &client);
+    manager.leading(true).await;
+    let leases = Api::<Lease>::namespaced(client, "default");
+    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "somebody" } }));
+    leases
+        .patch("controller-leader-election-nephele", &PatchParams::default(), &taken)
+        .await
+        .expect("patched");
+    let error = manager.ended().await.expect_err("it cannot go on");
+    assert_eq!(
+        chain(&error),
+        "the manager cannot go on: leader election failed: \
+         lost the lease default/controller-leader-election-nephele to somebody"
+    );
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let options = Options { health_address: address.clone(), ..options() };
+    let config = Config::new(options).expect("valid");
+    let error = Manager::build(config, nephele_testkit::client()).err().expect("the port is taken");
+    assert!(matches!(error, BuildError::Listen { .. }));
+    assert_eq!(error.to_string(), format!("failed to listen on {address} for health"));
+}
