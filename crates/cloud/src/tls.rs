@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _};
 use nephele_apiserver::UserInfo;
-use nephele_pki::{Authority, IssueError, Leaf, LeafRequest, client_identity};
+use nephele_pki::{Authority, IssueError, Leaf, LeafRequest, parse_client};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
 };
@@ -78,7 +78,7 @@ impl ApiServerTls {
     pub(crate) fn user(&self, certificates: Option<&[CertificateDer<'_>]>) -> Option<UserInfo> {
         let (leaf, intermediates) = certificates?.split_first()?;
         self.verifier.verify_client_cert(leaf, intermediates, UnixTime::now()).ok()?;
-        let identity = client_identity(leaf).ok()?;
+        let identity = parse_client(leaf).ok()?;
         let mut groups = identity.organizations;
         groups.push("system:authenticated".to_owned());
         Some(UserInfo { name: identity.common_name, groups })
@@ -138,7 +138,7 @@ fn api_server_request(spec: &ClusterSpec) -> LeafRequest {
     let (not_before, not_after) = validity(spec.created_at);
     LeafRequest {
         common_name: "kube-apiserver".to_owned(),
-        organization: None,
+        organizations: Vec::new(),
         dns_names,
         ip_addresses,
         server_auth: true,
@@ -156,7 +156,7 @@ fn etcd_request(spec: &ClusterSpec, machine: &MachineSpec) -> LeafRequest {
     let (not_before, not_after) = validity(spec.created_at);
     LeafRequest {
         common_name: name.clone(),
-        organization: None,
+        organizations: Vec::new(),
         dns_names: vec!["localhost".to_owned(), name.clone(), format!("etcd-{name}")],
         ip_addresses: loopback.into_iter().chain(addresses).collect(),
         server_auth: true,
