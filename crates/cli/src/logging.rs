@@ -1,6 +1,9 @@
+use std::{io::IsTerminal, sync::Arc};
+
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
+use nephele_manager::Verbosity;
+use tracing_subscriber::{EnvFilter, reload::Handle};
 
 /// How much is logged, and in which form. To stderr.
 #[derive(Debug, Args)]
@@ -22,8 +25,8 @@ pub(crate) enum Format {
 }
 
 impl Logging {
-    /// Sends the log messages of the process where they belong.
-    pub(crate) fn install(&self) -> anyhow::Result<()> {
+    /// Sends the log messages of the process where they belong, and returns the way to change how many there are.
+    pub(crate) fn install(&self) -> anyhow::Result<Verbosity> {
         let filter = match std::env::var("RUST_LOG") {
             Ok(directives) if !directives.is_empty() => EnvFilter::try_new(&directives)
                 .with_context(|| format!("failed to read RUST_LOG {directives:?}"))?,
@@ -32,13 +35,33 @@ impl Logging {
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
         match self.logging_format {
             Format::Text => {
-                subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init()
+                let subscriber =
+                    subscriber.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
+                let filter = subscriber.reload_handle();
+                subscriber
+                    .try_init()
+                    .map_err(anyhow::Error::from_boxed)
+                    .context("failed to set up logging")?;
+                Ok(verbosity(filter))
             }
-            Format::Json => subscriber.json().flatten_event(true).try_init(),
+            Format::Json => {
+                let subscriber = subscriber.json().flatten_event(true).with_filter_reloading();
+                let filter = subscriber.reload_handle();
+                subscriber
+                    .try_init()
+                    .map_err(anyhow::Error::from_boxed)
+                    .context("failed to set up logging")?;
+                Ok(verbosity(filter))
+            }
         }
-        .map_err(anyhow::Error::from_boxed)
-        .context("failed to set up logging")
     }
+}
+
+fn verbosity<S: 'static>(filter: Handle<EnvFilter, S>) -> Verbosity {
+    Arc::new(move |level| {
+        // Fails only when nobody logs any more.
+        let _ = filter.reload(EnvFilter::new(directives(level)));
+    })
 }
 
 /// Our own crates by the level asked for; libraries speak up only for problems, and at the highest levels. The client

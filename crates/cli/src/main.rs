@@ -46,8 +46,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Manager(args) => {
-            args.logging.install()?;
-            process::block_on(|shutdown| manager::run(*args, shutdown))
+            let verbosity = args.logging.install()?;
+            process::block_on(|shutdown| manager::run(*args, verbosity, shutdown))
         }
         Command::Crds => crds::run(),
         Command::Version => {

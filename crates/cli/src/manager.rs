@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::Context;
 use clap::{ArgAction, Args};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use nephele_manager::{Config, Manager, Options, RequestRate, connect, parse_duration};
+use nephele_manager::{Config, Manager, Options, RequestRate, Verbosity, connect, parse_duration};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -152,7 +152,11 @@ impl Pod {
 }
 
 /// Runs the manager until it is told to stop.
-pub(crate) async fn run(args: ManagerArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(
+    args: ManagerArgs,
+    verbosity: Verbosity,
+    shutdown: CancellationToken,
+) -> anyhow::Result<ExitCode> {
     info!(version = nephele_manager::version(), "Starting");
     let kube_config = kube_config(args.api.kubeconfig.as_ref()).await?;
     let rate = RequestRate { per_second: args.api.kube_api_qps, burst: args.api.kube_api_burst };
@@ -160,7 +164,8 @@ pub(crate) async fn run(args: ManagerArgs, shutdown: CancellationToken) -> anyho
     let config = Config::new(options)?;
     let registry = Registry::new();
     let client = connect(kube_config, rate, &registry)?;
-    Manager::build_with(config, client, registry)?.run(shutdown).await?;
+    let manager = Manager::build_with(config, client, registry)?.with_verbosity(verbosity);
+    manager.run(shutdown).await?;
     Ok(ExitCode::SUCCESS)
 }
 

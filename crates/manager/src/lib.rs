@@ -26,7 +26,7 @@ mod tasks;
 mod throttle;
 
 pub use address::{AddressError, ListenAddress};
-pub use admin::certificate::CertificateError;
+pub use admin::{certificate::CertificateError, diagnostics::Verbosity};
 pub use client::{ConnectError, connect};
 pub use config::{Config, ConfigError};
 pub use duration::{DurationError, parse_duration};

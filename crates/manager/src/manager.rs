@@ -18,7 +18,8 @@ use crate::{
     address::ListenAddress,
     admin::{
         certificate::{CertificateError, self_signed},
-        diagnostics, health,
+        diagnostics::{self, Verbosity},
+        health,
         reviews::Reviews,
         serve::serve,
     },
@@ -84,6 +85,7 @@ pub struct Manager {
     diagnostics: Option<TcpListener>,
     /// How diagnostics are encrypted; `None` when they are not.
     diagnostics_tls: Option<TlsAcceptor>,
+    verbosity: Option<Verbosity>,
 }
 
 impl Manager {
@@ -122,7 +124,15 @@ impl Manager {
             registry,
             metrics,
             readiness,
+            verbosity: None,
         })
+    }
+
+    /// Lets those who may change how much is logged do so, by the secured diagnostics.
+    #[must_use]
+    pub fn with_verbosity(mut self, verbosity: Verbosity) -> Self {
+        self.verbosity = Some(verbosity);
+        self
     }
 
     /// Where health is served, with the port that was chosen when port 0 was asked for.
@@ -176,7 +186,10 @@ impl Manager {
             let router = diagnostics::router(self.registry.clone());
             let tls = self.diagnostics_tls.take();
             let router = match &tls {
-                Some(_) => diagnostics::authorized(router, Reviews::new(self.client.clone())),
+                Some(_) => {
+                    let debug = self.verbosity.take().map(diagnostics::debug_router).unwrap_or_default();
+                    diagnostics::authorized(router.merge(debug), Reviews::new(self.client.clone()))
+                }
                 None => router,
             };
             tasks.spawn("diagnostics server", serve(listener, tls, router, stops.servers.clone()));

@@ -38,7 +38,7 @@ pub(crate) fn self_signed(now: Timestamp) -> Result<TlsAcceptor, CertificateErro
     let leaf = authority
         .issue(&LeafRequest {
             common_name: "nephele-diagnostics".to_owned(),
-            organization: None,
+            organizations: Vec::new(),
             dns_names: vec!["localhost".to_owned()],
             ip_addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
             server_auth: true,

@@ -1,22 +1,32 @@
+use std::sync::Arc;
+
 use axum::{
     Router,
     extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, put},
 };
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tracing::warn;
 
 use super::reviews::{Reviews, Verdict, Wish};
 
+/// Sets how much is logged, from 0 up, while the process runs.
+pub type Verbosity = Arc<dyn Fn(u8) + Send + Sync>;
+
 /// `/metrics` in the text format of Prometheus.
 pub(crate) fn router(registry: Registry) -> Router {
     Router::new().route("/metrics", get(metrics)).with_state(registry)
 }
 
-/// The same behind the rules of the cluster: a bearer token the API server knows (else 401), of somebody who may do
+/// `/debug/flags/v`, as the diagnostics of Cluster API's managers have it: PUT a number to log more or less.
+pub(crate) fn debug_router(verbosity: Verbosity) -> Router {
+    Router::new().route("/debug/flags/v", put(set_verbosity)).with_state(verbosity)
+}
+
+/// A router behind the rules of the cluster: a bearer token the API server knows (else 401), of somebody who may do
 /// the verb on the path (else 403).
 pub(crate) fn authorized(router: Router, reviews: Reviews) -> Router {
     router.layer(middleware::from_fn_with_state(reviews, authorize))
@@ -29,6 +39,16 @@ async fn metrics(State(registry): State<Registry>) -> Response {
             warn!(%error, "Failed to write the metrics");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
+    }
+}
+
+async fn set_verbosity(State(verbosity): State<Verbosity>, body: String) -> (StatusCode, String) {
+    match body.trim().parse() {
+        Ok(level) => {
+            verbosity(level);
+            (StatusCode::OK, format!("verbosity set to {level}\n"))
+        }
+        Err(_) => (StatusCode::BAD_REQUEST, "expected a number from 0 to 255\n".to_owned()),
     }
 }
 
@@ -121,6 +141,22 @@ mod tests {
         let status = response.status();
         let body = to_bytes(response.into_body(), usize::MAX).await.expect("in memory");
         (status, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    #[tokio::test]
+    async fn the_verbosity_can_be_changed_to_a_number() {
+        let level = Arc::new(AtomicUsize::new(2));
+        let set = Arc::clone(&level);
+        let router = debug_router(Arc::new(move |level| set.store(level.into(), Ordering::Relaxed)));
+        let put = |body: &'static str| {
+            let request = http::Request::put("/debug/flags/v").body(Body::from(body)).expect("a request");
+            let answer = router.clone().oneshot(request);
+            async move { answer.await.expect("infallible").status() }
+        };
+        assert_eq!(put("loud").await, StatusCode::BAD_REQUEST);
+        assert_eq!(level.load(Ordering::Relaxed), 2);
+        assert_eq!(put("5\n").await, StatusCode::OK);
+        assert_eq!(level.load(Ordering::Relaxed), 5);
     }
 
     #[tokio::test]
