@@ -1,1 +1,23 @@
-//! placeholder
+//! The kinds of the simulated cloud as people write them, and what we read of Cluster API's own kinds.
+//!
+//! ```text
+//!  infrastructure::v1beta2 ── InMemoryCluster, InMemoryMachine, their templates ──crds()──▶ config/crd
+//!  core ── Cluster, Machine, trimmed: only read and patched, never written whole
+//!  conditions · labels · finalizers · start_up ── the words and values both sides share
+//! ```
+//!
+//! What it must not know: clients, controllers, clocks. It is data, schemas and pure functions over them.
+//!
+//! A field that the schema restricts is still a plain text or number here, and is checked by whoever uses it: one
+//! object that slipped past a schema must not break the watch of all the others.
+
+pub mod conditions;
+pub mod core;
+mod definitions;
+pub mod finalizers;
+pub mod infrastructure;
+pub mod labels;
+mod schema;
+pub mod start_up;
+
+pub use definitions::crds;

@@ -1,0 +1,196 @@
+//! Conditions: their types, their reasons, and how a list of them changes.
+//!
+//! Types and reasons are Cluster API's where it has one (`api/core/v1beta2/condition_consts.go` and the in-memory
+//! backend's), so that `clusterctl describe` and people's alerts read them as they are used to.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// The status of a condition that holds.
+pub const TRUE: &str = "True";
+/// The status of a condition that does not hold.
+pub const FALSE: &str = "False";
+/// The status of a condition nobody knows about.
+pub const UNKNOWN: &str = "Unknown";
+
+/// Types of conditions.
+pub mod types {
+    /// The summary: the object works.
+    pub const READY: &str = "Ready";
+    /// Nothing is done for the object.
+    pub const PAUSED: &str = "Paused";
+    /// The object is being deleted.
+    pub const DELETING: &str = "Deleting";
+    /// The load balancer in front of the control plane answers.
+    pub const LOAD_BALANCER_AVAILABLE: &str = "LoadBalancerAvailable";
+    /// The certificate authorities that Cluster API made for the cluster can be used.
+    pub const CERTIFICATE_AUTHORITIES_AVAILABLE: &str = "CertificateAuthoritiesAvailable";
+    /// The virtual machine is up.
+    pub const VM_PROVISIONED: &str = "VMProvisioned";
+    /// The Node has joined.
+    pub const NODE_PROVISIONED: &str = "NodeProvisioned";
+    /// The etcd member has joined.
+    pub const ETCD_PROVISIONED: &str = "EtcdProvisioned";
+    /// The API server answers.
+    pub const API_SERVER_PROVISIONED: &str = "APIServerProvisioned";
+    /// Cluster API's own, on the Cluster: the first control plane node is up.
+    pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
+}
+
+/// Reasons of conditions.
+pub mod reasons {
+    /// `Ready` holds.
+    pub const READY: &str = "Ready";
+    /// `Ready` does not hold.
+    pub const NOT_READY: &str = "NotReady";
+    /// Nobody knows whether `Ready` holds.
+    pub const READY_UNKNOWN: &str = "ReadyUnknown";
+    /// It is there.
+    pub const PROVISIONED: &str = "Provisioned";
+    /// It is not there.
+    pub const NOT_PROVISIONED: &str = "NotProvisioned";
+    /// It can be used.
+    pub const AVAILABLE: &str = "Available";
+    /// The object is being deleted.
+    pub const DELETING: &str = "Deleting";
+    /// Nothing is left of what the object stood for.
+    pub const DELETION_COMPLETED: &str = "DeletionCompleted";
+    /// Something of ours failed.
+    pub const INTERNAL_ERROR: &str = "InternalError";
+    /// Nothing is done for the object.
+    pub const PAUSED: &str = "Paused";
+    /// The object is looked after.
+    pub const NOT_PAUSED: &str = "NotPaused";
+    /// The Cluster's infrastructure is not provisioned yet.
+    pub const WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY: &str = "WaitingForClusterInfrastructureReady";
+    /// A worker waits for the first control plane machine.
+    pub const WAITING_FOR_CONTROL_PLANE_INITIALIZED: &str = "WaitingForControlPlaneInitialized";
+    /// The bootstrap provider has not named its Secret yet.
+    pub const WAITING_FOR_BOOTSTRAP_DATA: &str = "WaitingForBootstrapData";
+    /// The simulated start-up takes its time.
+    pub const WAITING_FOR_STARTUP_TIMEOUT: &str = "WaitingForStartupTimeout";
+    /// The stage before is not through.
+    pub const WAITING_FOR_VM_PROVISIONED: &str = "WaitingForVMProvisioned";
+    /// The stage before is not through.
+    pub const WAITING_FOR_NODE_PROVISIONED: &str = "WaitingForNodeProvisioned";
+    /// A control plane machine needs the cluster's certificate authorities, and they are not there yet.
+    pub const WAITING_FOR_CERTIFICATE_AUTHORITIES: &str = "WaitingForCertificateAuthorities";
+    /// A Secret with a certificate authority holds something else.
+    pub const INVALID_CERTIFICATE_AUTHORITY: &str = "InvalidCertificateAuthority";
+    /// What the user wrote cannot be done.
+    pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
+    /// The name is too long to be part of a host name.
+    pub const NAME_TOO_LONG: &str = "NameTooLong";
+    /// The cluster has no failure domain of that name.
+    pub const UNKNOWN_FAILURE_DOMAIN: &str = "UnknownFailureDomain";
+    /// The endpoint's port is taken, or none is free.
+    pub const PORT_UNAVAILABLE: &str = "PortUnavailable";
+    /// The simulated stage failed.
+    pub const STARTUP_FAILED: &str = "StartupFailed";
+    /// The cloud refused the request.
+    pub const CLOUD_REFUSED: &str = "CloudRefused";
+}
+
+/// A condition of the given status; [`set`] gives it its time.
+#[must_use]
+pub fn condition(kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Condition {
+    Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.into(),
+        observed_generation: None,
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+    }
+}
+
+/// Puts a condition into the list, in place of the one of its type or at the end.
+///
+/// `lastTransitionTime` becomes `now` (in whole seconds, as Kubernetes writes times) when the status is new, and stays
+/// what it was otherwise; the time that `condition` brings is ignored.
+pub fn set(conditions: &mut Vec<Condition>, condition: Condition, now: Timestamp) {
+    let known = conditions.iter_mut().find(|known| known.type_ == condition.type_);
+    match known {
+        Some(known) => {
+            let since = if known.status == condition.status {
+                known.last_transition_time.clone()
+            } else {
+                Time(whole_seconds(now))
+            };
+            *known = Condition { last_transition_time: since, ..condition };
+        }
+        None => {
+            conditions.push(Condition { last_transition_time: Time(whole_seconds(now)), ..condition });
+        }
+    }
+}
+
+/// The condition of a type.
+#[must_use]
+pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+/// Whether the condition of a type is there and holds.
+#[must_use]
+pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
+    find(conditions, kind).is_some_and(|condition| condition.status == TRUE)
+}
+
+/// When the condition of a type came to hold, while it does.
+#[must_use]
+pub fn true_since(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
+    let condition = find(conditions, kind)?;
+    (condition.status == TRUE).then_some(condition.last_transition_time.0)
+}
+
+fn whole_seconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_millisecond(second * 1000 + 600).expect("in range")
+    }
+
+    fn since(second: i64, condition: Condition) -> Condition {
+        let last_transition_time = Time(Timestamp::from_second(second).expect("in range"));
+        Condition { last_transition_time, ..condition }
+    }
+
+    #[test]
+    fn the_time_moves_only_when_the_status_does() {
+        let mut list = Vec::new();
+        set(&mut list, condition("A", FALSE, "Waiting", "one"), at(1));
+        set(&mut list, condition("B", TRUE, "Fine", ""), at(2));
+        set(&mut list, condition("A", FALSE, "StillWaiting", "two"), at(3));
+        assert_eq!(
+            list,
+            [
+                since(1, condition("A", FALSE, "StillWaiting", "two")),
+                since(2, condition("B", TRUE, "Fine", "")),
+            ]
+        );
+        set(&mut list, condition("A", TRUE, "Fine", ""), at(4));
+        assert_eq!(list[0], since(4, condition("A", TRUE, "Fine", "")));
+        assert_eq!(true_since(&list, "A"), Some(Timestamp::from_second(4).expect("in range")));
+    }
+
+    #[test]
+    fn the_same_condition_again_changes_nothing() {
+        let mut list = Vec::new();
+        set(&mut list, condition("A", TRUE, "Fine", ""), at(1));
+        let before = list.clone();
+        set(&mut list, condition("A", TRUE, "Fine", ""), at(9));
+        assert_eq!(list, before);
+    }
+
+    #[test]
+    fn what_is_absent_does_not_hold() {
+        assert!(!is_true(&[], "A"));
+        assert_eq!(true_since(&[condition("A", FALSE, "No", "")], "A"), None);
+    }
+}

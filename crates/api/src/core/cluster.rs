@@ -1,0 +1,135 @@
+//! `Cluster`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use super::ObjectReference;
+use crate::conditions;
+
+/// What a cluster shall be.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[kube(
+    group = "cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "Cluster",
+    namespaced,
+    status = "ClusterStatus",
+    schema = "disabled",
+    derive = "Default",
+    derive = "PartialEq",
+    attr = "serde(default)",
+    doc = "A cluster, as Cluster API has it."
+)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClusterSpec {
+    /// Whether nothing is done for the cluster and all that belongs to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// Networks of the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_network: Option<ClusterNetwork>,
+    /// Where the API server is reached; from the user, else from the infrastructure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_endpoint: Option<Endpoint>,
+    /// The infrastructure cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infrastructure_ref: Option<ObjectReference>,
+    /// The control plane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_ref: Option<ObjectReference>,
+}
+
+/// Networks of a cluster's workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClusterNetwork {
+    /// Where pods get their addresses from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<NetworkRanges>,
+    /// Where services get their addresses from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub services: Option<NetworkRanges>,
+    /// The DNS domain of services.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub service_domain: String,
+}
+
+/// Address ranges.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NetworkRanges {
+    /// In CIDR notation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cidr_blocks: Vec<String>,
+}
+
+/// Where an API server is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Endpoint {
+    /// A host name or an address; empty for not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// A port; zero for not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub port: i32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(port: &i32) -> bool {
+    *port == 0
+}
+
+/// What a cluster is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// How far the first provisioning is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<ClusterInitialization>,
+    /// What is known of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Where it is in its life, in one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+}
+
+/// How far the first provisioning of a cluster is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClusterInitialization {
+    /// The infrastructure cluster has said that it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infrastructure_provisioned: Option<bool>,
+    /// The first control plane node has come up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_initialized: Option<bool>,
+}
+
+impl Cluster {
+    /// Whether the user paused it.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.spec.paused == Some(true)
+    }
+
+    /// Whether its infrastructure has been provisioned once.
+    #[must_use]
+    pub fn is_infrastructure_provisioned(&self) -> bool {
+        self.initialization().and_then(|known| known.infrastructure_provisioned) == Some(true)
+    }
+
+    /// Whether its first control plane node has come up.
+    #[must_use]
+    pub fn is_control_plane_initialized(&self) -> bool {
+        let list = self.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        conditions::is_true(list, conditions::types::CONTROL_PLANE_INITIALIZED)
+            || self.initialization().and_then(|known| known.control_plane_initialized) == Some(true)
+    }
+
+    fn initialization(&self) -> Option<&ClusterInitialization> {
+        self.status.as_ref()?.initialization.as_ref()
+    }
+}

@@ -1,0 +1,61 @@
+//! Definitions of Cluster API's kinds for a management API that runs without Cluster API: the demo's and the tests'.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+use super::GROUP;
+
+/// Definitions of `Cluster` and `Machine` that take any field: they stand in for Cluster API's own, whose schemas they
+/// do not have.
+#[must_use]
+pub fn loose_crds() -> Vec<CustomResourceDefinition> {
+    let phase = column("Phase", "string", ".status.phase");
+    let version = column("Version", "string", ".spec.version");
+    let available = column("Available", "string", ".status.conditions[?(@.type=='Available')].status");
+    let cluster = column("Cluster", "string", ".spec.clusterName");
+    let node = column("Node Name", "string", ".status.nodeRef.name");
+    let ready = column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status");
+    vec![
+        loose("Cluster", "cl", &[available, phase.clone()]),
+        loose("Machine", "ma", &[cluster, node, ready, phase, version]),
+    ]
+}
+
+fn column(name: &str, kind: &str, json_path: &str) -> Value {
+    json!({ "name": name, "type": kind, "jsonPath": json_path })
+}
+
+fn loose(kind: &str, short_name: &str, columns: &[Value]) -> CustomResourceDefinition {
+    let singular = kind.to_lowercase();
+    let plural = format!("{singular}s");
+    let mut columns = columns.to_vec();
+    columns.push(column("Age", "date", ".metadata.creationTimestamp"));
+    serde_json::from_value(json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{GROUP}") },
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": singular,
+                "shortNames": [short_name],
+                "categories": ["cluster-api"],
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1beta2",
+                "served": true,
+                "storage": true,
+                "additionalPrinterColumns": columns,
+                "subresources": { "status": {} },
+                "schema": {
+                    "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                },
+            }],
+        },
+    }))
+    .expect("a definition of constants only")
+}

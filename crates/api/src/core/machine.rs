@@ -1,0 +1,106 @@
+//! `Machine`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use super::ObjectReference;
+use crate::infrastructure::v1beta2::MachineAddress;
+
+/// What a machine shall be.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[kube(
+    group = "cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "Machine",
+    namespaced,
+    status = "MachineStatus",
+    schema = "disabled",
+    derive = "Default",
+    derive = "PartialEq",
+    attr = "serde(default)",
+    doc = "A machine, as Cluster API has it."
+)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MachineSpec {
+    /// Its Cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cluster_name: String,
+    /// What it boots with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<Bootstrap>,
+    /// Its infrastructure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infrastructure_ref: Option<ObjectReference>,
+    /// The Kubernetes version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// What ties it to its Node.
+    #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
+    pub provider_id: String,
+    /// Where it shall be placed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub failure_domain: String,
+}
+
+/// What a machine boots with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Bootstrap {
+    /// Who makes the data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_ref: Option<ObjectReference>,
+    /// The Secret with the data. Machines of a pool have the empty name; absence means that the data is not ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_secret_name: Option<String>,
+}
+
+/// What a machine is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MachineStatus {
+    /// How far the first provisioning is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<MachineInitialization>,
+    /// Its Node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_ref: Option<NodeReference>,
+    /// Its addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<MachineAddress>,
+    /// What is known of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Where it is in its life, in one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+}
+
+/// How far the first provisioning of a machine is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MachineInitialization {
+    /// The infrastructure machine has said that it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infrastructure_provisioned: Option<bool>,
+    /// The bootstrap data is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bootstrap_data_secret_created: Option<bool>,
+}
+
+/// The Node of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeReference {
+    /// Its name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+impl Machine {
+    /// The name of the Secret with the bootstrap data, once it is ready.
+    #[must_use]
+    pub fn data_secret_name(&self) -> Option<&str> {
+        self.spec.bootstrap.as_ref()?.data_secret_name.as_deref()
+    }
+}

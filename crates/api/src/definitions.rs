@@ -1,0 +1,69 @@
+//! The custom resource definitions of all our kinds.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde_json::Value;
+
+use crate::{
+    infrastructure::v1beta2::{
+        self, InMemoryCluster, InMemoryClusterTemplate, InMemoryMachine, InMemoryMachineTemplate,
+    },
+    labels,
+};
+
+/// The definitions, in the order of their names. The same every time, so that files made from them can be compared.
+#[must_use]
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    [
+        InMemoryCluster::crd(),
+        InMemoryClusterTemplate::crd(),
+        InMemoryMachine::crd(),
+        InMemoryMachineTemplate::crd(),
+    ]
+    .map(finished)
+    .into()
+}
+
+/// Adds what clusterctl and Cluster API look for, and takes away what does not belong into a published schema.
+fn finished(definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let mut value = serde_json::to_value(definition).expect("a definition is JSON");
+    for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
+        tidy_schema(&mut version["schema"]["openAPIV3Schema"]);
+    }
+    let mut definition: CustomResourceDefinition =
+        serde_json::from_value(value).expect("what was a definition still is one");
+    definition.metadata.labels = Some(BTreeMap::from(
+        [
+            (labels::CONTRACT_V1BETA2, v1beta2::VERSION),
+            (labels::PROVIDER, labels::PROVIDER_VALUE),
+            (labels::CLUSTERCTL, ""),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    ));
+    definition
+}
+
+/// Walks a schema. An optional key is one that may be absent: `null` is no value for it, and the default that the
+/// derive notes for it is absence, which the API server must not fill in.
+fn tidy_schema(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    fields.remove("nullable");
+    fields.remove("default");
+    // Rust's own integer formats mean nothing to Kubernetes.
+    if fields.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
+        fields.remove("format");
+    }
+    for properties in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter() {
+        properties.values_mut().for_each(tidy_schema);
+    }
+    for nested in ["items", "additionalProperties"] {
+        if let Some(schema) = fields.get_mut(nested) {
+            tidy_schema(schema);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

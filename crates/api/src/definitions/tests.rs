@@ -1,0 +1,189 @@
+use serde_json::json;
+
+use super::*;
+
+fn definition(kind: &str) -> Value {
+    let all = crds();
+    let found = all.iter().find(|definition| definition.spec.names.kind == kind);
+    serde_json::to_value(found.expect("one of ours")).expect("JSON")
+}
+
+fn schema(kind: &str, path: &str) -> Value {
+    let pointer = format!("/spec/versions/0/schema/openAPIV3Schema/properties/{path}");
+    definition(kind).pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {kind}")).clone()
+}
+
+#[test]
+fn names_are_those_that_cluster_api_computes() {
+    let names: Vec<_> = crds().into_iter().map(|definition| definition.metadata.name.unwrap_or_default()).collect();
+    assert_eq!(
+        names,
+        [
+            "inmemoryclusters.infrastructure.cluster.x-k8s.io",
+            "inmemoryclustertemplates.infrastructure.cluster.x-k8s.io",
+            "inmemorymachines.infrastructure.cluster.x-k8s.io",
+            "inmemorymachinetemplates.infrastructure.cluster.x-k8s.io",
+        ]
+    );
+}
+
+#[test]
+fn every_definition_can_be_found_by_cluster_api_and_clusterctl() {
+    for definition in crds() {
+        let kind = definition.spec.names.kind.clone();
+        let names = &definition.spec.names;
+        assert_eq!(names.list_kind.clone(), Some(format!("{kind}List")), "{kind}");
+        assert_eq!(names.plural, format!("{}s", kind.to_lowercase()), "{kind}");
+        assert_eq!(names.categories, Some(vec!["cluster-api".to_owned()]), "{kind}");
+        assert_eq!(definition.spec.scope, "Namespaced", "{kind}");
+        let labels = serde_json::to_value(&definition.metadata.labels).expect("JSON");
+        assert_eq!(
+            labels,
+            json!({
+                "cluster.x-k8s.io/v1beta2": "v1beta2",
+                "cluster.x-k8s.io/provider": "infrastructure-in-memory",
+                "clusterctl.cluster.x-k8s.io": "",
+            }),
+            "{kind}"
+        );
+        let versions: Vec<_> = definition
+            .spec
+            .versions
+            .iter()
+            .map(|version| {
+                let status = version.subresources.as_ref().is_some_and(|known| known.status.is_some());
+                (version.name.as_str(), version.served, version.storage, status)
+            })
+            .collect();
+        assert_eq!(versions, [("v1beta2", true, true, kind != "InMemoryClusterTemplate")], "{kind}");
+    }
+}
+
+#[test]
+fn columns_show_what_cluster_api_users_look_for() {
+    let columns = |kind: &str| -> Vec<(String, i64)> {
+        let value = definition(kind);
+        let columns = value["spec"]["versions"][0]["additionalPrinterColumns"].as_array().expect("columns");
+        columns
+            .iter()
+            .map(|column| (column["name"].as_str().expect("a name").to_owned(), column["priority"].as_i64().unwrap_or(0)))
+            .collect()
+    };
+    let expected = |list: &[(&str, i64)]| -> Vec<(String, i64)> {
+        list.iter().map(|(name, priority)| ((*name).to_owned(), *priority)).collect()
+    };
+    assert_eq!(
+        columns("InMemoryCluster"),
+        expected(&[("Cluster", 0), ("Provisioned", 0), ("Endpoint", 0), ("Port", 0), ("Paused", 10), ("Age", 0)])
+    );
+    assert_eq!(
+        columns("InMemoryMachine"),
+        expected(&[
+            ("Cluster", 0),
+            ("Provider ID", 10),
+            ("Failure domain", 0),
+            ("IP", 10),
+            ("Paused", 10),
+            ("Provisioned", 0),
+            ("Ready", 0),
+            ("Age", 0),
+        ])
+    );
+}
+
+#[test]
+fn a_machine_has_no_failure_domain_in_its_spec() {
+    let spec = schema("InMemoryMachine", "spec/properties");
+    let keys: Vec<_> = spec.as_object().expect("properties").keys().cloned().collect();
+    assert_eq!(keys, ["behaviour", "instanceType", "providerID"]);
+}
+
+#[test]
+fn the_endpoint_is_bounded_and_set_once() {
+    let endpoint = schema("InMemoryCluster", "spec/properties/controlPlaneEndpoint");
+    let immutable = |field: &str| format!("spec.controlPlaneEndpoint.{field} is immutable once set");
+    assert_eq!(
+        endpoint["properties"]["host"],
+        json!({
+            "description": "A host name or an IP address.",
+            "type": "string", "minLength": 1, "maxLength": 512,
+            "x-kubernetes-validations": [{ "rule": "self == oldSelf", "message": immutable("host") }],
+        })
+    );
+    assert_eq!(
+        endpoint["properties"]["port"],
+        json!({
+            "description": "A TCP port.",
+            "type": "integer", "format": "int32", "minimum": 1.0, "maximum": 65535.0,
+            "x-kubernetes-validations": [{ "rule": "self == oldSelf", "message": immutable("port") }],
+        })
+    );
+    assert_eq!(endpoint["minProperties"], 1);
+    assert_eq!(endpoint["required"], Value::Null);
+    assert_eq!(
+        endpoint["x-kubernetes-validations"],
+        json!([
+            { "rule": "!has(oldSelf.host) || has(self.host)", "message": immutable("host") },
+            { "rule": "!has(oldSelf.port) || has(self.port)", "message": immutable("port") },
+        ])
+    );
+}
+
+#[test]
+fn a_provider_id_is_set_once() {
+    let spec = schema("InMemoryMachine", "spec");
+    let message = "spec.providerID is immutable once set";
+    assert_eq!(
+        spec["x-kubernetes-validations"],
+        json!([{ "rule": "!has(oldSelf.providerID) || has(self.providerID)", "message": message }])
+    );
+    assert_eq!(
+        spec["properties"]["providerID"]["x-kubernetes-validations"],
+        json!([{ "rule": "self == oldSelf", "message": message }])
+    );
+}
+
+#[test]
+fn start_up_is_bounded_for_every_part_of_a_machine() {
+    for (kind, prefix) in [
+        ("InMemoryMachine", "spec/properties"),
+        ("InMemoryMachineTemplate", "spec/properties/template/properties/spec/properties"),
+    ] {
+        for part in ["vm", "node", "apiServer", "etcd"] {
+            let path = format!("{prefix}/behaviour/properties/{part}/properties/provisioning/properties");
+            let provisioning = schema(kind, &path);
+            for (field, pattern) in [
+                ("startupDuration", crate::start_up::DURATION_PATTERN),
+                ("startupJitter", crate::start_up::JITTER_PATTERN),
+            ] {
+                assert_eq!(provisioning[field]["pattern"], pattern, "{kind} {part} {field}");
+                let message = provisioning[field]["x-kubernetes-validations"][0]["message"].as_str();
+                assert!(message.is_some_and(|message| message.starts_with(field)), "{kind} {part} {field}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_nullable_and_nothing_has_a_default() {
+    fn check(path: &str, schema: &Value) {
+        assert_eq!(schema.get("nullable"), None, "{path}");
+        assert_eq!(schema.get("default"), None, "{path}");
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            check(&format!("{path}.{name}"), property);
+        }
+        if let Some(items) = schema.get("items") {
+            check(&format!("{path}[]"), items);
+        }
+    }
+    for definition in crds() {
+        let value = serde_json::to_value(&definition).expect("JSON");
+        check(&definition.spec.names.kind, &value["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+    }
+}
+
+#[test]
+fn the_definitions_are_the_same_every_time() {
+    let yaml = || serde_yaml_ng::to_string(&crds()).expect("YAML");
+    assert_eq!(yaml(), yaml());
+}

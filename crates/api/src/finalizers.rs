@@ -1,0 +1,7 @@
+//! The finalizers of this provider, one per kind.
+
+/// Holds an `InMemoryCluster` until its simulated cluster is gone.
+pub const CLUSTER: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io";
+
+/// Holds an `InMemoryMachine` until its simulated machine is gone.
+pub const MACHINE: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io";

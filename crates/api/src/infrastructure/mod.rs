@@ -1,0 +1,6 @@
+//! The kinds of the group `infrastructure.cluster.x-k8s.io`, a module per version.
+
+pub mod v1beta2;
+
+/// The API group.
+pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";

@@ -1,0 +1,137 @@
+//! `InMemoryCluster`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema, core::Rule};
+use serde::{Deserialize, Serialize};
+
+use super::{Initialization, is_default};
+use crate::schema;
+
+/// What a simulated cluster shall be.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "InMemoryCluster",
+    namespaced,
+    status = "InMemoryClusterStatus",
+    category = "cluster-api",
+    derive = "Default",
+    derive = "PartialEq",
+    attr = "serde(default)",
+    doc = "The infrastructure of a simulated cluster: its load balancer and its failure domains.",
+    printcolumn(
+        name = "Cluster",
+        type_ = "string",
+        json_path = r".metadata.labels['cluster\.x-k8s\.io/cluster-name']",
+        description = "Cluster that this belongs to"
+    ),
+    printcolumn(
+        name = "Provisioned",
+        type_ = "string",
+        json_path = ".status.initialization.provisioned",
+        description = "Whether the first provisioning is through"
+    ),
+    printcolumn(
+        name = "Endpoint",
+        type_ = "string",
+        json_path = ".spec.controlPlaneEndpoint.host",
+        description = "Host of the API server"
+    ),
+    printcolumn(
+        name = "Port",
+        type_ = "integer",
+        json_path = ".spec.controlPlaneEndpoint.port",
+        description = "Port of the API server"
+    ),
+    printcolumn(
+        name = "Paused",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Paused')].status",
+        description = "Whether nothing is done for it",
+        priority = 10
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since it was made"
+    )
+)]
+#[serde(default, rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(oldSelf.controlPlaneEndpoint) || has(self.controlPlaneEndpoint)")
+    .message("spec.controlPlaneEndpoint is immutable once set"))]
+pub struct InMemoryClusterSpec {
+    /// Where the API server is reached. What is left out is chosen by the provider; what is set stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+    /// The failure domains that the simulated cluster has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::wanted_failure_domains")]
+    pub failure_domains: Vec<FailureDomain>,
+}
+
+/// Where an API server is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+#[x_kube(validation = Rule::new("!has(oldSelf.host) || has(self.host)")
+    .message("spec.controlPlaneEndpoint.host is immutable once set"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.port) || has(self.port)")
+    .message("spec.controlPlaneEndpoint.port is immutable once set"))]
+pub struct ControlPlaneEndpoint {
+    /// A host name or an IP address.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 512))]
+    #[x_kube(validation = Rule::new("self == oldSelf")
+        .message("spec.controlPlaneEndpoint.host is immutable once set"))]
+    pub host: String,
+    /// A TCP port.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(range(min = 1, max = 65535))]
+    #[x_kube(validation = Rule::new("self == oldSelf")
+        .message("spec.controlPlaneEndpoint.port is immutable once set"))]
+    pub port: i32,
+}
+
+/// A part of the simulated world that fails by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FailureDomain {
+    /// Its name.
+    pub name: String,
+    /// Whether control plane machines may be placed there; Cluster API takes absence for no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<bool>,
+    /// What else there is to know of it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// What a simulated cluster is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InMemoryClusterStatus {
+    /// How far the first provisioning is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<Initialization>,
+    /// The failure domains that machines can be placed in, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::reported_failure_domains")]
+    pub failure_domains: Vec<FailureDomain>,
+    /// What is known of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+impl InMemoryCluster {
+    /// Whether the first provisioning is through.
+    #[must_use]
+    pub fn is_provisioned(&self) -> bool {
+        let initialization = self.status.as_ref().and_then(|status| status.initialization.as_ref());
+        initialization.and_then(|initialization| initialization.provisioned) == Some(true)
+    }
+}

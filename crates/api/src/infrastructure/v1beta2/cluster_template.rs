@@ -1,0 +1,42 @@
+//! `InMemoryClusterTemplate`.
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+use super::{InMemoryClusterSpec, TemplateMetadata};
+
+/// What clusters of a ClusterClass are made from.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "InMemoryClusterTemplate",
+    namespaced,
+    category = "cluster-api",
+    derive = "Default",
+    derive = "PartialEq",
+    attr = "serde(default)",
+    doc = "What the InMemoryCluster of each cluster of a ClusterClass is made from.",
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since it was made"
+    )
+)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InMemoryClusterTemplateSpec {
+    /// The template.
+    pub template: InMemoryClusterTemplateResource,
+}
+
+/// Metadata and spec of the InMemoryClusters to be made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InMemoryClusterTemplateResource {
+    /// Their labels and annotations.
+    #[serde(skip_serializing_if = "TemplateMetadata::is_empty")]
+    pub metadata: TemplateMetadata,
+    /// Their spec.
+    pub spec: InMemoryClusterSpec,
+}

@@ -1,0 +1,176 @@
+//! `InMemoryMachine`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema, core::Rule};
+use serde::{Deserialize, Serialize};
+
+use super::{Initialization, is_default};
+use crate::schema;
+
+/// What a simulated machine shall be.
+///
+/// There is no `failureDomain` here on purpose: Cluster API would take it over into the Machine, even an empty one
+/// (`core/reconcilers/machine/machine_controller_phases.go`, `reconcileInfrastructure`).
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "InMemoryMachine",
+    namespaced,
+    status = "InMemoryMachineStatus",
+    category = "cluster-api",
+    derive = "Default",
+    derive = "PartialEq",
+    attr = "serde(default)",
+    doc = "A simulated machine.",
+    printcolumn(
+        name = "Cluster",
+        type_ = "string",
+        json_path = r".metadata.labels['cluster\.x-k8s\.io/cluster-name']",
+        description = "Cluster that this belongs to"
+    ),
+    printcolumn(
+        name = "Provider ID",
+        type_ = "string",
+        json_path = ".spec.providerID",
+        description = "What ties it to its Node",
+        priority = 10
+    ),
+    printcolumn(
+        name = "Failure domain",
+        type_ = "string",
+        json_path = ".status.failureDomain",
+        description = "Where it is placed"
+    ),
+    printcolumn(
+        name = "IP",
+        type_ = "string",
+        json_path = ".status.addresses[?(@.type=='InternalIP')].address",
+        description = "Its address",
+        priority = 10
+    ),
+    printcolumn(
+        name = "Paused",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Paused')].status",
+        description = "Whether nothing is done for it",
+        priority = 10
+    ),
+    printcolumn(
+        name = "Provisioned",
+        type_ = "string",
+        json_path = ".status.initialization.provisioned",
+        description = "Whether the first provisioning is through"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status",
+        description = "Whether everything on it is up"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since it was made"
+    )
+)]
+#[serde(default, rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(oldSelf.providerID) || has(self.providerID)")
+    .message("spec.providerID is immutable once set"))]
+pub struct InMemoryMachineSpec {
+    /// What ties the machine to its Node. Set by the provider.
+    #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 512))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("spec.providerID is immutable once set"))]
+    pub provider_id: String,
+    /// How large the machine is, by the name of an instance type.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
+    pub instance_type: String,
+    /// How the machine behaves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behaviour: Option<Behaviour>,
+}
+
+/// How a machine behaves, part by part. A part that is left out starts without delay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Behaviour {
+    /// The virtual machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm: Option<Component>,
+    /// The Node: from the machine's start until the kubelet has registered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Component>,
+    /// The API server of a control plane machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<Component>,
+    /// The etcd member of a control plane machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<Component>,
+}
+
+/// How a part of a machine behaves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Component {
+    /// How it starts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub provisioning: Provisioning,
+}
+
+/// How a part of a machine starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Provisioning {
+    /// How long it takes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(schema_with = "schema::startup_duration")]
+    pub startup_duration: String,
+    /// How much of that comes on top at most.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(schema_with = "schema::startup_jitter")]
+    pub startup_jitter: String,
+}
+
+/// What a simulated machine is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InMemoryMachineStatus {
+    /// How far the first provisioning is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<Initialization>,
+    /// Its addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::machine_addresses")]
+    pub addresses: Vec<MachineAddress>,
+    /// Where it is placed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
+    pub failure_domain: String,
+    /// What is known of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+/// An address of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MachineAddress {
+    /// `Hostname`, `ExternalIP`, `InternalIP`, `ExternalDNS` or `InternalDNS`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The address.
+    pub address: String,
+}
+
+impl InMemoryMachine {
+    /// Whether the first provisioning is through.
+    #[must_use]
+    pub fn is_provisioned(&self) -> bool {
+        let initialization = self.status.as_ref().and_then(|status| status.initialization.as_ref());
+        initialization.and_then(|initialization| initialization.provisioned) == Some(true)
+    }
+}

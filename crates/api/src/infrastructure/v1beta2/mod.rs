@@ -1,0 +1,64 @@
+//! Version `v1beta2`: Cluster API's contract v1beta2 for infrastructure providers, and the storage version.
+
+mod cluster;
+mod cluster_template;
+mod machine;
+mod machine_template;
+
+use std::collections::BTreeMap;
+
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+pub use cluster::{
+    ControlPlaneEndpoint, FailureDomain, InMemoryCluster, InMemoryClusterSpec, InMemoryClusterStatus,
+};
+pub use cluster_template::{
+    InMemoryClusterTemplate, InMemoryClusterTemplateResource, InMemoryClusterTemplateSpec,
+};
+pub use machine::{
+    Behaviour, Component, InMemoryMachine, InMemoryMachineSpec, InMemoryMachineStatus, MachineAddress,
+    Provisioning,
+};
+pub use machine_template::{
+    InMemoryMachineTemplate, InMemoryMachineTemplateResource, InMemoryMachineTemplateSpec,
+    InMemoryMachineTemplateStatus, NodeInfo,
+};
+
+/// This version's name.
+pub const VERSION: &str = "v1beta2";
+
+/// What Cluster API watches to learn that the first provisioning is through.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct Initialization {
+    /// True once the simulated infrastructure is there; it never becomes false again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioned: Option<bool>,
+}
+
+/// Labels and annotations that objects made from a template get.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TemplateMetadata {
+    /// Labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl TemplateMetadata {
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.annotations.is_empty()
+    }
+}
+
+/// Whether a value is what an absent key stands for, and so need not be written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

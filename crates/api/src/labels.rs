@@ -1,0 +1,28 @@
+//! Labels of Cluster API (`api/core/v1beta2/common_types.go`) and of clusterctl.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The Cluster that an object belongs to.
+pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+/// Marks control plane machines, whatever the value.
+pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+/// The provider that a definition or component belongs to.
+pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
+/// This provider, as clusterctl writes it.
+pub const PROVIDER_VALUE: &str = "infrastructure-in-memory";
+/// Marks everything that clusterctl installs.
+pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
+/// On a definition: the API versions that follow the contract v1beta2.
+pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
+
+/// The value of a label.
+#[must_use]
+pub fn value<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {
+    meta.labels.as_ref()?.get(name).map(String::as_str)
+}
+
+/// Whether the object belongs to the control plane.
+#[must_use]
+pub fn is_control_plane(meta: &ObjectMeta) -> bool {
+    value(meta, CONTROL_PLANE).is_some()
+}

@@ -1,0 +1,149 @@
+//! Schemas that a derive cannot express, after those of `metav1` and of Cluster API's own definitions.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
+
+/// `metav1.Condition` as controller-gen writes it: everything but `observedGeneration` is required, and one of each
+/// type is kept.
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "What is known of the state of the object.",
+        "type": "array",
+        "maxItems": 32,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "lastTransitionTime": {
+                    "description": "When the status last changed.",
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "message": { "description": "For people.", "type": "string", "maxLength": 32768 },
+                "observedGeneration": {
+                    "description": "The metadata.generation that the condition was set upon.",
+                    "type": "integer",
+                    "format": "int64",
+                    "minimum": 0,
+                },
+                "reason": {
+                    "description": "Why, as one word in CamelCase.",
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
+                "type": {
+                    "type": "string",
+                    "maxLength": 316,
+                    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                },
+            },
+        },
+    })
+}
+
+fn failure_domain_list(description: &str, items_min: u32) -> Schema {
+    json_schema!({
+        "description": description,
+        "type": "array",
+        "minItems": items_min,
+        "maxItems": 100,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+        "items": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {
+                "name": { "description": "Its name.", "type": "string", "minLength": 1, "maxLength": 256 },
+                "controlPlane": {
+                    "description": "Whether control plane machines may be placed there.",
+                    "type": "boolean",
+                },
+                "attributes": {
+                    "description": "What else there is to know of it.",
+                    "type": "object",
+                    "additionalProperties": { "type": "string" },
+                },
+            },
+        },
+    })
+}
+
+/// Failure domains that a user asks for.
+pub(crate) fn wanted_failure_domains(_: &mut SchemaGenerator) -> Schema {
+    failure_domain_list("The failure domains that the simulated cluster has. None by default.", 0)
+}
+
+/// Failure domains as Cluster API reads them.
+pub(crate) fn reported_failure_domains(_: &mut SchemaGenerator) -> Schema {
+    failure_domain_list("The failure domains that machines can be placed in.", 1)
+}
+
+/// Addresses of a machine as Cluster API reads them.
+pub(crate) fn machine_addresses(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "The addresses of the machine.",
+        "type": "array",
+        "maxItems": 256,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "required": ["type", "address"],
+            "properties": {
+                "type": {
+                    "description": "What sort of address it is.",
+                    "type": "string",
+                    "enum": ["Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"],
+                },
+                "address": { "description": "The address.", "type": "string", "minLength": 1, "maxLength": 256 },
+            },
+        },
+    })
+}
+
+/// A duration of zero or more.
+pub(crate) fn startup_duration(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "How long it takes, as a duration such as 300ms, 20s or 1m30s; not negative.",
+        "type": "string",
+        "maxLength": 64,
+        "pattern": DURATION_PATTERN,
+        "x-kubernetes-validations": [{
+            "rule": format!("self.matches({DURATION_PATTERN:?})"),
+            "message": "startupDuration must be a duration of zero or more, such as 300ms, 20s or 1m30s",
+        }],
+    })
+}
+
+/// A fraction from 0 to 1.
+pub(crate) fn startup_jitter(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "How much of startupDuration comes on top at most, as a decimal fraction from 0 to 1 such as \
+                        \"0.2\". How much it is for a machine is drawn once.",
+        "type": "string",
+        "maxLength": 32,
+        "pattern": JITTER_PATTERN,
+        "x-kubernetes-validations": [{
+            "rule": format!("self.matches({JITTER_PATTERN:?})"),
+            "message": "startupJitter must be a decimal fraction from 0 to 1, such as 0.2",
+        }],
+    })
+}
+
+/// Quantities by resource name. Texts only: the cluster autoscaler drops the whole map over one number.
+pub(crate) fn capacity(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "What a machine of this template offers: quantities by resource name, such as cpu and memory. \
+                        The cluster autoscaler reads it to scale from zero.",
+        "type": "object",
+        "additionalProperties": {
+            "type": "string",
+            "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+        },
+    })
+}
