@@ -143,6 +143,7 @@ impl Table {
             true,
             NONE,
         );
+        r.add("events.k8s.io", "v1", "events", "Event", &["ev"], NAMESPACED, false, false, NONE);
         let (rbac, net, stor) = ("rbac.authorization.k8s.io", "networking.k8s.io", "storage.k8s.io");
         r.add(net, "v1", "ingresses", "Ingress", &["ing"], NAMESPACED, true, true, NONE);
         r.add(net, "v1", "networkpolicies", "NetworkPolicy", &["netpol"], NAMESPACED, false, true, NONE);

@@ -15,12 +15,17 @@ use crate::store::Store;
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// Kinds that are asked, not stored: (group, plural, kind).
-pub(crate) const REVIEWS: [(&str, &str, &str); 4] = [
+const REVIEWS: [(&str, &str, &str); 4] = [
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
     ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
 ];
+
+/// The kind of a review by its group and plural.
+pub(crate) fn review_named(group: &str, plural: &str) -> Option<(&'static str, &'static str, &'static str)> {
+    REVIEWS.into_iter().find(|(of, named, _)| *of == group && *named == plural)
+}
 
 /// Answers a discovery path, or none when the path is no discovery's.
 pub(crate) fn answer(store: &Store, path: &str, headers: &HeaderMap) -> Option<Response<Body>> {

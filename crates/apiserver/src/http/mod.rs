@@ -1,7 +1,11 @@
 //! The HTTP surface.
 
+mod body;
+mod budget;
+mod convert;
 mod discovery;
 mod negotiate;
+mod openapi;
 mod query;
 mod read;
 mod request;
@@ -9,6 +13,7 @@ mod selector;
 mod server;
 mod status;
 mod subresource;
+mod view;
 mod watch;
 mod write;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::request::percent_decode;
 use super::selector::{FieldSelector, LabelSelector};
 use super::status::ApiError;
@@ -17,7 +19,7 @@ pub(crate) struct Options {
     pub(crate) resource_version: Option<u64>,
     pub(crate) exact: bool,
     pub(crate) allow_bookmarks: bool,
-    pub(crate) send_initial_events: bool,
+    pub(crate) send_initial_events: Option<bool>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) dry_run: bool,
     pub(crate) propagation: Option<String>,
@@ -43,10 +45,12 @@ impl Options {
                 }
                 "resourceVersionMatch" => version_match = Some(value),
                 "allowWatchBookmarks" => options.allow_bookmarks = truth(&value),
-                "sendInitialEvents" => options.send_initial_events = truth(&value),
+                "sendInitialEvents" => options.send_initial_events = Some(truth(&value)),
                 "timeoutSeconds" => {
-                    let seconds: usize = number(&name, &value)?;
-                    options.timeout = Some(Duration::from_secs(seconds as u64)).filter(|t| !t.is_zero());
+                    let seconds: u64 = number(&name, &value)?;
+                    // No deadline lies beyond a day.
+                    let timeout = Duration::from_secs(seconds.min(86_400));
+                    options.timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
                 }
                 "dryRun" if value == "All" => options.dry_run = true,
                 "dryRun" if !value.is_empty() => {
@@ -59,12 +63,41 @@ impl Options {
             }
         }
         options.exact = version_match.as_deref() == Some("Exact");
-        if options.send_initial_events && version_match.as_deref() != Some("NotOlderThan") {
-            return Err(ApiError::bad_request(
-                "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            ));
-        }
+        options.check(version_match.as_deref())?;
         Ok(options)
+    }
+
+    /// What does not go together (`apimachinery/pkg/apis/meta/internalversion/validation`).
+    fn check(&self, version_match: Option<&str>) -> Result<(), ApiError> {
+        let forbidden = |field: &str, detail: &str| {
+            Err(ApiError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "Invalid",
+                format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {detail}"),
+            ))
+        };
+        match (version_match, self.send_initial_events) {
+            (Some(other), _) if !matches!(other, "Exact" | "NotOlderThan" | "") => {
+                Err(ApiError::bad_request(format!("resourceVersionMatch: Unsupported value: {other:?}")))
+            }
+            (_, Some(_)) if !self.watch => {
+                forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+            }
+            (Some("NotOlderThan"), Some(_)) => Ok(()),
+            (_, Some(_)) => forbidden(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ),
+            (Some("Exact" | "NotOlderThan"), None) if self.watch => forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ),
+            (Some("Exact"), None) if self.resource_version.is_none_or(|version| version == 0) => forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+            ),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -73,7 +106,7 @@ fn truth(value: &str) -> bool {
     !matches!(value, "false" | "0")
 }
 
-fn number(name: &str, value: &str) -> Result<usize, ApiError> {
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, ApiError> {
     value.parse().map_err(|_| ApiError::bad_request(format!("{name}: Invalid value: {value:?}")))
 }
 

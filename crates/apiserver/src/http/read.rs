@@ -1,24 +1,20 @@
-//! Getting and listing.
+//! Which object or objects a request is about.
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::{BufMut as _, Bytes, BytesMut};
-use http::{Response, StatusCode};
-use jiff::Timestamp;
+use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::negotiate::Shape;
+use super::convert::stored_in;
 use super::query::Options;
 use super::request::RequestInfo;
-use super::status::{ApiError, bytes_response, json_response};
+use super::status::ApiError;
 use crate::registry::ResourceType;
-use crate::store::{GroupResource, Key, Object, Store};
-use crate::table;
+use crate::store::{GroupResource, Key, Object, Store, StoreError};
 
-/// The collection a request is about, with its kind, if it is served in the asked version.
+/// The kind a request is about, if it is served in the asked version.
 pub(crate) fn served(store: &Store, info: &RequestInfo) -> Result<Arc<ResourceType>, ApiError> {
     let resource = GroupResource::new(&info.group, &info.resource);
     store
@@ -27,121 +23,15 @@ pub(crate) fn served(store: &Store, info: &RequestInfo) -> Result<Arc<ResourceTy
         .ok_or_else(ApiError::unknown_path)
 }
 
-pub(crate) fn key(info: &RequestInfo) -> Key {
-    Key::new(&info.group, &info.resource, &info.namespace, &info.name)
+/// Where the object of a request is stored.
+pub(crate) fn key(kind: &ResourceType, info: &RequestInfo) -> Key {
+    Key { resource: stored_in(kind), namespace: info.namespace.clone(), name: info.name.clone() }
 }
 
-pub(crate) fn find(store: &Store, info: &RequestInfo) -> Result<Arc<Object>, ApiError> {
-    let key = key(info);
-    store.get(&key).ok_or_else(|| {
-        crate::store::StoreError::NotFound { resource: key.resource.clone(), name: key.name.clone() }.into()
-    })
-}
-
-/// The bytes of an object in the asked version. Versions differ by name only: there is no conversion yet.
-pub(crate) fn in_version(kind: &ResourceType, version: &str, object: &Object) -> Bytes {
-    if kind.versions.len() < 2 {
-        return object.bytes.clone();
-    }
-    let mut value = object.value();
-    value["apiVersion"] = kind.api_version(version).into();
-    Bytes::from(serde_json::to_vec(&value).expect("a JSON value always serialises"))
-}
-
-pub(crate) fn metadata_only(object: &Object) -> Value {
-    let metadata = object.value().get("metadata").cloned().unwrap_or_default();
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
-}
-
-/// One object as an answer.
-pub(crate) fn object_response(
-    code: StatusCode,
-    kind: &ResourceType,
-    info: &RequestInfo,
-    options: &Options,
-    shape: Shape,
-    object: &Object,
-    now: Timestamp,
-) -> Response<Body> {
-    match shape {
-        Shape::Object => bytes_response(code, in_version(kind, &info.version, object)),
-        Shape::Metadata => json_response(code, &metadata_only(object)),
-        Shape::Table => {
-            let value = object.value();
-            let version = object.resource_version.to_string();
-            let include = table::IncludeObject::parse(options.include_object.as_deref());
-            json_response(
-                code,
-                &table::render(kind, &[value], &json!({"resourceVersion": version}), include, now),
-            )
-        }
-    }
-}
-
-pub(crate) fn get(
-    store: &Store,
-    info: &RequestInfo,
-    options: &Options,
-    shape: Shape,
-    now: Timestamp,
-) -> Result<Response<Body>, ApiError> {
-    let kind = served(store, info)?;
-    let object = find(store, info)?;
-    Ok(object_response(StatusCode::OK, &kind, info, options, shape, &object, now))
-}
-
-pub(crate) fn list(
-    store: &Store,
-    info: &RequestInfo,
-    options: &Options,
-    shape: Shape,
-    now: Timestamp,
-) -> Result<Response<Body>, ApiError> {
-    let kind = served(store, info)?;
-    let page = select(store, &kind, info, options)?;
-    let mut metadata = json!({"resourceVersion": page.resource_version.to_string()});
-    if let Some(token) = page.continue_token {
-        metadata["continue"] = token.into();
-        if options.labels.is_everything() && options.fields.is_everything() {
-            metadata["remainingItemCount"] = page.remaining.into();
-        }
-    }
-    Ok(match shape {
-        Shape::Object => {
-            let items: Vec<_> =
-                page.objects.iter().map(|object| in_version(&kind, &info.version, object)).collect();
-            bytes_response(StatusCode::OK, list_bytes(&kind, &info.version, &metadata, &items))
-        }
-        Shape::Metadata => {
-            let items: Vec<_> = page.objects.iter().map(|object| metadata_only(object)).collect();
-            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                              "metadata": metadata, "items": items});
-            json_response(StatusCode::OK, &list)
-        }
-        Shape::Table => {
-            let items: Vec<_> = page.objects.iter().map(|object| object.value()).collect();
-            let include = table::IncludeObject::parse(options.include_object.as_deref());
-            json_response(StatusCode::OK, &table::render(&kind, &items, &metadata, include, now))
-        }
-    })
-}
-
-/// A list out of serialised items, without parsing them.
-pub(crate) fn list_bytes(kind: &ResourceType, version: &str, metadata: &Value, items: &[Bytes]) -> Bytes {
-    let head = json!({"kind": kind.list_kind, "apiVersion": kind.api_version(version), "metadata": metadata});
-    let head = serde_json::to_vec(&head).expect("a JSON value always serialises");
-    let size: usize = items.iter().map(|item| item.len() + 1).sum();
-    let mut out = BytesMut::with_capacity(head.len() + size + 12);
-    out.put_slice(&head[..head.len() - 1]);
-    out.put_slice(b",\"items\":[");
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
-        out.put_slice(item);
-    }
-    out.put_slice(b"]}");
-    out.freeze()
+pub(crate) fn find(store: &Store, key: &Key) -> Result<Arc<Object>, ApiError> {
+    store
+        .get(key)
+        .ok_or_else(|| StoreError::NotFound { resource: key.resource.clone(), name: key.name.clone() }.into())
 }
 
 /// One page of a list.
@@ -149,7 +39,22 @@ pub(crate) struct Page {
     pub(crate) objects: Vec<Arc<Object>>,
     pub(crate) resource_version: u64,
     continue_token: Option<String>,
-    remaining: usize,
+    /// How many there are beyond this page, when that is known without having looked at them.
+    remaining: Option<usize>,
+}
+
+impl Page {
+    /// The metadata of the list.
+    pub(crate) fn metadata(&self) -> Value {
+        let mut metadata = json!({"resourceVersion": self.resource_version.to_string()});
+        if let Some(token) = &self.continue_token {
+            metadata["continue"] = token.as_str().into();
+            if let Some(remaining) = self.remaining {
+                metadata["remainingItemCount"] = remaining.into();
+            }
+        }
+        metadata
+    }
 }
 
 /// The objects a list request asks for.
@@ -160,53 +65,61 @@ pub(crate) fn select(
     options: &Options,
 ) -> Result<Page, ApiError> {
     options.fields.check(&kind.group, &kind.kind, kind.custom)?;
-    let resource = kind.group_resource();
+    let resource = stored_in(kind);
     let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    let listed = store.list(&resource, namespace);
-    let newest = listed.resource_version;
-    if options.resource_version.is_some_and(|wanted| wanted > newest) {
-        let mut error = ApiError::new(
-            StatusCode::GATEWAY_TIMEOUT,
-            "Timeout",
-            format!(
-                "Too large resource version: {}, current: {newest}",
-                options.resource_version.unwrap_or(0)
-            ),
-        );
-        error.details = json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-                               "retryAfterSeconds": 1});
-        return Err(error);
-    }
     let start = options.continue_token.as_deref().map(Token::parse).transpose()?;
-    let version = start.as_ref().map_or(newest, |token| token.version);
-    // A later page, or an exact version, is a view of the past. The past is not kept: it can be served exactly while
-    // the collection has not changed since, else the client starts over, as after a compaction.
-    let past =
-        start.as_ref().map(|token| token.version).or(options.resource_version.filter(|_| options.exact));
-    if let Some(past) = past
-        && !store.changes_since(past, &resource)?.is_empty()
-    {
-        return Err(ApiError::new(
-            StatusCode::GONE,
-            "Expired",
-            "The provided continue parameter is too old to display a consistent list result.",
-        ));
+    let newest = store.resource_version();
+    let wanted = start.as_ref().map(|token| token.version).or(options.resource_version);
+    if let Some(wanted) = wanted.filter(|&wanted| wanted > newest) {
+        return Err(too_large(wanted, newest));
     }
-    let place = |object: &Object| (object.namespace.to_string(), object.name.to_string());
+    // Later pages, and lists of an exact version, are views of the past.
+    let past = match &start {
+        Some(token) => Some(token.version),
+        None => options.resource_version.filter(|_| options.exact),
+    };
+    let listed = match past {
+        None => store.list(&resource, namespace),
+        Some(version) => store.list_at(&resource, namespace, version).map_err(|expired| {
+            let mut error = ApiError::from(expired);
+            if start.is_some() {
+                "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter."
+                    .clone_into(&mut error.message);
+            }
+            error
+        })?,
+    };
     let mut objects = listed.objects;
     objects.retain(|object| {
-        start.as_ref().is_none_or(|token| place(object) > token.after)
-            && options.labels.matches(object)
+        start.as_ref().is_none_or(|token| {
+            (&*object.namespace, &*object.name) > (token.after.0.as_str(), token.after.1.as_str())
+        }) && options.labels.matches(object)
             && options.fields.matches(object)
     });
     let limit = options.limit.unwrap_or(usize::MAX);
     let remaining = objects.len().saturating_sub(limit);
     objects.truncate(limit);
-    let continue_token = match objects.last() {
-        Some(last) if remaining > 0 => Some(Token { version, after: place(last) }.render()),
-        _ => None,
-    };
-    Ok(Page { objects, resource_version: version, continue_token, remaining })
+    let resource_version = listed.resource_version;
+    let continue_token = objects.last().filter(|_| remaining > 0).map(|last| {
+        Token { version: resource_version, after: (last.namespace.to_string(), last.name.to_string()) }
+            .render()
+    });
+    let everything = options.labels.is_everything() && options.fields.is_everything();
+    Ok(Page { objects, resource_version, continue_token, remaining: everything.then_some(remaining) })
+}
+
+/// The client has seen a version that this server has not reached.
+fn too_large(wanted: u64, newest: u64) -> ApiError {
+    let mut error = ApiError::new(
+        StatusCode::GATEWAY_TIMEOUT,
+        "Timeout",
+        format!("Too large resource version: {wanted}, current: {newest}"),
+    );
+    error.details = json!({
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    });
+    error
 }
 
 /// Where the next page begins.
@@ -217,8 +130,7 @@ struct Token {
 
 impl Token {
     fn render(&self) -> String {
-        let value = json!([self.version, self.after.0, self.after.1]);
-        URL_SAFE_NO_PAD.encode(value.to_string())
+        URL_SAFE_NO_PAD.encode(json!([self.version, self.after.0, self.after.1]).to_string())
     }
 
     fn parse(token: &str) -> Result<Self, ApiError> {

@@ -7,21 +7,19 @@ use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::query::Options;
-use super::read::find;
 use super::request::RequestInfo;
-use super::status::{ApiError, json_response};
+use super::status::{ApiError, bytes_response, json_response};
+use super::subresource::review;
+use super::view::View;
 use super::write::Write;
-use super::{discovery, negotiate, read, watch};
-use crate::store::{Part, Store};
-
-/// The largest request body, as the real server's: 3 MiB.
-const BODY_MAX: usize = 3 * 1024 * 1024;
+use super::{body, discovery, negotiate, openapi, read, watch};
+use crate::store::{Key, Part, Store};
 
 /// The API server of one cluster: a store and how it is served. Cheap to clone, holds no connection.
 #[derive(Clone)]
@@ -144,74 +142,89 @@ impl ApiServer {
             return self.plain_path(&request);
         }
         if info.resource == "pods" && info.group.is_empty() && info.subresource == "portforward" {
-            find(&self.store, info)?;
+            let pod = Key::new("", "pods", &info.namespace, &info.name);
+            read::find(&self.store, &pod)?;
             let port_forward = self.port_forward.as_ref().ok_or_else(ApiError::unknown_path)?;
-            return Ok(port_forward.handle(info.namespace.clone(), info.name.clone(), request).await);
+            if !matches!(info.verb, "get" | "create") {
+                return Err(ApiError::method_not_allowed());
+            }
+            return Ok(port_forward.handle(pod.namespace, pod.name, request).await);
         }
         let (parts, body) = request.into_parts();
+        let body = body::read(body).await?;
+        self.answer_resource(info, &parts, &body, user.as_ref())
+    }
+
+    fn answer_resource(
+        &self,
+        info: &RequestInfo,
+        parts: &Parts,
+        body: &Bytes,
+        user: Option<&UserInfo>,
+    ) -> Result<Response<Body>, ApiError> {
         let options = Options::parse(parts.uri.query())?;
         let shape = negotiate::shape(&parts.headers)?;
-        let body = read_body(body).await?;
         let now = (self.settings.clock)();
-        let write = Write {
-            store: &self.store,
-            info,
-            options: &options,
-            headers: &parts.headers,
-            shape,
-            body: &body,
-            now,
-        };
-        if let Some((_, _, kind)) = discovery::REVIEWS
-            .iter()
-            .find(|(group, plural, _)| *group == info.group && *plural == info.resource)
-        {
-            return if info.verb == "create" {
-                write.review(kind, user.as_ref())
-            } else {
-                Err(ApiError::method_not_allowed())
+        if let Some((group, _, kind)) = discovery::review_named(&info.group, &info.resource) {
+            if info.version != "v1" {
+                return Err(ApiError::unknown_path());
+            }
+            return match info.verb {
+                "create" => review(&format!("{group}/v1"), kind, user, body::decode(&parts.headers, body)?),
+                _ => Err(ApiError::method_not_allowed()),
             };
         }
         let kind = read::served(&self.store, info)?;
-        match info.subresource.as_str() {
-            "" => {}
-            "status" if kind.status => {
-                return match info.verb {
-                    "get" => read::get(&self.store, info, &options, shape, now),
-                    "update" => write.update(Part::Status),
-                    "patch" => write.patch(Part::Status),
-                    _ => Err(ApiError::method_not_allowed()),
-                };
-            }
-            name if kind.subresources.contains(&name) => {
-                return match (name, info.verb) {
-                    ("scale", _) => write.scale(&parts.method),
-                    ("eviction", "create") => write.evict(),
-                    ("binding", "create") => write.bind(),
-                    ("log", "get") => find(&self.store, info).map(|_| Response::new(Body::empty())),
-                    _ => Err(ApiError::method_not_allowed()),
-                };
-            }
-            _ => return Err(ApiError::unknown_path()),
-        }
-        // A namespaced kind is reached across namespaces by lists and watches only.
-        let all_namespaces = kind.namespaced && info.namespace.is_empty();
-        if all_namespaces && !matches!(info.verb, "list" | "watch") {
-            return Err(ApiError::method_not_allowed());
-        }
         if !kind.namespaced && !info.namespace.is_empty() {
             return Err(ApiError::unknown_path());
         }
-        match info.verb {
-            "get" => read::get(&self.store, info, &options, shape, now),
-            "list" => read::list(&self.store, info, &options, shape, now),
-            "watch" => watch::watch(&self.store, info, &options, shape, &self.settings.clock),
-            "create" if info.name.is_empty() => write.create(),
-            "update" if !info.name.is_empty() => write.update(Part::Main),
-            "patch" if !info.name.is_empty() => write.patch(Part::Main),
-            "delete" => write.delete(),
-            "deletecollection" => write.delete_collection(),
-            _ => Err(ApiError::method_not_allowed()),
+        // A namespaced kind is reached across namespaces by lists and watches only.
+        if kind.namespaced && info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
+            return Err(ApiError::method_not_allowed());
+        }
+        let view = View::new(kind.clone(), &info.version, shape, &options);
+        let key = read::key(&kind, info);
+        let get = || -> Result<Response<Body>, ApiError> {
+            Ok(view.response(StatusCode::OK, &*read::find(&self.store, &key)?, now))
+        };
+        let headers = &parts.headers;
+        let write = |view: &View| Write {
+            store: &self.store,
+            info,
+            options: &options,
+            headers,
+            view: view.clone(),
+            key: key.clone(),
+            body,
+            now,
+        };
+        match (info.subresource.as_str(), info.verb) {
+            ("", "get") => get(),
+            ("", "list") => {
+                let page = read::select(&self.store, &kind, info, &options)?;
+                Ok(bytes_response(StatusCode::OK, view.list(&page.objects, &page.metadata(), now)))
+            }
+            ("", "watch") => watch::watch(&self.store, info, &options, view, &self.settings.clock),
+            ("", "create") if info.name.is_empty() => write(&view).create(),
+            ("", "update") if !info.name.is_empty() => write(&view).update(Part::Main),
+            ("", "patch") if !info.name.is_empty() => write(&view).patch(Part::Main),
+            ("", "delete") => write(&view).delete(),
+            ("", "deletecollection") => write(&view).delete_collection(),
+            ("", _) => Err(ApiError::method_not_allowed()),
+            ("status", verb) if kind.status => match verb {
+                "get" => get(),
+                "update" => write(&view).update(Part::Status),
+                "patch" => write(&view).patch(Part::Status),
+                _ => Err(ApiError::method_not_allowed()),
+            },
+            (name, verb) if kind.subresources.contains(&name) => match (name, verb) {
+                ("scale", _) => write(&view).scale(&parts.method),
+                ("eviction", "create") => write(&view).evict(),
+                ("binding", "create") => write(&view).bind(),
+                ("log", "get") => read::find(&self.store, &key).map(|_| text_response(String::new())),
+                _ => Err(ApiError::method_not_allowed()),
+            },
+            _ => Err(ApiError::unknown_path()),
         }
     }
 
@@ -226,12 +239,7 @@ impl ApiServer {
                 } else {
                     "ok".to_owned()
                 };
-                let mut response = Response::new(Body::from(text));
-                response.headers_mut().insert(
-                    header::CONTENT_TYPE,
-                    http::HeaderValue::from_static("text/plain; charset=utf-8"),
-                );
-                Some(response)
+                Some(text_response(text))
             }
             "/version" => {
                 let Version { major, minor, git_version } = &self.settings.version;
@@ -268,32 +276,19 @@ impl ApiServer {
             ];
             return Ok(json_response(StatusCode::OK, &json!({"paths": paths})));
         }
-        let openapi = self.openapi(path, request.headers());
-        openapi
+        openapi::answer(&self.store, &self.settings.version.git_version, path, request.headers())
             .or_else(|| discovery::answer(&self.store, path, request.headers()))
             .ok_or_else(ApiError::unknown_path)
     }
+}
 
-    /// Documents that name no schema: enough for clients that ask for one before they print or apply.
-    fn openapi(&self, path: &str, _headers: &HeaderMap) -> Option<Response<Body>> {
-        let info = json!({"title": "Kubernetes", "version": self.settings.version.git_version});
-        let document = match path {
-            "/openapi/v2" => json!({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}),
-            "/openapi/v3" => json!({"paths": {}}),
-            _ => return None,
-        };
-        Some(json_response(StatusCode::OK, &document))
-    }
+fn text_response(text: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
+    let plain = http::HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
 }
 
 fn is_watch(pair: &str) -> bool {
     pair == "watch" || pair.strip_prefix("watch=").is_some_and(|value| !matches!(value, "false" | "0"))
-}
-
-async fn read_body(body: Body) -> Result<Bytes, ApiError> {
-    match Limited::new(body, BODY_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_MAX)),
-        Err(error) => Err(ApiError::bad_request(format!("failed to read the body: {error}"))),
-    }
 }

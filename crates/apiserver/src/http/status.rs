@@ -40,8 +40,14 @@ impl ApiError {
         )
     }
 
-    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    pub(crate) fn unsupported_media_type(given: &str, accepted: &str) -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format ({given}) - accepted media types include: {accepted}"
+            ),
+        )
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {

@@ -1,4 +1,4 @@
-//! Watching: a stream of JSON frames, pulled from the store's log.
+//! Watching: a stream of JSON frames, pulled from the store's log as fast as the client reads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,18 +9,17 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures::stream;
 use http::{Response, StatusCode};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::negotiate::Shape;
+use super::convert::stored_in;
 use super::query::Options;
-use super::read::{in_version, metadata_only, select, served};
+use super::read::select;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response};
-use crate::registry::ResourceType;
+use super::view::View;
 use crate::store::{Change, ChangeKind, Expired, GroupResource, Object, Store};
-use crate::table;
 
 /// How often a watcher that allows bookmarks is told how far it is; the real server's cache does it each minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -28,18 +27,26 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// Least time a watch without `timeoutSeconds` lives; the real server's default is 1,800 s to twice that.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1800);
 
+/// How much is written at once: some dozen objects, so that a watcher of thousands costs little while it begins.
+const CHUNK: usize = 64 * 1024;
+
 struct Watcher {
     store: Arc<Store>,
-    kind: Arc<ResourceType>,
     resource: GroupResource,
-    info: RequestInfo,
+    view: View,
+    namespace: String,
     options: Options,
-    shape: Shape,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     newest: Receiver<u64>,
-    /// The version up to which the client has been told everything.
+    /// The version up to which the log was pulled.
     cursor: u64,
-    ready: VecDeque<Bytes>,
+    /// What is there at the beginning and not told yet.
+    initial: std::vec::IntoIter<Arc<Object>>,
+    /// Whether the end of the beginning is to be told.
+    initial_end: bool,
+    /// What was pulled and not told yet: no more than the log holds.
+    changes: VecDeque<Change>,
+    expired: Option<Expired>,
     ends: Instant,
     next_bookmark: Instant,
     over: bool,
@@ -49,38 +56,44 @@ pub(crate) fn watch(
     store: &Arc<Store>,
     info: &RequestInfo,
     options: &Options,
-    shape: Shape,
+    view: View,
     clock: &Arc<dyn Fn() -> Timestamp + Send + Sync>,
 ) -> Result<Response<Body>, ApiError> {
-    let kind = served(store, info)?;
-    options.fields.check(&kind.group, &kind.kind, kind.custom)?;
+    options.fields.check(&view.kind.group, &view.kind.kind, view.kind.custom)?;
     // Subscribing comes before listing, so that no change falls between.
     let newest = store.subscribe();
-    let resource = kind.group_resource();
     let started = Instant::now();
     let mut watcher = Watcher {
         store: store.clone(),
-        resource,
-        info: info.clone(),
+        resource: stored_in(&view.kind),
+        view,
+        namespace: info.namespace.clone(),
         options: options.clone(),
-        shape,
         clock: clock.clone(),
         newest,
         cursor: options.resource_version.unwrap_or(0),
-        ready: VecDeque::new(),
+        initial: Vec::new().into_iter(),
+        initial_end: false,
+        changes: VecDeque::new(),
+        expired: None,
         ends: started,
         next_bookmark: started + BOOKMARK_INTERVAL,
         over: false,
-        kind,
     };
-    let from_start = watcher.cursor == 0;
     let current = store.resource_version();
     if watcher.cursor > current {
         // The client has seen a future that this server has not: it forgot its past. Listing puts both in step.
         return Err(Expired { requested: watcher.cursor, oldest: current }.into());
     }
-    if options.send_initial_events || from_start {
-        watcher.queue_initial_events()?;
+    if options.send_initial_events.unwrap_or(watcher.cursor == 0) {
+        let list =
+            Options { labels: options.labels.clone(), fields: options.fields.clone(), ..Options::default() };
+        let page = select(store, &watcher.view.kind, info, &list)?;
+        watcher.cursor = page.resource_version;
+        watcher.initial = page.objects.into_iter();
+        watcher.initial_end = options.send_initial_events == Some(true) && options.allow_bookmarks;
+    } else if watcher.cursor == 0 {
+        watcher.cursor = current;
     }
     // Spread over half an hour, so that watches that began together do not end together.
     let spread = Duration::from_secs(watcher.cursor % 1800);
@@ -94,37 +107,12 @@ pub(crate) fn watch(
 }
 
 impl Watcher {
-    fn queue_initial_events(&mut self) -> Result<(), ApiError> {
-        let list = Options {
-            resource_version: self.options.resource_version,
-            labels: self.options.labels.clone(),
-            fields: self.options.fields.clone(),
-            ..Options::default()
-        };
-        let page = select(&self.store, &self.kind, &self.info, &list)?;
-        self.cursor = page.resource_version;
-        for object in &page.objects {
-            let frame = self.frame("ADDED", object);
-            self.ready.push_back(frame);
-        }
-        if self.options.send_initial_events && self.options.allow_bookmarks {
-            let bookmark = self.bookmark(true);
-            self.ready.push_back(bookmark);
-        }
-        Ok(())
-    }
-
-    /// The next frame, or none when the watch is over.
+    /// The next frames, or none when the watch is over.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            // Everything that is ready goes out in one piece.
-            if !self.ready.is_empty() {
-                let size = self.ready.iter().map(Bytes::len).sum();
-                let mut out = BytesMut::with_capacity(size);
-                for frame in self.ready.drain(..) {
-                    out.put_slice(&frame);
-                }
-                return Some(out.freeze());
+            let frames = self.ready_frames();
+            if !frames.is_empty() {
+                return Some(frames);
             }
             if self.over {
                 return None;
@@ -138,71 +126,75 @@ impl Watcher {
                 if self.options.allow_bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
             tokio::select! {
                 changed = self.newest.changed() => if changed.is_err() { return None },
-                () = sleep_until(wake) => self.on_time(),
+                () = sleep_until(wake) => {
+                    let now = Instant::now();
+                    self.over = now >= self.ends;
+                    if self.options.allow_bookmarks && now >= self.next_bookmark {
+                        self.next_bookmark = now + BOOKMARK_INTERVAL;
+                        return Some(self.bookmark(false));
+                    }
+                }
             }
         }
     }
 
-    fn on_time(&mut self) {
-        let now = Instant::now();
-        if now >= self.next_bookmark {
-            self.next_bookmark = now + BOOKMARK_INTERVAL;
-            if self.options.allow_bookmarks && self.cursor > 0 {
-                let bookmark = self.bookmark(false);
-                self.ready.push_back(bookmark);
+    /// Up to about [`CHUNK`] of what can be told without waiting.
+    fn ready_frames(&mut self) -> Bytes {
+        let mut out = BytesMut::new();
+        while out.len() < CHUNK {
+            if let Some(object) = self.initial.next() {
+                put_frame(&mut out, "ADDED", &self.view.object(&object, (self.clock)()));
+            } else if std::mem::take(&mut self.initial_end) {
+                out.put_slice(&self.bookmark(true));
+            } else if let Some(change) = self.changes.pop_front() {
+                if let Some((kind, object)) = self.event(&change) {
+                    put_frame(&mut out, kind, &self.view.object(&object, (self.clock)()));
+                }
+            } else if let Some(expired) = self.expired.take() {
+                put_frame(&mut out, "ERROR", ApiError::from(expired).value().to_string().as_bytes());
+                self.over = true;
+            } else {
+                break;
             }
         }
-        self.over = now >= self.ends;
+        out.freeze()
     }
 
     fn pull(&mut self, seen: u64) {
         match self.store.changes_since(self.cursor, &self.resource) {
             Ok(changes) => {
-                self.cursor = seen;
-                for change in changes {
-                    // The log may already hold more than what was seen; all of it is told now.
-                    self.cursor = self.cursor.max(change.object.resource_version);
-                    if let Some(frame) = self.change_frame(&change) {
-                        self.ready.push_back(frame);
-                    }
-                }
+                // The log may already hold more than what was seen; all of it is told now.
+                let last = changes.last().map_or(0, |change| change.object.resource_version);
+                self.cursor = seen.max(last);
+                self.changes = changes.into();
             }
             Err(expired) => {
-                self.ready.push_back(error_frame(expired));
-                self.over = true;
+                self.cursor = u64::MAX;
+                self.expired = Some(expired);
             }
         }
     }
 
-    /// What a change is to this watcher: an object that stops matching its selectors is deleted to it.
-    fn change_frame(&self, change: &Change) -> Option<Bytes> {
-        let matches = |object: &Object| {
-            (self.info.namespace.is_empty() || *object.namespace == *self.info.namespace)
+    /// What a change is to this watcher. To it, an object that stops matching its selectors is deleted: in the last
+    /// state that it knew, under the version of the change.
+    fn event(&self, change: &Change) -> Option<(&'static str, Arc<Object>)> {
+        let matches = |object: &Arc<Object>| {
+            (self.namespace.is_empty() || *object.namespace == *self.namespace)
                 && self.options.labels.matches(object)
                 && self.options.fields.matches(object)
         };
-        let after = matches(&change.object);
-        let before = change.previous.as_ref().is_some_and(|object| matches(object));
-        let name = match (change.kind, before, after) {
-            (ChangeKind::Deleted, before, after) => (before || after).then_some("DELETED"),
-            (_, false, true) => Some("ADDED"),
-            (_, true, true) => Some("MODIFIED"),
-            (_, true, false) => Some("DELETED"),
-            (_, false, false) => None,
-        }?;
-        Some(self.frame(name, &change.object))
-    }
-
-    fn frame(&self, kind: &str, object: &Object) -> Bytes {
-        match self.shape {
-            Shape::Object => raw_frame(kind, &in_version(&self.kind, &self.info.version, object)),
-            Shape::Metadata => value_frame(kind, &metadata_only(object)),
-            Shape::Table => {
-                let metadata = json!({"resourceVersion": object.resource_version.to_string()});
-                let include = table::IncludeObject::parse(self.options.include_object.as_deref());
-                let table = table::render(&self.kind, &[object.value()], &metadata, include, (self.clock)());
-                value_frame(kind, &table)
-            }
+        let previous = change.previous.as_ref().filter(|object| matches(object));
+        match (change.kind, previous) {
+            (ChangeKind::Deleted, previous) => previous.map(|_| ("DELETED", change.object.clone())),
+            (ChangeKind::Added | ChangeKind::Modified, previous) => match (previous, matches(&change.object))
+            {
+                (None, false) => None,
+                (None, true) => Some(("ADDED", change.object.clone())),
+                (Some(_), true) => Some(("MODIFIED", change.object.clone())),
+                (Some(previous), false) => {
+                    Some(("DELETED", Arc::new(previous.at_version(change.object.resource_version))))
+                }
+            },
         }
     }
 
@@ -212,33 +204,16 @@ impl Watcher {
             // KEP-3157: the mark after which the client's cache is in step.
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object = match self.shape {
-            Shape::Metadata => {
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
-            }
-            Shape::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-                                   "columnDefinitions": [], "rows": []}),
-            Shape::Object => json!({"kind": self.kind.kind,
-                                    "apiVersion": self.kind.api_version(&self.info.version), "metadata": metadata}),
-        };
-        value_frame("BOOKMARK", &object)
+        let mut out = BytesMut::new();
+        put_frame(&mut out, "BOOKMARK", &self.view.bookmark(&metadata));
+        out.freeze()
     }
 }
 
-fn error_frame(expired: Expired) -> Bytes {
-    value_frame("ERROR", &ApiError::from(expired).value())
-}
-
-fn value_frame(kind: &str, object: &Value) -> Bytes {
-    raw_frame(kind, &serde_json::to_vec(object).expect("a JSON value always serialises"))
-}
-
-fn raw_frame(kind: &str, object: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(object.len() + 32);
+fn put_frame(out: &mut BytesMut, kind: &str, object: &[u8]) {
     out.put_slice(b"{\"type\":\"");
     out.put_slice(kind.as_bytes());
     out.put_slice(b"\",\"object\":");
     out.put_slice(object);
     out.put_slice(b"}\n");
-    out.freeze()
 }

@@ -33,7 +33,7 @@ pub use write::{DeleteOptions, Deletion, Part, Propagation};
 use crate::registry::{Registry, ResourceType};
 use collect::Check;
 use log::Log;
-use object::{Place, under_version};
+use object::Place;
 
 /// The objects of one cluster.
 pub struct Store {
@@ -302,7 +302,7 @@ impl State {
         let resource = collection.name.clone();
         self.forget_owners(&Place::new(&resource, &previous), &previous);
         self.version += 1;
-        let object = Arc::new(under_version(&previous, self.version));
+        let object = Arc::new(previous.at_version(self.version));
         self.log.push(Change {
             resource,
             kind: ChangeKind::Deleted,

@@ -142,18 +142,24 @@ impl Object {
         Key { resource: resource.clone(), namespace: self.namespace.to_string(), name: self.name.to_string() }
     }
 
+    /// Whether it is deleted and waits for its finalizers.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.deleting
+    }
+
+    /// The same state under another resource version.
+    pub(crate) fn at_version(&self, resource_version: u64) -> Self {
+        let mut value = self.value();
+        metadata_mut(&mut value).insert("resourceVersion".to_owned(), resource_version.to_string().into());
+        Self::new(&value, resource_version)
+    }
+
     /// A label's value.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(k, _)| &**k == name).map(|(_, v)| &**v)
     }
-}
-
-/// The object's state under another resource version.
-pub(super) fn under_version(object: &Object, resource_version: u64) -> Object {
-    let mut value = object.value();
-    metadata_mut(&mut value).insert("resourceVersion".to_owned(), resource_version.to_string().into());
-    Object::new(&value, resource_version)
 }
 
 /// The object's metadata, made if it is missing or not an object.

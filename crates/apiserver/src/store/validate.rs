@@ -16,9 +16,26 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 /// Bytes of all annotations of an object, keys and values (`TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
+/// Levels of nesting of an object. JSON is parsed to 128 levels; what a patch builds may nest deeper than what it was
+/// read from, and would be stored and never read again.
+const DEPTH_MAX: usize = 100;
+
+fn fits(value: &Value, depth: usize) -> bool {
+    depth > 0
+        && match value {
+            Value::Object(map) => map.values().all(|value| fits(value, depth - 1)),
+            Value::Array(list) => list.iter().all(|value| fits(value, depth - 1)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        }
+}
+
 /// Checks an object about to be stored.
 pub(super) fn validate(kind: &ResourceType, value: &Value) -> Result<(), StoreError> {
     let mut faults = Vec::new();
+    if !fits(value, DEPTH_MAX) {
+        let detail = format!("must not nest deeper than {DEPTH_MAX} levels");
+        return refuse(kind, value, vec![Fault::forbidden("", &detail)]);
+    }
     match value.get("metadata").and_then(Value::as_object) {
         None => faults.push(Fault::required("metadata", "")),
         Some(metadata) => {

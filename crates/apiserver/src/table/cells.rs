@@ -80,7 +80,7 @@ fn headings(kind: &ResourceType) -> &'static [(&'static str, &'static str, i64)]
 
 pub(super) fn columns(kind: &ResourceType) -> Vec<Column> {
     // Events are the one kind whose tables do not begin with the name.
-    if kind.group.is_empty() && kind.kind == "Event" {
+    if kind.kind == "Event" && matches!(kind.group.as_str(), "" | "events.k8s.io") {
         return ["Last Seen", "Type", "Reason", "Object", "Message"]
             .iter()
             .map(|name| Column::new(name, "string", 0))
@@ -103,7 +103,7 @@ pub(super) fn columns(kind: &ResourceType) -> Vec<Column> {
 pub(super) fn cells(kind: &ResourceType, object: &Value, now: Timestamp) -> Vec<Value> {
     let metadata = &object["metadata"];
     let created = metadata["creationTimestamp"].as_str();
-    if kind.group.is_empty() && kind.kind == "Event" {
+    if kind.kind == "Event" && matches!(kind.group.as_str(), "" | "events.k8s.io") {
         return event(object, now);
     }
     let mut cells = vec![metadata["name"].clone()];
@@ -255,7 +255,8 @@ fn pod(object: &Value, name: &str) -> Value {
             Value::from(reason.unwrap_or("Unknown"))
         }
         "Restarts" => {
-            let restarts: i64 = statuses.iter().filter_map(|c| c["restartCount"].as_i64()).sum();
+            let counts = statuses.iter().filter_map(|c| c["restartCount"].as_i64());
+            let restarts = counts.fold(0i64, i64::saturating_add);
             restarts.to_string().into()
         }
         "IP" => text(&status["podIP"]),
@@ -265,14 +266,15 @@ fn pod(object: &Value, name: &str) -> Value {
 }
 
 fn event(object: &Value, now: Timestamp) -> Vec<Value> {
-    let about = &object["involvedObject"];
+    let about = if object["regarding"].is_object() { &object["regarding"] } else { &object["involvedObject"] };
     let last = object["lastTimestamp"].as_str().or_else(|| object["eventTime"].as_str());
+    let message = object["message"].as_str().or_else(|| object["note"].as_str()).unwrap_or_default();
     let kind = about["kind"].as_str().unwrap_or_default().to_lowercase();
     vec![
         age(last, now).into(),
         object["type"].clone(),
         object["reason"].clone(),
         format!("{kind}/{}", about["name"].as_str().unwrap_or_default()).into(),
-        Value::from(object["message"].as_str().unwrap_or_default().trim()),
+        Value::from(message.trim()),
     ]
 }

@@ -1,0 +1,74 @@
+//! Between the form an object is stored in and the forms it is served in.
+//!
+//! The versions of a kind differ by name only, as far as this server knows. The one pair of kinds that share their
+//! objects is `events` of the core group and of `events.k8s.io`, which is stored as the former
+//! (`kubernetes/pkg/apis/events/v1/conversion.go`).
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::registry::ResourceType;
+use crate::store::{GroupResource, Object};
+
+/// Names of an event's fields: in `events.k8s.io`, and in the core group.
+const EVENT_FIELDS: [(&str, &str); 6] = [
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+const EVENT_REPORTER_FIELDS: [(&str, &str); 2] =
+    [("reportingController", "reportingComponent"), ("reportingInstance", "reportingInstance")];
+
+fn is_new_event(kind: &ResourceType) -> bool {
+    kind.group == "events.k8s.io" && kind.kind == "Event"
+}
+
+/// The collection that holds the objects of a kind.
+pub(crate) fn stored_in(kind: &ResourceType) -> GroupResource {
+    if is_new_event(kind) { GroupResource::new("", "events") } else { kind.group_resource() }
+}
+
+/// A stored object as JSON of the asked version.
+pub(crate) fn outward(kind: &ResourceType, version: &str, object: &Object) -> Bytes {
+    // Serialised objects begin with their version, as the fields are sorted: mostly there is nothing to do.
+    let api_version = kind.api_version(version);
+    let expected = format!("{{\"apiVersion\":\"{api_version}\",");
+    if object.bytes.starts_with(expected.as_bytes()) {
+        return object.bytes.clone();
+    }
+    let value = outward_value(kind, version, object.value());
+    Bytes::from(serde_json::to_vec(&value).expect("a JSON value always serialises"))
+}
+
+/// As [`outward`], as a tree.
+pub(crate) fn outward_value(kind: &ResourceType, version: &str, mut value: Value) -> Value {
+    if let Some(object) = value.as_object_mut() {
+        object.insert("apiVersion".to_owned(), kind.api_version(version).into());
+        if is_new_event(kind) {
+            for (new, core) in EVENT_FIELDS.into_iter().chain(EVENT_REPORTER_FIELDS) {
+                rename(object, core, new);
+            }
+        }
+    }
+    value
+}
+
+/// What a client sent as what is stored; the store gives it its version.
+pub(crate) fn inward(kind: &ResourceType, mut value: Value) -> Value {
+    if let Some(object) = value.as_object_mut().filter(|_| is_new_event(kind)) {
+        for (new, core) in EVENT_FIELDS.into_iter().chain(EVENT_REPORTER_FIELDS) {
+            rename(object, new, core);
+        }
+        object.insert("apiVersion".to_owned(), "v1".into());
+    }
+    value
+}
+
+fn rename(object: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = object.remove(from) {
+        object.insert(to.to_owned(), value);
+    }
+}

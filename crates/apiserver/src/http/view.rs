@@ -1,0 +1,122 @@
+//! Objects in the shape that a client asked for.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::{Response, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::convert::{outward, outward_value};
+use super::negotiate::Shape;
+use super::query::Options;
+use super::status::bytes_response;
+use crate::registry::ResourceType;
+use crate::store::Object;
+use crate::table;
+
+/// How one request wants to see objects of one kind.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) kind: Arc<ResourceType>,
+    pub(crate) version: String,
+    shape: Shape,
+    include: table::IncludeObject,
+}
+
+impl View {
+    pub(crate) fn new(kind: Arc<ResourceType>, version: &str, shape: Shape, options: &Options) -> Self {
+        let include = table::IncludeObject::parse(options.include_object.as_deref());
+        Self { kind, version: version.to_owned(), shape, include }
+    }
+
+    /// One object.
+    pub(crate) fn object(&self, object: &Object, now: Timestamp) -> Bytes {
+        match self.shape {
+            Shape::Object => outward(&self.kind, &self.version, object),
+            Shape::Metadata => bytes(&metadata_only(object)),
+            Shape::Table => {
+                let metadata = json!({"resourceVersion": object.resource_version.to_string()});
+                bytes(&self.table(
+                    &[outward_value(&self.kind, &self.version, object.value())],
+                    &metadata,
+                    now,
+                ))
+            }
+        }
+    }
+
+    /// One object as an answer.
+    pub(crate) fn response(&self, code: StatusCode, object: &Object, now: Timestamp) -> Response<Body> {
+        bytes_response(code, self.object(object, now))
+    }
+
+    /// A list with `metadata`.
+    pub(crate) fn list(&self, objects: &[Arc<Object>], metadata: &Value, now: Timestamp) -> Bytes {
+        match self.shape {
+            Shape::Object => {
+                let head = json!({
+                    "kind": self.kind.list_kind, "apiVersion": self.kind.api_version(&self.version),
+                    "metadata": metadata,
+                });
+                let items: Vec<_> =
+                    objects.iter().map(|object| outward(&self.kind, &self.version, object)).collect();
+                list_of(&bytes(&head), &items)
+            }
+            Shape::Metadata => {
+                let head = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                                  "metadata": metadata});
+                let items: Vec<_> = objects.iter().map(|object| bytes(&metadata_only(object))).collect();
+                list_of(&bytes(&head), &items)
+            }
+            Shape::Table => {
+                let convert = |object: &Arc<Object>| outward_value(&self.kind, &self.version, object.value());
+                let values: Vec<_> = objects.iter().map(convert).collect();
+                bytes(&self.table(&values, metadata, now))
+            }
+        }
+    }
+
+    /// What a bookmark carries.
+    pub(crate) fn bookmark(&self, metadata: &Value) -> Bytes {
+        bytes(&match self.shape {
+            Shape::Object => json!({"kind": self.kind.kind,
+                                    "apiVersion": self.kind.api_version(&self.version), "metadata": metadata}),
+            Shape::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Shape::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                                   "columnDefinitions": [], "rows": []}),
+        })
+    }
+
+    fn table(&self, objects: &[Value], metadata: &Value, now: Timestamp) -> Value {
+        table::render(&self.kind, objects, metadata, self.include, now)
+    }
+}
+
+fn metadata_only(object: &Object) -> Value {
+    let metadata = object.value().get_mut("metadata").map(Value::take).unwrap_or_default();
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+}
+
+/// A list out of its other fields and of serialised items, which are not parsed.
+fn list_of(head: &[u8], items: &[Bytes]) -> Bytes {
+    let size: usize = items.iter().map(|item| item.len() + 1).sum();
+    let mut out = BytesMut::with_capacity(head.len() + size + 12);
+    out.put_slice(&head[..head.len() - 1]);
+    out.put_slice(b",\"items\":[");
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.put_u8(b',');
+        }
+        out.put_slice(item);
+    }
+    out.put_slice(b"]}");
+    out.freeze()
+}
+
+fn bytes(value: &Value) -> Bytes {
+    Bytes::from(serde_json::to_vec(value).expect("a JSON value always serialises"))
+}
