@@ -46,7 +46,7 @@ pub use metrics::Metrics;
 pub use outcome::{Outcome, ReconcileError, Retry};
 pub use owner::{owner_cluster, owner_machine, owner_of_kind};
 pub use patch::{Deleted, PatchError, Precondition};
-pub use paused::{PAUSED_ANNOTATION, paused_message};
+pub use paused::{PAUSED_ANNOTATION, paused, paused_message};
 pub use readiness::{Gate, Readiness};
 pub use runner::{RunError, Runner};
 pub use services::Services;

@@ -1,9 +1,18 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use nephele_api::core::Cluster;
 
 use crate::external::has_annotation;
 
 /// Pauses the one object that carries it, whatever the value.
 pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
+
+/// Why `object` is paused, by itself or with its Cluster, or `None` when it is not: the message of its `Paused`
+/// condition. A Cluster that is not there pauses nothing.
+#[must_use]
+pub fn paused<K: Resource<DynamicType = ()>>(object: &K, cluster: Option<&Cluster>) -> Option<String> {
+    paused_message(&K::kind(&()), object.meta(), cluster.is_some_and(Cluster::is_paused))
+}
 
 /// Why an object of `kind` is paused, or `None` when it is not: the message of its `Paused` condition.
 ///
@@ -25,6 +34,16 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    #[test]
+    fn a_cluster_pauses_what_belongs_to_it_and_its_absence_nothing() {
+        let mut cluster = Cluster::default();
+        let object = Cluster::default();
+        assert_eq!(paused(&object, None), None);
+        assert_eq!(paused(&object, Some(&cluster)), None);
+        cluster.spec.paused = Some(true);
+        assert_eq!(paused(&object, Some(&cluster)).as_deref(), Some("Cluster spec.paused is set to true"));
+    }
 
     #[test]
     fn the_message_names_every_reason() {
