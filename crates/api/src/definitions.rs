@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     infrastructure::v1beta2::{
@@ -28,12 +28,18 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 
 /// Adds what clusterctl and Cluster API look for, and takes away what does not belong into a published schema.
 fn finished(definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let template = definition.spec.names.kind.ends_with("Template");
     let mut value = serde_json::to_value(definition).expect("a definition is JSON");
     for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
-        tidy_schema(&mut version["schema"]["openAPIV3Schema"]);
+        let schema = &mut version["schema"]["openAPIV3Schema"];
+        tidy_schema(schema);
+        if !template {
+            allow_no_spec(schema);
+        }
     }
     let mut definition: CustomResourceDefinition =
         serde_json::from_value(value).expect("what was a definition still is one");
+    definition.spec.names.list_kind = Some(format!("{}List", definition.spec.names.kind));
     definition.metadata.labels = Some(BTreeMap::from(
         [
             (labels::CONTRACT_V1BETA2, v1beta2::VERSION),
@@ -43,6 +49,14 @@ fn finished(definition: CustomResourceDefinition) -> CustomResourceDefinition {
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     ));
     definition
+}
+
+/// Lets an object come without a spec, as all of it is optional. The API server then reads as if it were empty.
+fn allow_no_spec(schema: &mut Value) {
+    if let Some(fields) = schema.as_object_mut() {
+        fields.remove("required");
+    }
+    schema["properties"]["spec"]["default"] = json!({});
 }
 
 /// Walks a schema. An optional key is one that may be absent: `null` is no value for it, and the default that the

@@ -1,8 +1,14 @@
 //! Schemas that a derive cannot express, after those of `metav1` and of Cluster API's own definitions.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
 
 use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
+
+/// A rule in CEL, and what the API server answers to whoever breaks it.
+pub(crate) fn rule(rule: &str, message: &str) -> Value {
+    json!({ "rule": rule, "message": message })
+}
 
 /// `metav1.Condition` as controller-gen writes it: everything but `observedGeneration` is required, and one of each
 /// type is kept.

@@ -22,8 +22,7 @@ pub enum DurationError {
 
 /// What Go takes for a duration of zero or more (`time.ParseDuration`). As a schema's pattern it refuses the rest at
 /// the API server.
-pub(crate) const DURATION_PATTERN: &str =
-    r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
+pub(crate) const DURATION_PATTERN: &str = r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 
 /// Units with their length in nanoseconds; the longer name of two that begin alike comes first.
 const UNITS: [(&str, u64); 8] = [
@@ -111,7 +110,8 @@ fn part(whole: &str, fraction: &str, scale: u64) -> Result<u128, DurationError> 
     }
     let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| DurationError::TooLong)? };
     let kept = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX as usize)];
-    let numerator: u128 = if kept.is_empty() { 0 } else { kept.parse().map_err(|_| DurationError::Syntax)? };
+    let numerator: u128 =
+        if kept.is_empty() { 0 } else { kept.parse().map_err(|_| DurationError::Syntax)? };
     let denominator = 10_u128.pow(u32::try_from(kept.len()).unwrap_or(FRACTION_DIGITS_MAX));
     let scale = u128::from(scale);
     Ok(whole * scale + numerator * scale / denominator)
@@ -203,12 +203,15 @@ mod tests {
 
     #[test]
     fn what_go_refuses_is_refused() {
-        for text in
-            ["", "3", "-", "+", "s", ".", "-.", ".s", "+.s", "1d", "5 s", "5S", "1e3s", "1m2", "1.2.3s", "--1s", "5sx"]
-        {
+        for text in [
+            "", "3", "-", "+", "s", ".", "-.", ".s", "+.s", "1d", "5 s", "5S", "1e3s", "1m2", "1.2.3s",
+            "--1s", "5sx",
+        ] {
             assert_eq!(parsed(text), Err(DurationError::Syntax), "{text:?}");
         }
-        for text in ["9223372036854775808ns", "3000000h", "9223372036854775.808us", "99999999999999999999999s"] {
+        for text in
+            ["9223372036854775808ns", "3000000h", "9223372036854775.808us", "99999999999999999999999s"]
+        {
             assert_eq!(parsed(text), Err(DurationError::TooLong), "{text:?}");
         }
         for text in ["-1ns", "-5m30s"] {

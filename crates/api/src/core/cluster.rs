@@ -18,7 +18,6 @@ use crate::conditions;
     schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
-    attr = "serde(default)",
     doc = "A cluster, as Cluster API has it."
 )]
 #[serde(default, rename_all = "camelCase")]

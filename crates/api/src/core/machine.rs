@@ -18,7 +18,6 @@ use crate::infrastructure::v1beta2::MachineAddress;
     schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
-    attr = "serde(default)",
     doc = "A machine, as Cluster API has it."
 )]
 #[serde(default, rename_all = "camelCase")]

@@ -12,9 +12,7 @@ pub use cluster::{
     Cluster, ClusterInitialization, ClusterNetwork, ClusterSpec, ClusterStatus, Endpoint, NetworkRanges,
 };
 pub use definitions::loose_crds;
-pub use machine::{
-    Bootstrap, Machine, MachineInitialization, MachineSpec, MachineStatus, NodeReference,
-};
+pub use machine::{Bootstrap, Machine, MachineInitialization, MachineSpec, MachineStatus, NodeReference};
 
 /// The API group.
 pub const GROUP: &str = "cluster.x-k8s.io";
@@ -41,3 +39,6 @@ impl ObjectReference {
         self.api_group == group && self.kind == kind
     }
 }
+
+#[cfg(test)]
+mod tests;

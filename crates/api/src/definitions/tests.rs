@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use super::*;
 
 fn definition(kind: &str) -> Value {
@@ -15,7 +13,8 @@ fn schema(kind: &str, path: &str) -> Value {
 
 #[test]
 fn names_are_those_that_cluster_api_computes() {
-    let names: Vec<_> = crds().into_iter().map(|definition| definition.metadata.name.unwrap_or_default()).collect();
+    let names: Vec<_> =
+        crds().into_iter().map(|definition| definition.metadata.name.unwrap_or_default()).collect();
     assert_eq!(
         names,
         [
@@ -66,7 +65,12 @@ fn columns_show_what_cluster_api_users_look_for() {
         let columns = value["spec"]["versions"][0]["additionalPrinterColumns"].as_array().expect("columns");
         columns
             .iter()
-            .map(|column| (column["name"].as_str().expect("a name").to_owned(), column["priority"].as_i64().unwrap_or(0)))
+            .map(|column| {
+                (
+                    column["name"].as_str().expect("a name").to_owned(),
+                    column["priority"].as_i64().unwrap_or(0),
+                )
+            })
             .collect()
     };
     let expected = |list: &[(&str, i64)]| -> Vec<(String, i64)> {
@@ -74,7 +78,14 @@ fn columns_show_what_cluster_api_users_look_for() {
     };
     assert_eq!(
         columns("InMemoryCluster"),
-        expected(&[("Cluster", 0), ("Provisioned", 0), ("Endpoint", 0), ("Port", 0), ("Paused", 10), ("Age", 0)])
+        expected(&[
+            ("Cluster", 0),
+            ("Provisioned", 0),
+            ("Endpoint", 0),
+            ("Port", 0),
+            ("Paused", 10),
+            ("Age", 0)
+        ])
     );
     assert_eq!(
         columns("InMemoryMachine"),
@@ -165,10 +176,11 @@ fn start_up_is_bounded_for_every_part_of_a_machine() {
 }
 
 #[test]
-fn nothing_is_nullable_and_nothing_has_a_default() {
+fn nothing_is_nullable_and_nothing_but_an_absent_spec_has_a_default() {
     fn check(path: &str, schema: &Value) {
         assert_eq!(schema.get("nullable"), None, "{path}");
-        assert_eq!(schema.get("default"), None, "{path}");
+        let spec_of_an_object = ["InMemoryCluster.spec", "InMemoryMachine.spec"].contains(&path);
+        assert_eq!(schema.get("default"), spec_of_an_object.then_some(&json!({})), "{path}");
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             check(&format!("{path}.{name}"), property);
         }
@@ -186,4 +198,18 @@ fn nothing_is_nullable_and_nothing_has_a_default() {
 fn the_definitions_are_the_same_every_time() {
     let yaml = || serde_yaml_ng::to_string(&crds()).expect("YAML");
     assert_eq!(yaml(), yaml());
+}
+
+#[test]
+fn a_template_says_what_is_made_from_it() {
+    for kind in ["InMemoryClusterTemplate", "InMemoryMachineTemplate"] {
+        let root = definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        assert_eq!(root["required"], json!(["spec"]), "{kind}");
+        assert_eq!(root["properties"]["spec"]["required"], json!(["template"]), "{kind}");
+        assert_eq!(
+            root["properties"]["spec"]["properties"]["template"]["required"],
+            json!(["spec"]),
+            "{kind}"
+        );
+    }
 }

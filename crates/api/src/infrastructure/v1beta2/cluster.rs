@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{CustomResource, KubeSchema, core::Rule};
+use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Initialization, is_default};
 use crate::schema;
 
 /// What a simulated cluster shall be.
-#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
     version = "v1beta2",
@@ -20,7 +21,6 @@ use crate::schema;
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    attr = "serde(default)",
     doc = "The infrastructure of a simulated cluster: its load balancer and its failure domains.",
     printcolumn(
         name = "Cluster",
@@ -61,8 +61,9 @@ use crate::schema;
     )
 )]
 #[serde(default, rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("!has(oldSelf.controlPlaneEndpoint) || has(self.controlPlaneEndpoint)")
-    .message("spec.controlPlaneEndpoint is immutable once set"))]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule("!has(oldSelf.controlPlaneEndpoint) || has(self.controlPlaneEndpoint)", "spec.controlPlaneEndpoint is immutable once set"),
+]))]
 pub struct InMemoryClusterSpec {
     /// Where the API server is reached. What is left out is chosen by the provider; what is set stays.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,25 +75,27 @@ pub struct InMemoryClusterSpec {
 }
 
 /// Where an API server is reached.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
-#[x_kube(validation = Rule::new("!has(oldSelf.host) || has(self.host)")
-    .message("spec.controlPlaneEndpoint.host is immutable once set"))]
-#[x_kube(validation = Rule::new("!has(oldSelf.port) || has(self.port)")
-    .message("spec.controlPlaneEndpoint.port is immutable once set"))]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule("!has(oldSelf.host) || has(self.host)", "spec.controlPlaneEndpoint.host is immutable once set"),
+    schema::rule("!has(oldSelf.port) || has(self.port)", "spec.controlPlaneEndpoint.port is immutable once set"),
+]))]
 pub struct ControlPlaneEndpoint {
     /// A host name or an IP address.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 512))]
-    #[x_kube(validation = Rule::new("self == oldSelf")
-        .message("spec.controlPlaneEndpoint.host is immutable once set"))]
+    #[schemars(extend("x-kubernetes-validations" = [
+        schema::rule("self == oldSelf", "spec.controlPlaneEndpoint.host is immutable once set"),
+    ]))]
     pub host: String,
     /// A TCP port.
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(range(min = 1, max = 65535))]
-    #[x_kube(validation = Rule::new("self == oldSelf")
-        .message("spec.controlPlaneEndpoint.port is immutable once set"))]
+    #[schemars(extend("x-kubernetes-validations" = [
+        schema::rule("self == oldSelf", "spec.controlPlaneEndpoint.port is immutable once set"),
+    ]))]
     pub port: i32,
 }
 
@@ -111,7 +114,7 @@ pub struct FailureDomain {
 }
 
 /// What a simulated cluster is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryClusterStatus {
     /// How far the first provisioning is.

@@ -1,12 +1,13 @@
 //! `InMemoryClusterTemplate`.
 
-use kube::{CustomResource, KubeSchema};
+use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{InMemoryClusterSpec, TemplateMetadata};
 
 /// What clusters of a ClusterClass are made from.
-#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
     version = "v1beta2",
@@ -15,7 +16,6 @@ use super::{InMemoryClusterSpec, TemplateMetadata};
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    attr = "serde(default)",
     doc = "What the InMemoryCluster of each cluster of a ClusterClass is made from.",
     printcolumn(
         name = "Age",
@@ -24,18 +24,18 @@ use super::{InMemoryClusterSpec, TemplateMetadata};
         description = "Time since it was made"
     )
 )]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct InMemoryClusterTemplateSpec {
     /// The template.
     pub template: InMemoryClusterTemplateResource,
 }
 
 /// Metadata and spec of the InMemoryClusters to be made.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct InMemoryClusterTemplateResource {
     /// Their labels and annotations.
-    #[serde(skip_serializing_if = "TemplateMetadata::is_empty")]
+    #[serde(default, skip_serializing_if = "TemplateMetadata::is_empty")]
     pub metadata: TemplateMetadata,
     /// Their spec.
     pub spec: InMemoryClusterSpec,

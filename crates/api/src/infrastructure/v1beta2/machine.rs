@@ -1,7 +1,8 @@
 //! `InMemoryMachine`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{CustomResource, KubeSchema, core::Rule};
+use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Initialization, is_default};
@@ -11,7 +12,7 @@ use crate::schema;
 ///
 /// There is no `failureDomain` here on purpose: Cluster API would take it over into the Machine, even an empty one
 /// (`core/reconcilers/machine/machine_controller_phases.go`, `reconcileInfrastructure`).
-#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
     version = "v1beta2",
@@ -21,7 +22,6 @@ use crate::schema;
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    attr = "serde(default)",
     doc = "A simulated machine.",
     printcolumn(
         name = "Cluster",
@@ -76,13 +76,16 @@ use crate::schema;
     )
 )]
 #[serde(default, rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("!has(oldSelf.providerID) || has(self.providerID)")
-    .message("spec.providerID is immutable once set"))]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule("!has(oldSelf.providerID) || has(self.providerID)", "spec.providerID is immutable once set"),
+]))]
 pub struct InMemoryMachineSpec {
     /// What ties the machine to its Node. Set by the provider.
     #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 512))]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("spec.providerID is immutable once set"))]
+    #[schemars(extend("x-kubernetes-validations" = [
+        schema::rule("self == oldSelf", "spec.providerID is immutable once set"),
+    ]))]
     pub provider_id: String,
     /// How large the machine is, by the name of an instance type.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -94,7 +97,7 @@ pub struct InMemoryMachineSpec {
 }
 
 /// How a machine behaves, part by part. A part that is left out starts without delay.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Behaviour {
     /// The virtual machine.
@@ -112,7 +115,7 @@ pub struct Behaviour {
 }
 
 /// How a part of a machine behaves.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Component {
     /// How it starts.
@@ -121,7 +124,7 @@ pub struct Component {
 }
 
 /// How a part of a machine starts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Provisioning {
     /// How long it takes.
@@ -135,7 +138,7 @@ pub struct Provisioning {
 }
 
 /// What a simulated machine is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachineStatus {
     /// How far the first provisioning is.

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::{CustomResource, KubeSchema};
+use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{InMemoryMachineSpec, TemplateMetadata};
 use crate::schema;
 
 /// What machines are made from.
-#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
     version = "v1beta2",
@@ -20,7 +21,6 @@ use crate::schema;
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    attr = "serde(default)",
     doc = "What InMemoryMachines are made from.",
     printcolumn(
         name = "Age",
@@ -29,25 +29,25 @@ use crate::schema;
         description = "Time since it was made"
     )
 )]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct InMemoryMachineTemplateSpec {
     /// The template.
     pub template: InMemoryMachineTemplateResource,
 }
 
 /// Metadata and spec of the InMemoryMachines to be made.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct InMemoryMachineTemplateResource {
     /// Their labels and annotations.
-    #[serde(skip_serializing_if = "TemplateMetadata::is_empty")]
+    #[serde(default, skip_serializing_if = "TemplateMetadata::is_empty")]
     pub metadata: TemplateMetadata,
     /// Their spec.
     pub spec: InMemoryMachineSpec,
 }
 
 /// What is known of machines of a template before there is one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachineTemplateStatus {
     /// What such a machine offers.
@@ -60,7 +60,7 @@ pub struct InMemoryMachineTemplateStatus {
 }
 
 /// What a Node reports of its machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct NodeInfo {

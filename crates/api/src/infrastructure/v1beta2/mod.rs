@@ -7,7 +7,7 @@ mod machine_template;
 
 use std::collections::BTreeMap;
 
-use kube::KubeSchema;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{
@@ -29,7 +29,7 @@ pub use machine_template::{
 pub const VERSION: &str = "v1beta2";
 
 /// What Cluster API watches to learn that the first provisioning is through.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct Initialization {
@@ -39,7 +39,7 @@ pub struct Initialization {
 }
 
 /// Labels and annotations that objects made from a template get.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TemplateMetadata {
     /// Labels.
@@ -62,3 +62,6 @@ impl TemplateMetadata {
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
+
+#[cfg(test)]
+mod tests;

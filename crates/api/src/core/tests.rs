@@ -1,0 +1,75 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn unknown_fields_are_passed_over() {
+    let cluster: Cluster = serde_json::from_value(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Cluster",
+        "metadata": { "name": "c", "namespace": "default" },
+        "spec": {
+            "paused": true,
+            "topology": { "classRef": { "name": "quick-start" }, "version": "v1.36.3" },
+            "clusterNetwork": { "services": { "cidrBlocks": ["10.128.0.0/12"] }, "apiServerPort": 6443 },
+            "infrastructureRef": {
+                "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "InMemoryCluster", "name": "c-1",
+            },
+        },
+        "status": {
+            "initialization": { "infrastructureProvisioned": true },
+            "failureDomains": [{ "name": "a" }],
+            "v1beta2": { "conditions": [] },
+        },
+    }))
+    .expect("readable");
+    let expected = ClusterSpec {
+        paused: Some(true),
+        cluster_network: Some(ClusterNetwork {
+            services: Some(NetworkRanges { cidr_blocks: vec!["10.128.0.0/12".into()] }),
+            ..ClusterNetwork::default()
+        }),
+        infrastructure_ref: Some(ObjectReference {
+            api_group: "infrastructure.cluster.x-k8s.io".into(),
+            kind: "InMemoryCluster".into(),
+            name: "c-1".into(),
+        }),
+        ..ClusterSpec::default()
+    };
+    assert_eq!(cluster.spec, expected);
+    assert!(cluster.is_paused() && cluster.is_infrastructure_provisioned());
+    assert!(!cluster.is_control_plane_initialized());
+}
+
+#[test]
+fn the_name_of_the_bootstrap_secret_may_be_empty_but_not_absent() {
+    let machine = |bootstrap| -> Machine {
+        serde_json::from_value(json!({
+            "metadata": { "name": "m" }, "spec": { "clusterName": "c", "bootstrap": bootstrap },
+        }))
+        .expect("readable")
+    };
+    assert_eq!(machine(json!({ "configRef": { "kind": "KubeadmConfig" } })).data_secret_name(), None);
+    assert_eq!(machine(json!({ "dataSecretName": "" })).data_secret_name(), Some(""));
+    assert_eq!(machine(json!({ "dataSecretName": "m-data" })).data_secret_name(), Some("m-data"));
+}
+
+#[test]
+fn loose_definitions_take_any_field() {
+    let names: Vec<_> = loose_crds()
+        .into_iter()
+        .map(|definition| {
+            let schema = definition.spec.versions[0].schema.clone().expect("a schema");
+            let open =
+                schema.open_api_v3_schema.and_then(|schema| schema.x_kubernetes_preserve_unknown_fields);
+            (definition.metadata.name.unwrap_or_default(), open)
+        })
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("clusters.cluster.x-k8s.io".to_owned(), Some(true)),
+            ("machines.cluster.x-k8s.io".to_owned(), Some(true))
+        ]
+    );
+}
