@@ -1,0 +1,69 @@
+//! DNS, the stand-in for cert-manager, and Cluster API by `clusterctl init`.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use anyhow::Context;
+
+use super::{
+    Layout, Network,
+    images::{Image, name_of_tool},
+    kubectl::Kubectl,
+    process::Processes,
+    repository::Repository,
+    tools::{CLUSTER_API_VERSION, Tools},
+};
+use crate::command::capture;
+
+const DNS: &str = include_str!("../../../../e2e/cluster/dns.yaml");
+const CERTIFICATE_DEFINITIONS: &str = include_str!("../../../../e2e/cluster/certificate-definitions.yaml");
+
+const AVAILABLE_LIMIT: Duration = Duration::from_secs(180);
+
+pub(super) fn up(layout: &Layout, tools: &Tools, processes: &Processes, kubectl: &Kubectl) -> anyhow::Result<()> {
+    Image::of_tool(tools, "coredns")?.load(layout, tools)?;
+    let dns = DNS.replace("DNS_IMAGE", &name_of_tool("coredns")).replace("DNS_ADDRESS", Network::DNS_SERVICE);
+    kubectl.apply(&dns)?;
+    kubectl.apply(CERTIFICATE_DEFINITIONS)?;
+    kubectl.run(&["wait", "--for=condition=Established", "--timeout=30s", "crd/certificates.cert-manager.io"])?;
+    if !processes.is_running("certificates") {
+        let this = std::env::current_exe().context("failed to find this program")?;
+        let mut certificates = Command::new(this);
+        certificates.args(["cluster", "certificates"]).env("KUBECONFIG", layout.kubeconfig());
+        processes.start("certificates", &mut certificates)?;
+    }
+    for program in Repository::programs() {
+        Image::of_tool(tools, program)?.load(layout, tools)?;
+    }
+    Repository::lay_out(layout, tools)?;
+    if !is_installed(kubectl, "cluster-api") {
+        let core = format!("cluster-api:{CLUSTER_API_VERSION}");
+        let kubeadm = format!("kubeadm:{CLUSTER_API_VERSION}");
+        clusterctl(
+            layout,
+            tools.program("clusterctl"),
+            &["init", "--core", &core, "--bootstrap", &kubeadm, "--control-plane", &kubeadm],
+        )?;
+    }
+    kubectl.wait_for_deployments(None, AVAILABLE_LIMIT)?;
+    processes.check("certificates")
+}
+
+/// Whether clusterctl has recorded a provider as installed.
+pub(crate) fn is_installed(kubectl: &Kubectl, label: &str) -> bool {
+    // Before the first `init` there is no such kind.
+    let providers = kubectl.items(&["providers.clusterctl.cluster.x-k8s.io", "-A"]).unwrap_or_default();
+    providers.iter().any(|provider| provider["metadata"]["name"] == label)
+}
+
+/// Runs clusterctl with the local repository and the feature gates that the tests need.
+pub(crate) fn clusterctl(layout: &Layout, program: &Path, args: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command
+        .arg("--config")
+        .arg(Repository::config_file(layout))
+        .args(args)
+        .env("KUBECONFIG", layout.kubeconfig())
+        .env("CLUSTER_TOPOLOGY", "true")
+        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+    capture(&mut command)
+}

@@ -1,0 +1,206 @@
+//! `cargo xtask cluster`: etcd, API server, controllers, containerd, kubelet and kube-proxy as processes of this
+//! machine, and Cluster API installed by `clusterctl` from a local repository.
+//!
+//! ```text
+//!  packages ─▶ tools ─▶ control plane ─▶ node ─▶ images ─▶ dns, certificates ─▶ repository ─▶ init
+//! ```
+//!
+//! Programs and images are kept in the cache folder, keyed by what they are built from; state is thrown away by
+//! `down`, so that every `up` starts from an empty cluster.
+
+mod certificates;
+mod control_plane;
+mod images;
+mod init;
+mod kubectl;
+mod leftovers;
+mod network;
+mod node;
+mod packages;
+mod pki;
+mod process;
+mod repository;
+mod tools;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+
+pub(crate) use self::{kubectl::Kubectl, repository::Repository, tools::Tools};
+use self::{network::Network, process::Processes};
+use crate::paths;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Bring the cluster up, or complete it where it is up already.
+    Up {
+        /// Only etcd, the API server and controllers: nothing runs pods, and Cluster API is not installed.
+        #[arg(long)]
+        no_node: bool,
+    },
+    /// Stop what `up` started and throw its state away.
+    Down,
+    /// Print the environment to use the cluster with, for `eval`.
+    Env,
+    /// Serve Certificate objects, as cert-manager would; `up` starts it.
+    #[command(hide = true)]
+    Certificates,
+}
+
+pub(crate) fn run(action: &Action) -> anyhow::Result<()> {
+    let layout = Layout::new()?;
+    match action {
+        Action::Up { no_node } => up(&layout, !no_node).map(|_| ()),
+        Action::Down => down(&layout),
+        Action::Env => env(&layout),
+        Action::Certificates => certificates::serve(&layout.pki()),
+    }
+}
+
+/// Folders of the cluster's state.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    state: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        Ok(Self { state: paths::cache()?.join("cluster") })
+    }
+
+    /// A folder or file of the state.
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.state.join(name)
+    }
+
+    fn pki(&self) -> PathBuf {
+        self.at("pki")
+    }
+
+    /// The administrator's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.at("admin.kubeconfig")
+    }
+
+    fn processes(&self) -> anyhow::Result<Processes> {
+        Processes::new(self.at("pid"), self.at("log"))
+    }
+}
+
+/// A cluster that is up, and the tools that belong to it.
+pub(crate) struct Cluster {
+    pub(crate) layout: Layout,
+    pub(crate) tools: Tools,
+    pub(crate) kubectl: Kubectl,
+}
+
+/// Brings the cluster up. What is up already stays as it is.
+pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
+    let mut steps = Steps::new();
+    packages::install(with_node)?;
+    steps.done("packages");
+    let tools = Tools::build()?;
+    steps.done("tools");
+    let processes = layout.processes()?;
+    let parts = if with_node { process::ALL } else { process::CONTROL_PLANE };
+    let running = parts.iter().filter(|name| processes.is_running(name)).count();
+    if running < parts.len() {
+        // Half a cluster, or the remains of one, is not worth repairing.
+        down(layout)?;
+        fs::create_dir_all(&layout.state).with_context(|| format!("failed to create {}", layout.state.display()))?;
+    }
+    tools.link(&layout.at("bin"))?;
+    let kubectl = Kubectl::new(tools.program("kubectl"), layout.kubeconfig());
+    let processes = layout.processes()?;
+    if running < parts.len() {
+        if with_node {
+            network::up()?;
+        }
+        control_plane::up(layout, &tools, &processes, &kubectl)?;
+        steps.done("control plane");
+        if with_node {
+            node::up(layout, &tools, &processes, &kubectl)?;
+            steps.done("node");
+        }
+    }
+    if with_node {
+        init::up(layout, &tools, &processes, &kubectl)?;
+        steps.done("Cluster API");
+    }
+    println!("Up. Use it with: eval \"$(cargo xtask cluster env)\"");
+    Ok(Cluster { layout: layout.clone(), tools, kubectl })
+}
+
+/// Stops the cluster, if there is one, and removes its state.
+pub(crate) fn down(layout: &Layout) -> anyhow::Result<()> {
+    if !layout.state.exists() {
+        return Ok(());
+    }
+    let processes = layout.processes()?;
+    let kubectl = Kubectl::new(layout.at("bin/kubectl"), layout.kubeconfig());
+    if processes.is_running("kubelet") && processes.is_running("kube-apiserver") {
+        // The kubelet takes the pods down with their networks, as long as nothing makes new ones.
+        for name in ["kube-controller-manager", "kube-scheduler"] {
+            processes.stop(name)?;
+        }
+        if let Err(error) = kubectl.delete_pods() {
+            eprintln!("Pods are stopped by force: {error:#}");
+        }
+    }
+    for name in ["certificates", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"] {
+        processes.stop(name)?;
+    }
+    leftovers::containers(layout, &processes)?;
+    for name in ["containerd", "kube-apiserver", "etcd"] {
+        processes.stop(name)?;
+    }
+    leftovers::shims(layout)?;
+    leftovers::proxy_rules(layout);
+    leftovers::mounts(&layout.state)?;
+    network::down()?;
+    fs::remove_dir_all(&layout.state).with_context(|| format!("failed to remove {}", layout.state.display()))
+}
+
+fn env(layout: &Layout) -> anyhow::Result<()> {
+    let kubeconfig = layout.kubeconfig();
+    if !kubeconfig.exists() {
+        bail!("no cluster is up: start one with `cargo xtask cluster up`");
+    }
+    println!("export KUBECONFIG={}", kubeconfig.display());
+    println!("export PATH={}:\"$PATH\"", layout.at("bin").display());
+    println!("export CLUSTERCTL_CONFIG={}", Repository::config_file(layout).display());
+    Ok(())
+}
+
+/// Prints how long each step took.
+struct Steps {
+    last: Instant,
+}
+
+impl Steps {
+    fn new() -> Self {
+        Self { last: Instant::now() }
+    }
+
+    fn done(&mut self, step: &str) {
+        let now = Instant::now();
+        let took = now.duration_since(self.last);
+        self.last = now;
+        println!("{:>6.1} s  {step}", took.as_secs_f64());
+    }
+}
+
+/// Writes a file, with the folder it lies in.
+pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    let folder = path.parent().expect("a file lies in a folder");
+    fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
+}
+
+/// How often a state of this machine is looked at while waiting for it.
+const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -1,0 +1,118 @@
+//! A local clusterctl repository (cluster-api, docs/book/src/clusterctl/configuration.md and
+//! cmd/clusterctl/client/repository/repository_local.go): `{folder}/{provider label}/{version}/{files}`.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use anyhow::Context;
+
+use super::{
+    Layout,
+    images::name_of_tool,
+    kubectl::kustomize,
+    tools::{CLUSTER_API_VERSION, Tools, module_folder},
+    write,
+};
+use crate::command::capture;
+
+/// Provider label, kustomize folder within the Cluster API module, name of the components file.
+const PROVIDERS: [(&str, &str, &str); 3] = [
+    ("cluster-api", "core/config/default", "core-components.yaml"),
+    ("bootstrap-kubeadm", "bootstrap/kubeadm/config/default", "bootstrap-components.yaml"),
+    ("control-plane-kubeadm", "controlplane/kubeadm/config/default", "control-plane-components.yaml"),
+];
+
+/// The repository and the configuration that leads clusterctl to it.
+pub(crate) struct Repository {
+    folder: PathBuf,
+}
+
+impl Repository {
+    /// The providers whose programs are images of their own.
+    pub(super) fn programs() -> impl Iterator<Item = &'static str> {
+        PROVIDERS.into_iter().map(|(label, ..)| label)
+    }
+
+    /// clusterctl's configuration file.
+    pub(crate) fn config_file(layout: &Layout) -> PathBuf {
+        layout.at("repository/clusterctl.yaml")
+    }
+
+    /// Renders the components of Cluster API itself. `infrastructure-in-memory` joins them when released there.
+    pub(super) fn lay_out(layout: &Layout, tools: &Tools) -> anyhow::Result<Self> {
+        let folder = layout.at("repository");
+        let module = cluster_api_module()?;
+        let metadata = fs::read(module.join("metadata.yaml")).context("failed to read Cluster API's metadata")?;
+        for (label, sources, file) in PROVIDERS {
+            let place = folder.join(label).join(CLUSTER_API_VERSION);
+            let components = kustomize(tools.program("kubectl"), &module.join(sources))?;
+            write(&place.join(file), with_image(&components, &name_of_tool(label)))?;
+            write(&place.join("metadata.yaml"), &metadata)?;
+        }
+        let repository = Self { folder };
+        write(&Self::config_file(layout), repository.config())?;
+        Ok(repository)
+    }
+
+    /// The folder that holds the providers.
+    pub(crate) fn folder(layout: &Layout) -> PathBuf {
+        layout.at("repository")
+    }
+
+    fn config(&self) -> String {
+        let url = |label: &str, version: &str, file: &str| self.folder.join(label).join(version).join(file);
+        let core = PROVIDERS.map(|(label, _, file)| url(label, CLUSTER_API_VERSION, file));
+        let ours = url("infrastructure-in-memory", concat!("v", env!("CARGO_PKG_VERSION")), "infrastructure-components.yaml");
+        let [cluster_api, bootstrap, control_plane] = core;
+        format!(
+            "# cert-manager is there already, as far as clusterctl can see: the address is never asked.
+cert-manager:
+  url: file://{folder}/cert-manager.yaml
+  version: v1.21.1
+providers:
+  - {{name: cluster-api, type: CoreProvider, url: {cluster_api:?}}}
+  - {{name: kubeadm, type: BootstrapProvider, url: {bootstrap:?}}}
+  - {{name: kubeadm, type: ControlPlaneProvider, url: {control_plane:?}}}
+  - {{name: in-memory, type: InfrastructureProvider, url: {ours:?}}}
+",
+            folder = self.folder.display(),
+        )
+    }
+}
+
+/// The folder of Cluster API's Go module: its kustomize folders are part of it.
+fn cluster_api_module() -> anyhow::Result<PathBuf> {
+    let mut go = Command::new("go");
+    go.arg("list").arg("-C").arg(module_folder("cluster-api"));
+    go.args(["-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"]);
+    Ok(capture(&mut go)?.trim().into())
+}
+
+/// The components with our image, which is never pulled. Line by line, so that nothing else changes.
+fn with_image(components: &str, image: &str) -> String {
+    let mut text = String::with_capacity(components.len());
+    for line in components.lines() {
+        let start = line.len() - line.trim_start_matches([' ', '-']).len();
+        let (indent, rest) = line.split_at(start);
+        let replaced = match rest.split_once(": ") {
+            Some(("image", _)) => format!("{indent}image: {image}"),
+            Some(("imagePullPolicy", _)) => format!("{indent}imagePullPolicy: IfNotPresent"),
+            _ => line.to_owned(),
+        };
+        text.push_str(&replaced);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_images_and_their_pull_policy_change() {
+        let components = "      - image: gcr.io/x:main\n        imagePullPolicy: Always\n      image:\n        type: string\n";
+        let expected =
+            "      - image: localhost/y:e2e\n        imagePullPolicy: IfNotPresent\n      image:\n        type: string\n";
+        assert_eq!(with_image(components, "localhost/y:e2e"), expected);
+    }
+}

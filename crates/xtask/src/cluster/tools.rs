@@ -1,0 +1,174 @@
+//! The programs of Kubernetes and Cluster API, built from their Go modules. `e2e/tools` pins the versions: a folder
+//! with go.mod and go.sum for each.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    command::{capture, show},
+    paths,
+};
+
+struct Module {
+    /// The folder under e2e/tools.
+    name: &'static str,
+    /// Name of the program and package it is built from.
+    programs: &'static [(&'static str, &'static str)],
+    tags: &'static str,
+    linker_flags: &'static str,
+}
+
+const MODULES: [Module; 6] = [
+    Module {
+        name: "kubernetes",
+        programs: &[
+            ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+            ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+            ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+            ("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
+            ("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+            ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+        ],
+        tags: "",
+        linker_flags: "-X k8s.io/component-base/version.gitVersion=v1.36.3 \
+                       -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36",
+    },
+    Module { name: "etcd", programs: &[("etcd", "go.etcd.io/etcd/server/v3")], tags: "", linker_flags: "" },
+    Module {
+        name: "cluster-api",
+        programs: &[
+            ("cluster-api", "sigs.k8s.io/cluster-api/core"),
+            ("bootstrap-kubeadm", "sigs.k8s.io/cluster-api/bootstrap/kubeadm"),
+            ("control-plane-kubeadm", "sigs.k8s.io/cluster-api/controlplane/kubeadm"),
+            ("clusterctl", "sigs.k8s.io/cluster-api/cmd/clusterctl"),
+        ],
+        tags: "",
+        linker_flags: "",
+    },
+    Module {
+        name: "containerd",
+        programs: &[
+            ("containerd", "github.com/containerd/containerd/v2/cmd/containerd"),
+            ("containerd-shim-runc-v2", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"),
+            ("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
+        ],
+        // Snapshotters that need C libraries and that no test uses.
+        tags: "no_btrfs no_zfs no_devmapper",
+        linker_flags: "",
+    },
+    Module { name: "coredns", programs: &[("coredns", "github.com/coredns/coredns")], tags: "", linker_flags: "" },
+    Module { name: "pause", programs: &[("pause", "nephele.dev/e2e/tools/pause")], tags: "", linker_flags: "" },
+];
+
+/// Version of Cluster API in e2e/tools/cluster-api/go.mod.
+pub(crate) const CLUSTER_API_VERSION: &str = "v1.14.2";
+
+/// Where each program is.
+pub(crate) struct Tools {
+    programs: BTreeMap<&'static str, PathBuf>,
+}
+
+impl Tools {
+    /// Builds what the cache does not have.
+    pub(crate) fn build() -> anyhow::Result<Self> {
+        let compiler = capture(Command::new("go").arg("version"))?;
+        let mut programs = BTreeMap::new();
+        for module in &MODULES {
+            let folder = paths::cache()?.join("tools").join(format!("{}-{}", module.name, key(module, &compiler)?));
+            for (name, package) in module.programs {
+                let program = folder.join(name);
+                if !program.exists() {
+                    println!("Building {name}");
+                    compile(module, package, &program)?;
+                }
+                programs.insert(*name, program);
+            }
+        }
+        Ok(Self { programs })
+    }
+
+    /// The path of a program.
+    pub(crate) fn program(&self, name: &str) -> &Path {
+        self.programs.get(name).unwrap_or_else(|| panic!("{name} is in the list of programs"))
+    }
+
+    /// What the program was built from, as a file name.
+    pub(crate) fn key(&self, name: &str) -> String {
+        let folder = self.program(name).parent().and_then(Path::file_name).expect("programs lie in keyed folders");
+        format!("{name}-{}", folder.to_string_lossy())
+    }
+
+    /// Makes the programs that people call available in one folder.
+    pub(crate) fn link(&self, folder: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
+        for name in ["kubectl", "clusterctl", "ctr", "kube-proxy"] {
+            let link = folder.join(name);
+            if link.symlink_metadata().is_ok() {
+                fs::remove_file(&link).with_context(|| format!("failed to replace {}", link.display()))?;
+            }
+            std::os::unix::fs::symlink(self.program(name), &link)
+                .with_context(|| format!("failed to link {}", link.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a module's pins.
+pub(crate) fn module_folder(name: &str) -> PathBuf {
+    paths::repository().join("e2e/tools").join(name)
+}
+
+fn compile(module: &Module, package: &str, program: &Path) -> anyhow::Result<()> {
+    // Renamed when complete, so that an interrupted build leaves nothing that looks built.
+    let unfinished = program.with_extension("unfinished");
+    let linker_flags = format!("-s -w {}", module.linker_flags);
+    let mut go = Command::new("go");
+    go.args(["build", "-C"]).arg(module_folder(module.name));
+    go.args(["-tags", module.tags, "-ldflags", linker_flags.trim_end(), "-o"]).arg(&unfinished).arg(package);
+    show(go.env("CGO_ENABLED", "0"))?;
+    fs::rename(&unfinished, program).with_context(|| format!("failed to move {} into place", program.display()))
+}
+
+fn key(module: &Module, compiler: &str) -> anyhow::Result<String> {
+    let folder = module_folder(module.name);
+    let mut digest = Sha256::new();
+    for text in [compiler, module.tags, module.linker_flags] {
+        digest.update(text);
+        digest.update([0]);
+    }
+    for file in ["go.mod", "go.sum", "main.go"] {
+        let path = folder.join(file);
+        if path.exists() {
+            digest.update(fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?);
+        }
+        digest.update([0]);
+    }
+    Ok(digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_cluster_api_is_the_one_pinned() {
+        let pins = fs::read_to_string(module_folder("cluster-api").join("go.mod")).expect("readable");
+        let pinned = pins.lines().find_map(|line| line.trim().strip_prefix("sigs.k8s.io/cluster-api "));
+        assert_eq!(pinned, Some(format!("{CLUSTER_API_VERSION} // indirect").as_str()));
+    }
+
+    #[test]
+    fn a_change_of_flags_is_another_key() {
+        let [kubernetes, ..] = MODULES;
+        let before = key(&kubernetes, "go1").expect("readable");
+        assert_ne!(key(&kubernetes, "go2").expect("readable"), before);
+        assert_ne!(key(&Module { tags: "x", ..kubernetes }, "go1").expect("readable"), before);
+    }
+}
