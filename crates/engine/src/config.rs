@@ -1,28 +1,28 @@
 //! What the cloud offers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The offer of a cloud. An empty collection sets no limit of its kind.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Zones by name. With none listed any zone is accepted.
     pub zones: BTreeMap<String, Zone>,
     /// Instance types. With none listed any type is accepted.
-    pub instance_types: Vec<String>,
+    pub instance_types: BTreeSet<String>,
     /// Limits per account.
-    pub quota: Quota,
+    pub quotas: Quotas,
 }
 
 /// A zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// How many instances fit; none means any number.
+    /// How many instances fit, of all accounts together; none means any number.
     pub instances_max: Option<u32>,
 }
 
-/// What one account may have at a time; none means any number.
+/// What one account may have at a time; none means any number. A resource counts until its deletion is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Quota {
+pub struct Quotas {
     /// Instances.
     pub instances_max: Option<u32>,
     /// Load balancers.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sha2::{Digest as _, Sha256};
-
+use crate::admission::Usage;
+use crate::canonical::Canonical;
 use crate::config::Config;
-use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::digest::write_resource;
+use crate::identity::{ResourceId, StageName};
 use crate::journal::{Journal, Record};
 use crate::operation::{Command, Event, EventKind, Operation, Outcome, Rejected};
-use crate::resource::{Progress, Resource, ResourceSpec, StageState};
+use crate::resource::{Resource, ResourceSpec};
 use crate::seed::Seed;
 use crate::time::SimTime;
 
@@ -21,6 +22,10 @@ pub struct Engine {
     resources: BTreeMap<ResourceId, Resource>,
     /// (deadline, resource), one entry per resource that has a deadline.
     deadlines: BTreeSet<(SimTime, ResourceId)>,
+    usage: Usage,
+    /// What happened and was not handed out yet. At most what the resources could do since the last poll, which
+    /// [`Engine::next_deadline`] asks for as soon as there is something.
+    pending: Vec<Event>,
     journal: Journal,
 }
 
@@ -28,58 +33,56 @@ impl Engine {
     /// An empty cloud.
     #[must_use]
     pub fn new(config: Config, seed: Seed) -> Self {
-        Self { config, seed, resources: BTreeMap::new(), deadlines: BTreeSet::new(), journal: Journal::new() }
+        Self {
+            config,
+            seed,
+            resources: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            usage: Usage::default(),
+            pending: Vec::new(),
+            journal: Journal::new(),
+        }
     }
 
     /// Asks for a change. Repeating an operation answers [`Outcome::AlreadyDone`].
     ///
+    /// What is due by `now` happens first, so that the answer does not depend on who polled when; its events are
+    /// handed out by the next [`Engine::poll`].
+    ///
     /// # Errors
     /// When the cloud refuses; [`Rejected::class`] says what to do about it.
     pub fn apply(&mut self, now: SimTime, operation: Operation) -> Result<Outcome, Rejected> {
-        let resource = operation.command.resource().clone();
-        let name = operation.command.name();
-        let outcome = match operation.command {
-            Command::Create(spec) => self.create(now, spec, now, &BTreeMap::new()),
-            Command::Adopt { spec, created, reached } => self.create(now, spec, created, &reached),
-            Command::Retry(id, stage) => self.retry(now, &id, &stage),
-            Command::Delete(id) => Ok(self.delete(now, &id)),
+        self.settle(now);
+        let outcome = match &operation.command {
+            Command::Create(spec) => self.create(now, spec),
+            Command::Adopt { spec, created, reached } => self.adopt(now, spec, *created, reached),
+            Command::Retry(id, stage) => self.retry(now, id, stage),
+            Command::Delete(id) => Ok(self.delete(now, id)),
         };
         if outcome != Ok(Outcome::AlreadyDone) {
-            let caller = operation.caller;
-            self.journal.push(Record::Operation {
-                at: now,
-                caller,
-                operation: name,
-                resource,
-                outcome: outcome.clone(),
-            });
+            let operation = Box::new(operation);
+            self.journal.push(Record::Operation { at: now, operation, outcome: outcome.clone() });
         }
         outcome
     }
 
-    /// Lets everything happen that is due by `now`, and says what did, ordered by (time, resource, generation).
+    /// Lets everything happen that is due by `now`, and says what did since the last poll, ordered by (time,
+    /// resource, generation). Only an adoption can make a poll tell of something earlier than the poll before did: of
+    /// a stage that ended while nobody was there to see it.
     pub fn poll(&mut self, now: SimTime) -> Vec<Event> {
-        let mut events = Vec::new();
-        while let Some((at, id)) = self.deadlines.first().cloned() {
-            if at > now {
-                break;
-            }
-            self.deadlines.pop_first();
-            self.advance(at, &id, &mut events);
-        }
-        // Deadlines pop in order of (time, resource), but a stage without latency puts its successor's deadline
-        // behind resources that were already visited at the same instant.
+        self.settle(now);
+        let mut events = std::mem::take(&mut self.pending);
         events.sort_by(|a, b| (a.at, &a.id, a.generation).cmp(&(b.at, &b.id, b.generation)));
-        for event in &events {
-            self.journal.push(Record::Event(event.clone()));
-        }
         events
     }
 
-    /// The next instant at which [`Engine::poll`] will find something to do.
+    /// The next instant at which [`Engine::poll`] will have something to tell; in the past when it has already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<SimTime> {
-        self.deadlines.first().map(|(at, _)| *at)
+        match self.pending.first() {
+            Some(event) => Some(event.at),
+            None => self.deadlines.first().map(|(at, _)| *at),
+        }
     }
 
     /// A resource by name.
@@ -99,103 +102,39 @@ impl Engine {
         &self.journal
     }
 
-    /// A fingerprint of the state: equal for two clouds exactly when every resource stands where it stands in the
-    /// other. The journal does not count.
+    /// A fingerprint of the state, the same on every machine and in every release: equal for two clouds exactly when
+    /// every resource stands where it stands in the other. Journal, generations and events not yet handed out do not
+    /// count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
-        let mut hash = Sha256::new();
-        for resource in self.resources.values() {
-            // Debug output of ordered plain data is canonical; the generation counts visits and is left out, since
-            // adoption starts it anew.
-            hash.update(format!("{:?}{:?}{:?}", resource.spec, resource.deleting, resource.created));
-            for (name, progress) in &resource.stages {
-                hash.update(format!("{name}={progress:?};"));
-            }
-        }
-        hash.finalize().into()
+        let mut hash = Canonical::new();
+        hash.list(self.resources.values(), write_resource);
+        hash.finish()
     }
 
-    fn create(
+    fn create(&mut self, now: SimTime, spec: &ResourceSpec) -> Result<Outcome, Rejected> {
+        if let Some(existing) = self.resources.get_mut(&spec.id) {
+            return ensure(existing, spec);
+        }
+        check_stages(spec)?;
+        self.usage.admit(&self.config, spec)?;
+        self.insert(Resource::new(spec.clone(), now, &BTreeMap::new(), &self.seed));
+        Ok(Outcome::Accepted)
+    }
+
+    fn adopt(
         &mut self,
         now: SimTime,
-        spec: ResourceSpec,
+        spec: &ResourceSpec,
         created: SimTime,
         reached: &BTreeMap<StageName, SimTime>,
     ) -> Result<Outcome, Rejected> {
         if let Some(existing) = self.resources.get_mut(&spec.id) {
-            if existing.deleting.is_some() {
-                return Err(Rejected::Deleting(spec.id));
-            }
-            if existing.spec == spec {
-                return Ok(Outcome::AlreadyDone);
-            }
-            let placed = (&existing.spec.zone, &existing.spec.instance_type, &existing.spec.stages);
-            if placed != (&spec.zone, &spec.instance_type, &spec.stages) {
-                return Err(Rejected::Conflict(spec.id));
-            }
-            // Labels, owner and the price of deletion may change under a running resource.
-            existing.spec = spec;
-            existing.generation += 1;
-            return Ok(Outcome::Accepted);
+            return ensure(existing, spec);
         }
-        if !spec.is_walkable() {
-            return Err(Rejected::InvalidStage(spec.id));
-        }
-        // What an earlier process had is there, whatever the limits say today.
-        if reached.is_empty() {
-            self.admit(&spec)?;
-        }
-        let progress = |name: &StageName| {
-            let state = match reached.get(name) {
-                Some(&at) => StageState::Reached { at },
-                None => StageState::Blocked,
-            };
-            (name.clone(), Progress { state, attempt: 0 })
-        };
-        let stages = spec.stages.iter().map(|stage| progress(&stage.name)).collect();
-        let id = spec.id.clone();
-        let mut resource =
-            Resource { spec, generation: 1, created: created.min(now), deleting: None, stages };
-        enter_ready_stages(&self.seed, &mut resource);
-        self.schedule(&resource);
-        self.resources.insert(id, resource);
+        check_stages(spec)?;
+        self.insert(Resource::new(spec.clone(), created.min(now), reached, &self.seed));
         Ok(Outcome::Accepted)
-    }
-
-    /// Checks a new resource against what the cloud offers.
-    fn admit(&self, spec: &ResourceSpec) -> Result<(), Rejected> {
-        let count = |matches: &dyn Fn(&ResourceSpec) -> bool| {
-            let count = self.resources.values().filter(|resource| matches(&resource.spec)).count();
-            u32::try_from(count).unwrap_or(u32::MAX)
-        };
-        if let Some(kind) = &spec.instance_type
-            && !self.config.instance_types.is_empty()
-            && !self.config.instance_types.contains(kind)
-        {
-            return Err(Rejected::UnknownInstanceType(kind.clone()));
-        }
-        if let Some(name) = &spec.zone
-            && !self.config.zones.is_empty()
-        {
-            let zone = self.config.zones.get(name).ok_or_else(|| Rejected::UnknownZone(name.clone()))?;
-            let in_zone =
-                |other: &ResourceSpec| other.zone == spec.zone && other.id.kind == ResourceKind::Instance;
-            if spec.id.kind == ResourceKind::Instance
-                && zone.instances_max.is_some_and(|limit| count(&in_zone) >= limit)
-            {
-                return Err(Rejected::InsufficientCapacity(name.clone()));
-            }
-        }
-        let (what, limit) = match spec.id.kind {
-            ResourceKind::Instance => ("instances", self.config.quota.instances_max),
-            ResourceKind::LoadBalancer => ("load balancers", self.config.quota.load_balancers_max),
-        };
-        let of_account =
-            |other: &ResourceSpec| other.id.kind == spec.id.kind && other.id.account == spec.id.account;
-        match limit {
-            Some(limit) if count(&of_account) >= limit => Err(Rejected::QuotaExceeded { what, limit }),
-            _ => Ok(()),
-        }
     }
 
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, Rejected> {
@@ -204,19 +143,14 @@ impl Engine {
             return Err(Rejected::Deleting(id.clone()));
         }
         let before = resource.next_deadline();
-        let progress = resource.stages.get_mut(stage).ok_or_else(|| Rejected::InvalidStage(id.clone()))?;
-        if !matches!(progress.state, StageState::Failed { .. }) {
-            return Ok(Outcome::AlreadyDone);
+        match resource.retry(now, stage, &self.seed) {
+            None => Err(Rejected::InvalidStage(id.clone())),
+            Some(false) => Ok(Outcome::AlreadyDone),
+            Some(true) => {
+                reschedule(&mut self.deadlines, before, resource);
+                Ok(Outcome::Accepted)
+            }
         }
-        progress.attempt += 1;
-        let attempt = progress.attempt;
-        let latency = resource.spec.stages.iter().find(|spec| spec.name == *stage).map(|spec| &spec.latency);
-        let latency = latency.expect("stages are made of the specification's, which never change");
-        let due = now + latency.draw(&mut self.seed.draws(id, &format!("latency/{stage}"), attempt));
-        progress.state = StageState::Running { since: now, due };
-        resource.generation += 1;
-        reschedule(&mut self.deadlines, before, resource);
-        Ok(Outcome::Accepted)
     }
 
     fn delete(&mut self, now: SimTime, id: &ResourceId) -> Outcome {
@@ -225,87 +159,73 @@ impl Engine {
             return Outcome::AlreadyDone;
         }
         let before = resource.next_deadline();
-        let duration = resource.spec.deletion.draw(&mut self.seed.draws(id, "deletion", 0));
-        resource.deleting = Some(now + duration);
-        resource.generation += 1;
+        resource.begin_deletion(now, &self.seed);
         reschedule(&mut self.deadlines, before, resource);
         Outcome::Accepted
     }
 
-    /// Lets happen what is due at `at` to one resource.
-    fn advance(&mut self, at: SimTime, id: &ResourceId, events: &mut Vec<Event>) {
-        let resource = self.resources.get_mut(id).expect("a deadline is removed with its resource");
-        if resource.deleting.is_some() {
-            resource.generation += 1;
-            let generation = resource.generation;
-            self.resources.remove(id);
-            events.push(Event { at, id: id.clone(), generation, kind: EventKind::Deleted });
-            return;
-        }
-        for spec in resource.spec.stages.clone() {
-            let progress = resource.stages.get_mut(&spec.name).expect("every specified stage has a state");
-            let StageState::Running { due, .. } = progress.state else { continue };
-            if due > at {
-                continue;
+    fn insert(&mut self, resource: Resource) {
+        reschedule(&mut self.deadlines, None, &resource);
+        self.usage.take(&resource.spec);
+        self.resources.insert(resource.spec.id.clone(), resource);
+    }
+
+    /// Lets happen what is due by `now`, one deadline after the other.
+    fn settle(&mut self, now: SimTime) {
+        while self.deadlines.first().is_some_and(|(at, _)| *at <= now) {
+            let (at, id) = self.deadlines.pop_first().expect("there is a first one");
+            for event in self.advance(at, &id) {
+                self.journal.push(Record::Event(event.clone()));
+                self.pending.push(event);
             }
-            let stage = spec.name;
-            let fails =
-                spec.failure.draw(&mut self.seed.draws(id, &format!("failure/{stage}"), progress.attempt));
-            let kind = if fails {
-                let cause = format!("{stage} failed at attempt {}", progress.attempt + 1);
-                progress.state = StageState::Failed { at: due, cause: cause.clone() };
-                EventKind::StageFailed { stage, cause }
-            } else {
-                progress.state = StageState::Reached { at: due };
-                EventKind::StageReached(stage)
-            };
-            resource.generation += 1;
-            events.push(Event { at: due, id: id.clone(), generation: resource.generation, kind });
-        }
-        enter_ready_stages(&self.seed, resource);
-        if let Some(deadline) = resource.next_deadline() {
-            self.deadlines.insert((deadline, id.clone()));
         }
     }
 
-    fn schedule(&mut self, resource: &Resource) {
-        if let Some(deadline) = resource.next_deadline() {
-            self.deadlines.insert((deadline, resource.spec.id.clone()));
+    /// Lets happen what is due at `at` to one resource, whose deadline entry is taken out already.
+    fn advance(&mut self, at: SimTime, id: &ResourceId) -> Vec<Event> {
+        let resource = self.resources.get_mut(id).expect("a deadline is removed with its resource");
+        if resource.deleting.is_none() {
+            let events = resource.end_due_stages(at, &self.seed);
+            reschedule(&mut self.deadlines, None, resource);
+            return events;
         }
+        let generation = resource.generation + 1;
+        self.usage.give_back(&resource.spec);
+        self.resources.remove(id);
+        vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
     }
+}
+
+/// Answers for a resource that is there. Where it is, its size and its stages cannot be changed; its labels, its owner
+/// and what its deletion takes can.
+fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Rejected> {
+    if existing.deleting.is_some() {
+        return Err(Rejected::Deleting(spec.id.clone()));
+    }
+    if existing.spec == *spec {
+        return Ok(Outcome::AlreadyDone);
+    }
+    let ResourceSpec { id: _, zone, instance_type, owner: _, labels: _, stages, deletion: _ } = spec;
+    let fixed = (&existing.spec.zone, &existing.spec.instance_type, &existing.spec.stages);
+    if fixed != (zone, instance_type, stages) {
+        return Err(Rejected::Conflict(spec.id.clone()));
+    }
+    existing.spec = spec.clone();
+    existing.generation += 1;
+    Ok(Outcome::Accepted)
+}
+
+fn check_stages(spec: &ResourceSpec) -> Result<(), Rejected> {
+    if spec.is_walkable() { Ok(()) } else { Err(Rejected::InvalidStage(spec.id.clone())) }
 }
 
 /// Moves the one deadline entry of a resource from where it was to where it is.
 fn reschedule(deadlines: &mut BTreeSet<(SimTime, ResourceId)>, before: Option<SimTime>, resource: &Resource) {
+    let id = &resource.spec.id;
     if let Some(before) = before {
-        deadlines.remove(&(before, resource.spec.id.clone()));
+        deadlines.remove(&(before, id.clone()));
     }
     if let Some(deadline) = resource.next_deadline() {
-        deadlines.insert((deadline, resource.spec.id.clone()));
-    }
-}
-
-/// Enters each blocked stage whose predecessors are all reached, at the instant the last of them was. That instant,
-/// not the time of the call, is what makes late polls and restarts harmless.
-fn enter_ready_stages(seed: &Seed, resource: &mut Resource) {
-    for spec in &resource.spec.stages {
-        let reached_at = |name: &StageName| match resource.stages.get(name)?.state {
-            StageState::Reached { at } => Some(at),
-            StageState::Blocked | StageState::Running { .. } | StageState::Failed { .. } => None,
-        };
-        let Some(since) = spec
-            .after
-            .iter()
-            .map(reached_at)
-            .try_fold(resource.created, |latest, at| at.map(|at| latest.max(at)))
-        else {
-            continue;
-        };
-        let progress = resource.stages.get_mut(&spec.name).expect("every specified stage has a state");
-        if progress.state == StageState::Blocked {
-            let mut draws =
-                seed.draws(&resource.spec.id, &format!("latency/{}", spec.name), progress.attempt);
-            progress.state = StageState::Running { since, due: since + spec.latency.draw(&mut draws) };
-        }
+        deadlines.insert((deadline, id.clone()));
     }
 }

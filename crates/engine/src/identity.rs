@@ -13,6 +13,17 @@ pub enum ResourceKind {
     LoadBalancer,
 }
 
+impl ResourceKind {
+    /// Its name. Draws are keyed by it, so it never changes.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Instance => "instance",
+            Self::LoadBalancer => "load-balancer",
+        }
+    }
+}
+
 /// The name of a resource, unique in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceId {
@@ -28,7 +39,7 @@ pub struct ResourceId {
 
 impl fmt::Display for ResourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{:?}/{}", self.account, self.group, self.kind, self.name)
+        write!(f, "{}/{}/{}/{}", self.account, self.group, self.kind.as_str(), self.name)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::seed::Draws;
 
 /// The distribution of a duration.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Latency {
     /// Always the same.
     Fixed(Duration),
@@ -43,6 +43,26 @@ impl Latency {
     }
 }
 
+impl PartialEq for Latency {
+    /// Bit by bit, so that each value equals itself, not a number too: asking for the same again must be seen as
+    /// such.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fixed(a), Self::Fixed(b)) => a == b,
+            (
+                Self::Jittered { base, fraction },
+                Self::Jittered { base: other_base, fraction: other_fraction },
+            ) => base == other_base && fraction.to_bits() == other_fraction.to_bits(),
+            (Self::Uniform { min, max }, Self::Uniform { min: other_min, max: other_max }) => {
+                min == other_min && max == other_max
+            }
+            (Self::Fixed(_) | Self::Jittered { .. } | Self::Uniform { .. }, _) => false,
+        }
+    }
+}
+
+impl Eq for Latency {}
+
 /// The probability that something fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Odds(f64);
@@ -55,6 +75,12 @@ impl Odds {
     #[must_use]
     pub fn new(probability: f64) -> Self {
         Self(if probability.is_nan() { 0.0 } else { probability.clamp(0.0, 1.0) })
+    }
+
+    /// Between 0 and 1.
+    #[must_use]
+    pub fn probability(self) -> f64 {
+        self.0
     }
 
     pub(crate) fn draw(self, draws: &mut Draws) -> bool {

@@ -7,15 +7,25 @@
 //!   Engine::apply ──▶ Outcome | Rejected    Engine::poll ──▶ Vec<Event>
 //!                 │                               │
 //!                 └──────────▶ Journal ◀──────────┘
+//!
+//!   a stage:   Blocked ──▶ Running{since, due} ──▶ Reached ──▶ those after it are entered
+//!                                 ▲          └───▶ Failed
+//!                                 └──── Retry ───────┘
 //! ```
 //!
-//! A resource passes through named stages. Each has a latency and failure odds; both are drawn once, when the stage
-//! is entered, from a generator keyed by (seed, resource, stage, attempt), and kept as a deadline. So the order in
-//! which resources arrive, extra polls and a restart change no result.
+//! A resource passes through named stages, several at a time where they do not wait for each other. Each has a latency
+//! and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt): the latency once, when the
+//! stage is entered, and kept as a deadline. Whatever is due by an operation's time happens before it. So the order in
+//! which resources arrive, extra polls and a restart change no result, and the journal of one cloud played to another
+//! makes them equal.
 //!
-//! The crate has no I/O, no async, no clock and no source of entropy, and does not know what a stage stands for.
+//! The crate has no I/O, no async, no clock and no source of entropy, no map without an order, and does not know what
+//! a stage or a zone stands for.
 
+mod admission;
+mod canonical;
 mod config;
+mod digest;
 mod engine;
 mod identity;
 mod journal;
@@ -25,7 +35,7 @@ mod resource;
 mod seed;
 mod time;
 
-pub use config::{Config, Quota, Zone};
+pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
 pub use identity::{ResourceId, ResourceKind, StageName};
 pub use journal::{Entry, Journal, Record};

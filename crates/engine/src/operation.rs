@@ -21,20 +21,23 @@ pub struct Operation {
 /// A change asked for. Every command may be repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Create a resource.
+    /// Create a resource, if the cloud has room for it.
     Create(ResourceSpec),
-    /// Take over a resource that an earlier process had, with the stages it had reached.
+    /// Take over a resource that an earlier process had, with the stages it had reached. It is there, so no limit
+    /// refuses it. A stage that was under way is due when it would have been: it is entered at the instant its last
+    /// predecessor was reached and draws what it drew then. A stage that had failed fails again; how often it was
+    /// retried is not carried over.
     Adopt {
         /// What it shall be.
         spec: ResourceSpec,
-        /// When it was created.
+        /// When it was created; not later than now. Stages without predecessors are entered then.
         created: SimTime,
-        /// When which stages were reached.
+        /// When which stages were reached. Names that the resource does not have are ignored.
         reached: BTreeMap<StageName, SimTime>,
     },
-    /// Enter a failed stage again.
+    /// Enter a failed stage again, with new draws.
     Retry(ResourceId, StageName),
-    /// Delete a resource.
+    /// Delete a resource. What is not there is deleted already.
     Delete(ResourceId),
 }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::identity::{ResourceId, StageName};
 use crate::latency::{Latency, Odds};
+use crate::operation::{Event, EventKind};
+use crate::seed::{Decision, Seed};
 use crate::time::SimTime;
 
 /// What a resource shall be.
@@ -102,10 +104,11 @@ pub struct Resource {
     pub created: SimTime,
     /// When its deletion will be done, once asked for.
     pub deleting: Option<SimTime>,
-    pub(crate) stages: BTreeMap<StageName, Progress>,
+    /// How far each stage of `spec.stages` is, in that order.
+    pub(crate) progress: Vec<Progress>,
 }
 
-/// A stage's state and how often it was tried.
+/// A stage's state and how often it was tried before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) state: StageState,
@@ -113,26 +116,123 @@ pub(crate) struct Progress {
 }
 
 impl Resource {
+    /// A resource of which some stages were `reached` before, with the others entered or blocked.
+    pub(crate) fn new(
+        spec: ResourceSpec,
+        created: SimTime,
+        reached: &BTreeMap<StageName, SimTime>,
+        seed: &Seed,
+    ) -> Self {
+        let progress = |stage: &StageSpec| {
+            let state = match reached.get(&stage.name) {
+                Some(&at) => StageState::Reached { at },
+                None => StageState::Blocked,
+            };
+            Progress { state, attempt: 0 }
+        };
+        let progress: Vec<_> = spec.stages.iter().map(progress).collect();
+        let reached =
+            progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
+        // As if it had been seen being created and reaching each of its stages.
+        let generation = 1 + reached as u64;
+        let mut resource = Self { spec, generation, created, deleting: None, progress };
+        resource.enter_ready_stages(seed);
+        resource
+    }
+
     /// The state of a stage, or none when the resource has no such stage.
     #[must_use]
     pub fn stage(&self, name: &StageName) -> Option<&StageState> {
-        self.stages.get(name).map(|progress| &progress.state)
+        self.stages().find_map(|(stage, state)| (stage == name).then_some(state))
     }
 
-    /// All stages by name.
+    /// All stages, as the specification orders them.
     pub fn stages(&self) -> impl Iterator<Item = (&StageName, &StageState)> {
-        self.stages.iter().map(|(name, progress)| (name, &progress.state))
+        self.spec.stages.iter().zip(&self.progress).map(|(stage, progress)| (&stage.name, &progress.state))
     }
 
     /// The next instant at which this resource changes by itself.
     pub(crate) fn next_deadline(&self) -> Option<SimTime> {
-        if self.deleting.is_some() {
-            return self.deleting;
-        }
         let due = |progress: &Progress| match progress.state {
             StageState::Running { due, .. } => Some(due),
             StageState::Blocked | StageState::Reached { .. } | StageState::Failed { .. } => None,
         };
-        self.stages.values().filter_map(due).min()
+        self.deleting.or_else(|| self.progress.iter().filter_map(due).min())
+    }
+
+    /// Ends the stages that are due by `now`, as they were drawn, and enters those that waited for them. Says what
+    /// happened, in order.
+    pub(crate) fn end_due_stages(&mut self, now: SimTime, seed: &Seed) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (stage, progress) in self.spec.stages.iter().zip(&mut self.progress) {
+            let StageState::Running { due: at, .. } = progress.state else { continue };
+            if at > now {
+                continue;
+            }
+            let id = &self.spec.id;
+            let name = stage.name.clone();
+            let fails =
+                stage.failure.draw(&mut seed.draws(id, Decision::Failure(&stage.name), progress.attempt));
+            let kind = if fails {
+                let cause = format!("{name} failed at attempt {}", u64::from(progress.attempt) + 1);
+                progress.state = StageState::Failed { at, cause: cause.clone() };
+                EventKind::StageFailed { stage: name, cause }
+            } else {
+                progress.state = StageState::Reached { at };
+                EventKind::StageReached(name)
+            };
+            self.generation += 1;
+            events.push(Event { at, id: id.clone(), generation: self.generation, kind });
+        }
+        self.enter_ready_stages(seed);
+        events
+    }
+
+    /// Enters a failed stage again. Says whether there was something to do, or none when there is no such stage.
+    pub(crate) fn retry(&mut self, now: SimTime, name: &StageName, seed: &Seed) -> Option<bool> {
+        let index = self.spec.stages.iter().position(|stage| stage.name == *name)?;
+        let progress = &mut self.progress[index];
+        if !matches!(progress.state, StageState::Failed { .. }) {
+            return Some(false);
+        }
+        progress.attempt = progress.attempt.saturating_add(1);
+        self.generation += 1;
+        self.enter(index, now, seed);
+        Some(true)
+    }
+
+    /// Begins the deletion, which ends everything else.
+    pub(crate) fn begin_deletion(&mut self, now: SimTime, seed: &Seed) {
+        let duration = self.spec.deletion.draw(&mut seed.draws(&self.spec.id, Decision::Deletion, 0));
+        self.deleting = Some(now + duration);
+        self.generation += 1;
+    }
+
+    /// Enters each blocked stage whose predecessors are all reached, at the instant the last of them was. That
+    /// instant, not the time of the call, is what makes late polls and restarts harmless.
+    fn enter_ready_stages(&mut self, seed: &Seed) {
+        for index in 0..self.progress.len() {
+            if self.progress[index].state == StageState::Blocked
+                && let Some(since) = self.ready_since(&self.spec.stages[index])
+            {
+                self.enter(index, since, seed);
+            }
+        }
+    }
+
+    fn ready_since(&self, stage: &StageSpec) -> Option<SimTime> {
+        let reached_at = |name: &StageName| match self.stage(name)? {
+            StageState::Reached { at } => Some(*at),
+            StageState::Blocked | StageState::Running { .. } | StageState::Failed { .. } => None,
+        };
+        stage.after.iter().try_fold(self.created, |since, name| reached_at(name).map(|at| since.max(at)))
+    }
+
+    /// Enters a stage: the one place where its duration is drawn.
+    fn enter(&mut self, index: usize, since: SimTime, seed: &Seed) {
+        let stage = &self.spec.stages[index];
+        let progress = &mut self.progress[index];
+        let mut draws = seed.draws(&self.spec.id, Decision::Latency(&stage.name), progress.attempt);
+        progress.state = StageState::Running { since, due: since + stage.latency.draw(&mut draws) };
     }
 }

@@ -2,13 +2,24 @@
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use sha2::{Digest as _, Sha256};
 
-use crate::identity::ResourceId;
+use crate::canonical::Canonical;
+use crate::identity::{ResourceId, StageName};
 
 /// The seed of a cloud: any text, three words by custom. The same seed and the same identities give the same draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed(String);
+
+/// What is decided by a draw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Decision<'a> {
+    /// How long a stage takes.
+    Latency(&'a StageName),
+    /// Whether a stage fails.
+    Failure(&'a StageName),
+    /// How long a deletion takes.
+    Deletion,
+}
 
 impl Seed {
     /// The seed `text`.
@@ -24,17 +35,20 @@ impl Seed {
     }
 
     /// The generator for one decision. ChaCha is documented as portable, unlike rand's standard generator, so a seed
-    /// means the same on every machine and release.
-    pub(crate) fn draws(&self, id: &ResourceId, purpose: &str, attempt: u32) -> Draws {
-        let mut hash = Sha256::new();
-        let kind = format!("{:?}", id.kind);
-        for part in [self.0.as_str(), &id.account, &id.group, &kind, &id.name, purpose] {
-            // The length keeps ("ab", "c") apart from ("a", "bc").
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part.as_bytes());
-        }
-        hash.update(attempt.to_be_bytes());
-        Draws(ChaCha8Rng::from_seed(hash.finalize().into()))
+    /// means the same on every machine and in every release.
+    pub(crate) fn draws(&self, id: &ResourceId, decision: Decision<'_>, attempt: u32) -> Draws {
+        let mut key = Canonical::new();
+        key.text(&self.0);
+        key.id(id);
+        let (what, stage) = match decision {
+            Decision::Latency(stage) => ("latency", stage.as_str()),
+            Decision::Failure(stage) => ("failure", stage.as_str()),
+            Decision::Deletion => ("deletion", ""),
+        };
+        key.text(what);
+        key.text(stage);
+        key.number(u64::from(attempt));
+        Draws(ChaCha8Rng::from_seed(key.finish()))
     }
 }
 

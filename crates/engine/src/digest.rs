@@ -1,0 +1,80 @@
+//! The fingerprint of a cloud's state.
+
+use crate::canonical::Canonical;
+use crate::latency::Latency;
+use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState};
+
+/// Everything that decides what a resource will do from here. The generation is left out: it counts changes seen,
+/// and adoption starts it anew.
+pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
+    let Resource { spec, generation: _, created, deleting, progress } = resource;
+    write_spec(hash, spec);
+    hash.time(*created);
+    hash.list(*deleting, Canonical::time);
+    hash.list(progress, write_progress);
+}
+
+fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
+    let ResourceSpec { id, zone, instance_type, owner, labels, stages, deletion } = spec;
+    hash.id(id);
+    hash.list(zone, |hash, zone| hash.text(zone));
+    hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
+    hash.list(owner, Canonical::id);
+    hash.list(labels, |hash, (key, value)| {
+        hash.text(key);
+        hash.text(value);
+    });
+    hash.list(stages, write_stage);
+    write_latency(hash, deletion);
+}
+
+fn write_stage(hash: &mut Canonical, stage: &StageSpec) {
+    let StageSpec { name, after, latency, failure } = stage;
+    hash.text(name.as_str());
+    hash.list(after, |hash, name| hash.text(name.as_str()));
+    write_latency(hash, latency);
+    hash.number(failure.probability().to_bits());
+}
+
+fn write_latency(hash: &mut Canonical, latency: &Latency) {
+    match *latency {
+        Latency::Fixed(duration) => {
+            hash.text("fixed");
+            hash.duration(duration);
+        }
+        Latency::Jittered { base, fraction } => {
+            hash.text("jittered");
+            hash.duration(base);
+            hash.number(fraction.to_bits());
+        }
+        Latency::Uniform { min, max } => {
+            hash.text("uniform");
+            hash.duration(min);
+            hash.duration(max);
+        }
+    }
+}
+
+fn write_progress(hash: &mut Canonical, progress: &Progress) {
+    let Progress { state, attempt } = progress;
+    match state {
+        StageState::Blocked => hash.text("blocked"),
+        StageState::Running { since, due } => {
+            hash.text("running");
+            hash.number(u64::from(*attempt));
+            hash.time(*since);
+            hash.time(*due);
+        }
+        // However many attempts it took.
+        StageState::Reached { at } => {
+            hash.text("reached");
+            hash.time(*at);
+        }
+        StageState::Failed { at, cause } => {
+            hash.text("failed");
+            hash.number(u64::from(*attempt));
+            hash.time(*at);
+            hash.text(cause);
+        }
+    }
+}

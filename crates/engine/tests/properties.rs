@@ -1,0 +1,257 @@
+//! What holds whatever is asked, and whoever polls when.
+
+mod cloud;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cloud::{ask, at, engine, id, machine, reached_stages};
+use nephele_engine::{
+    Command, Config, Engine, Event, EventKind, Latency, Odds, Operation, Outcome, Quotas, Record,
+    ResourceSpec, Seed, SimTime, Zone,
+};
+use proptest::prelude::*;
+
+fn latency() -> impl Strategy<Value = Latency> {
+    let duration = || (0u64..8_000).prop_map(Duration::from_millis);
+    prop_oneof![
+        Just(Latency::ZERO),
+        duration().prop_map(Latency::Fixed),
+        (duration(), 0.0..2.0f64).prop_map(|(base, fraction)| Latency::Jittered { base, fraction }),
+        (duration(), duration()).prop_map(|(min, max)| Latency::Uniform { min, max }),
+    ]
+}
+
+/// A machine that may fail anywhere, in zone a or b.
+fn a_machine(name: String) -> impl Strategy<Value = ResourceSpec> {
+    let odds = prop_oneof![3 => Just(Odds::NEVER), 1 => (0.0..=1.0f64).prop_map(Odds::new)];
+    (prop::collection::vec((latency(), odds), 4), latency(), prop::bool::ANY).prop_map(
+        move |(stages, deletion, in_a)| {
+            let mut spec = machine(&name, &Latency::ZERO);
+            for (stage, (latency, failure)) in spec.stages.iter_mut().zip(stages) {
+                stage.latency = latency;
+                stage.failure = failure;
+            }
+            spec.deletion = deletion;
+            spec.zone = Some(if in_a { "a" } else { "b" }.into());
+            spec
+        },
+    )
+}
+
+/// Machines of different names.
+fn machines() -> impl Strategy<Value = Vec<ResourceSpec>> {
+    prop::collection::btree_set("[a-z]{1,3}", 1..8)
+        .prop_flat_map(|names| names.into_iter().map(a_machine).collect::<Vec<_>>())
+}
+
+/// Commands about a few machines, in order of time.
+fn script() -> impl Strategy<Value = Vec<(SimTime, Command)>> {
+    let command = machines().prop_flat_map(|machines| {
+        let stage = prop::sample::select(vec!["vm", "node", "etcd", "api-server", "other"]);
+        let command =
+            (prop::sample::select(machines), 0..6u8, stage).prop_map(|(spec, which, stage)| match which {
+                0..3 => Command::Create(spec),
+                3 => Command::Delete(spec.id),
+                _ => Command::Retry(spec.id, stage.into()),
+            });
+        prop::collection::vec((0u64..60_000, command), 1..40)
+    });
+    command.prop_map(|mut script| {
+        script.sort_by_key(|(millis, _)| *millis);
+        script.into_iter().map(|(millis, command)| (SimTime::from_millis(millis), command)).collect()
+    })
+}
+
+/// A cloud with little room, so that scripts run into its limits.
+fn small_cloud() -> Engine {
+    let zone = |instances_max| Zone { instances_max };
+    let config = Config {
+        zones: BTreeMap::from([("a".to_owned(), zone(Some(2))), ("b".to_owned(), zone(None))]),
+        instance_types: BTreeSet::new(),
+        quotas: Quotas { instances_max: Some(3), load_balancers_max: None },
+    };
+    Engine::new(config, Seed::new("amber-otter-lamp"))
+}
+
+const END: SimTime = SimTime::from_millis(10_000_000);
+
+proptest! {
+    #[test]
+    fn order_of_arrival_changes_no_result(
+        (machines, shuffled) in machines().prop_flat_map(|machines| {
+            (Just(machines.clone()), Just(machines).prop_shuffle())
+        }),
+    ) {
+        let run = |order: &[ResourceSpec]| {
+            let mut engine = engine();
+            for spec in order {
+                ask(&mut engine, at(1), Command::Create(spec.clone())).unwrap();
+            }
+            (engine.poll(END), engine.digest())
+        };
+        prop_assert_eq!(run(&machines), run(&shuffled));
+    }
+
+    #[test]
+    fn extra_polls_and_repeated_requests_change_no_answer_no_event_and_no_state(
+        script in script(), polls in prop::collection::vec(0u64..60_000, 0..30), repeat: bool,
+    ) {
+        let mut once = small_cloud();
+        let answers: Vec<_> = script.iter().map(|(now, command)| ask(&mut once, *now, command.clone())).collect();
+
+        let mut often = small_cloud();
+        let mut polls: Vec<_> = polls.into_iter().map(SimTime::from_millis).collect();
+        polls.sort_unstable();
+        let mut polls = polls.into_iter().peekable();
+        let mut seen = Vec::new();
+        for ((now, command), answer) in script.iter().zip(answers) {
+            while let Some(poll) = polls.next_if(|poll| poll <= now) {
+                seen.extend(often.poll(poll));
+            }
+            prop_assert_eq!(ask(&mut often, *now, command.clone()), answer.clone());
+            if repeat && answer.is_ok() && !matches!(command, Command::Retry(..)) {
+                prop_assert_eq!(ask(&mut often, *now, command.clone()), Ok(Outcome::AlreadyDone));
+            }
+        }
+        seen.extend(often.poll(END));
+        prop_assert_eq!(once.poll(END), seen);
+        prop_assert_eq!(once.digest(), often.digest());
+    }
+
+    #[test]
+    fn restart_in_the_middle_changes_no_deadline_no_event_and_no_state(
+        machines in machines(), stop in 0u64..40_000, pause in 0u64..5_000,
+    ) {
+        let mut before = engine();
+        for spec in &machines {
+            ask(&mut before, at(1), Command::Create(spec.clone())).unwrap();
+        }
+        let stop = at(1) + Duration::from_millis(stop);
+        let told_before = before.poll(stop);
+
+        let mut after = engine();
+        for spec in machines.iter().rev() {
+            let reached = reached_stages(&before, &spec.id);
+            let adopt = Command::Adopt { spec: spec.clone(), created: at(1), reached };
+            ask(&mut after, stop + Duration::from_millis(pause), adopt).unwrap();
+        }
+        // What had failed fails again at the same time as it had, and is told again.
+        let reached = |event: &Event| matches!(event.kind, EventKind::StageReached(_));
+        let failed_before = told_before.into_iter().filter(|event| !reached(event));
+        let failures: Vec<_> = failed_before.map(|event| (event.at, event.id, event.kind)).collect();
+        let mut again: Vec<_> = after.poll(END).into_iter().map(|event| (event.at, event.id, event.kind)).collect();
+        for failure in failures {
+            let place = again.iter().position(|event| *event == failure);
+            prop_assert!(place.is_some(), "{:?} was not told again", failure);
+            again.remove(place.unwrap());
+        }
+        let rest: Vec<_> = before.poll(END).into_iter().map(|event| (event.at, event.id, event.kind)).collect();
+        prop_assert_eq!(again, rest);
+        prop_assert_eq!(before.digest(), after.digest());
+    }
+
+    #[test]
+    fn restart_of_what_never_failed_goes_on_with_its_generations(names in prop::collection::btree_set("[a-z]{1,3}", 1..6), stop in 0u64..30_000) {
+        let jittered = Latency::Jittered { base: Duration::from_secs(5), fraction: 0.5 };
+        let mut before = engine();
+        for name in &names {
+            ask(&mut before, at(0), Command::Create(machine(name, &jittered))).unwrap();
+        }
+        before.poll(SimTime::from_millis(stop));
+        let mut after = engine();
+        for name in &names {
+            let reached = reached_stages(&before, &id(name));
+            let adopt = Command::Adopt { spec: machine(name, &jittered), created: at(0), reached };
+            ask(&mut after, SimTime::from_millis(stop), adopt).unwrap();
+        }
+        prop_assert_eq!(before.next_deadline(), after.next_deadline());
+        prop_assert_eq!(before.poll(END), after.poll(END));
+    }
+
+    #[test]
+    fn events_are_ordered_and_neither_early_nor_late(
+        script in script(), polls in prop::collection::vec(0u64..80_000, 1..20),
+    ) {
+        let mut engine = small_cloud();
+        let mut polls = polls;
+        polls.sort_unstable();
+        let mut script = script.into_iter().peekable();
+        let mut last = SimTime::default();
+        for poll in polls {
+            let poll = SimTime::from_millis(poll);
+            while let Some((now, command)) = script.next_if(|(now, _)| *now <= poll) {
+                let _ = ask(&mut engine, now, command);
+            }
+            let events = engine.poll(poll);
+            let keys: Vec<_> = events.iter().map(|event| (event.at, event.id.clone(), event.generation)).collect();
+            let ordered: BTreeSet<_> = keys.iter().cloned().collect();
+            prop_assert_eq!(keys, ordered.into_iter().collect::<Vec<_>>(), "ordered, and each once");
+            prop_assert!(events.iter().all(|event| last <= event.at && event.at <= poll));
+            prop_assert!(engine.next_deadline().is_none_or(|deadline| deadline > poll));
+            last = poll;
+        }
+    }
+
+    #[test]
+    fn journal_played_to_another_cloud_makes_it_equal(script in script()) {
+        let mut first = small_cloud();
+        for (now, command) in script {
+            let _ = ask(&mut first, now, command);
+        }
+        let mut second = small_cloud();
+        for entry in first.journal().since(1) {
+            if let Record::Operation { at, operation, outcome } = &entry.record {
+                prop_assert_eq!(&second.apply(*at, Operation::clone(operation)), outcome);
+            }
+        }
+        prop_assert_eq!(first.poll(END), second.poll(END));
+        prop_assert_eq!(first.digest(), second.digest());
+        prop_assert!(first.journal().since(1).eq(second.journal().since(1)));
+    }
+
+    /// A model that counts: how many there are, by zone, at each creation.
+    #[test]
+    fn limits_are_kept_and_nothing_is_refused_below_them(script in script()) {
+        let mut engine = small_cloud();
+        for (now, command) in script {
+            engine.poll(now);
+            let there = engine.resources().count();
+            let in_a = engine.resources().filter(|resource| resource.spec.zone.as_deref() == Some("a")).count();
+            let Command::Create(spec) = &command else {
+                let _ = ask(&mut engine, now, command);
+                continue;
+            };
+            let known = engine.get(&spec.id).is_some();
+            let room = there < 3 && (spec.zone.as_deref() != Some("a") || in_a < 2);
+            let answer = ask(&mut engine, now, command);
+            if !known {
+                prop_assert_eq!(answer.is_ok(), room, "{:?}", answer);
+            }
+        }
+    }
+
+    #[test]
+    fn no_time_and_no_number_makes_it_panic(
+        created: u64, now: u64, poll: u64, reached: u64, seconds: u64, fraction: f64, probability: f64,
+    ) {
+        let time = SimTime::from_millis;
+        let mut engine = engine();
+        let latency = Latency::Jittered { base: Duration::from_secs(seconds), fraction };
+        let mut spec = machine("m", &latency);
+        spec.stages[1].failure = Odds::new(probability);
+        let adopt = Command::Adopt {
+            spec,
+            created: time(created),
+            reached: BTreeMap::from([("vm".into(), time(reached))]),
+        };
+        let operation = |command| Operation { caller: String::new(), command };
+        engine.apply(time(now), operation(adopt)).unwrap();
+        engine.poll(time(poll));
+        let _ = engine.apply(time(now), operation(Command::Retry(id("m"), "node".into())));
+        engine.poll(time(poll));
+        engine.apply(time(poll), operation(Command::Delete(id("m")))).unwrap();
+        engine.poll(time(u64::MAX));
+        prop_assert!(engine.get(&id("m")).is_none());
+    }
+}

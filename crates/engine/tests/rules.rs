@@ -1,0 +1,505 @@
+//! The rules of the cloud, one by one.
+
+mod cloud;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cloud::{ask, at, engine, id, machine, reached_stages, stage};
+use nephele_engine::{
+    Command, Config, Engine, ErrorClass, Event, EventKind, Latency, Odds, Operation, Outcome, Quotas, Record,
+    Rejected, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageState, Zone,
+};
+
+fn fixed(seconds: u64) -> Latency {
+    Latency::Fixed(Duration::from_secs(seconds))
+}
+
+fn event(seconds: u64, generation: u64, kind: EventKind) -> Event {
+    Event { at: at(seconds), id: id("m"), generation, kind }
+}
+
+fn reached(stage: &str) -> EventKind {
+    EventKind::StageReached(stage.into())
+}
+
+/// A machine whose first stage always fails.
+fn failing_machine() -> ResourceSpec {
+    let mut spec = machine("m", &fixed(2));
+    spec.stages[0].failure = Odds::new(1.0);
+    spec
+}
+
+#[test]
+fn stages_are_passed_in_order_and_siblings_side_by_side() {
+    let mut engine = engine();
+    assert_eq!(ask(&mut engine, at(10), Command::Create(machine("m", &fixed(2)))), Ok(Outcome::Accepted));
+    assert_eq!(engine.next_deadline(), Some(at(12)));
+    assert_eq!(engine.poll(at(11)), []);
+    assert_eq!(
+        engine.poll(at(100)),
+        [
+            event(12, 2, reached("vm")),
+            event(14, 3, reached("node")),
+            event(16, 4, reached("etcd")),
+            event(16, 5, reached("api-server")),
+        ]
+    );
+    assert_eq!(engine.next_deadline(), None);
+    assert_eq!(engine.poll(at(200)), []);
+}
+
+#[test]
+fn stages_say_where_they_stand() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), Command::Create(machine("m", &fixed(2)))).unwrap();
+    engine.poll(at(3));
+    let stages: Vec<_> =
+        engine.get(&id("m")).unwrap().stages().map(|(name, state)| (name.as_str(), state.clone())).collect();
+    assert_eq!(
+        stages,
+        [
+            ("vm", StageState::Reached { at: at(2) }),
+            ("node", StageState::Running { since: at(2), due: at(4) }),
+            ("etcd", StageState::Blocked),
+            ("api-server", StageState::Blocked),
+        ]
+    );
+}
+
+#[test]
+fn stage_after_two_others_is_entered_when_the_later_one_is_reached() {
+    let mut engine = engine();
+    let stages = vec![
+        stage("end", &["short", "long"], &fixed(1)),
+        stage("short", &[], &fixed(2)),
+        stage("long", &[], &fixed(5)),
+    ];
+    ask(&mut engine, at(0), Command::Create(ResourceSpec { stages, ..machine("m", &fixed(0)) })).unwrap();
+    assert_eq!(
+        engine.poll(at(9)),
+        [event(2, 2, reached("short")), event(5, 3, reached("long")), event(6, 4, reached("end"))]
+    );
+}
+
+#[test]
+fn stages_without_latency_are_all_passed_by_one_poll() {
+    let mut engine = engine();
+    ask(&mut engine, at(1), Command::Create(machine("m", &Latency::ZERO))).unwrap();
+    assert_eq!(engine.poll(at(1)).len(), 4);
+    assert_eq!(engine.next_deadline(), None);
+}
+
+#[test]
+fn creating_twice_is_already_done_and_another_shape_is_a_conflict() {
+    let mut engine = engine();
+    let spec = machine("m", &Latency::ZERO);
+    ask(&mut engine, at(1), Command::Create(spec.clone())).unwrap();
+    assert_eq!(ask(&mut engine, at(2), Command::Create(spec.clone())), Ok(Outcome::AlreadyDone));
+    let others = [
+        ResourceSpec { zone: Some("b".into()), ..spec.clone() },
+        ResourceSpec { instance_type: Some("m.large".into()), ..spec.clone() },
+        ResourceSpec { stages: Vec::new(), ..spec },
+    ];
+    for other in others {
+        let rejected = ask(&mut engine, at(3), Command::Create(other)).unwrap_err();
+        assert_eq!(rejected, Rejected::Conflict(id("m")));
+        assert_eq!(rejected.class(), ErrorClass::GiveUp);
+    }
+}
+
+#[test]
+fn labels_owner_and_deletion_may_change_while_stages_go_on() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), Command::Create(machine("m", &fixed(5)))).unwrap();
+    let changed = ResourceSpec {
+        labels: BTreeMap::from([("team".to_owned(), "blue".to_owned())]),
+        owner: Some(id("set")),
+        deletion: fixed(1),
+        ..machine("m", &fixed(5))
+    };
+    assert_eq!(ask(&mut engine, at(1), Command::Create(changed.clone())), Ok(Outcome::Accepted));
+    assert_eq!(engine.get(&id("m")).unwrap().spec, changed);
+    assert_eq!(engine.next_deadline(), Some(at(5)));
+    ask(&mut engine, at(2), Command::Delete(id("m"))).unwrap();
+    assert_eq!(engine.next_deadline(), Some(at(3)));
+}
+
+#[test]
+fn request_that_is_not_a_number_still_equals_itself() {
+    let mut engine = engine();
+    let spec = machine("m", &Latency::Jittered { base: Duration::from_secs(2), fraction: f64::NAN });
+    ask(&mut engine, at(0), Command::Create(spec.clone())).unwrap();
+    assert_eq!(ask(&mut engine, at(0), Command::Create(spec)), Ok(Outcome::AlreadyDone));
+    assert_eq!(engine.next_deadline(), Some(at(2)));
+}
+
+#[test]
+fn deletion_takes_its_time_and_ends_everything_else() {
+    let mut engine = engine();
+    let spec = machine("m", &fixed(5));
+    ask(&mut engine, at(0), Command::Create(spec.clone())).unwrap();
+    assert_eq!(ask(&mut engine, at(1), Command::Delete(id("m"))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(2), Command::Delete(id("m"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(ask(&mut engine, at(2), Command::Create(spec.clone())), Err(Rejected::Deleting(id("m"))));
+    assert_eq!(engine.poll(at(60)), [event(6, 3, EventKind::Deleted)]);
+    assert_eq!(engine.get(&id("m")), None);
+    assert_eq!(ask(&mut engine, at(61), Command::Delete(id("m"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(ask(&mut engine, at(62), Command::Create(spec)), Ok(Outcome::Accepted));
+    assert_eq!(engine.next_deadline(), Some(at(67)));
+}
+
+#[test]
+fn failed_stage_blocks_its_successors_and_says_why() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), Command::Create(failing_machine())).unwrap();
+    let cause = "vm failed at attempt 1".to_owned();
+    assert_eq!(
+        engine.poll(at(9)),
+        [event(2, 2, EventKind::StageFailed { stage: "vm".into(), cause: cause.clone() })]
+    );
+    let resource = engine.get(&id("m")).unwrap();
+    assert_eq!(resource.stage(&"vm".into()), Some(&StageState::Failed { at: at(2), cause }));
+    assert_eq!(resource.stage(&"node".into()), Some(&StageState::Blocked));
+    assert_eq!(engine.next_deadline(), None);
+}
+
+#[test]
+fn failed_stage_is_entered_again_by_a_retry() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), Command::Create(failing_machine())).unwrap();
+    engine.poll(at(9));
+    let retry = || Command::Retry(id("m"), "vm".into());
+    assert_eq!(ask(&mut engine, at(10), retry()), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(10), retry()), Ok(Outcome::AlreadyDone));
+    assert_eq!(engine.next_deadline(), Some(at(12)));
+    let cause = "vm failed at attempt 2".to_owned();
+    assert_eq!(engine.poll(at(20)), [event(12, 4, EventKind::StageFailed { stage: "vm".into(), cause })]);
+}
+
+#[test]
+fn retry_of_what_cannot_be_retried_is_rejected() {
+    let mut engine = engine();
+    let mut retry = |name: &str, stage: &str| ask(&mut engine, at(1), Command::Retry(id(name), stage.into()));
+    assert_eq!(retry("m", "vm"), Err(Rejected::NotFound(id("m"))));
+    let mut engine = cloud::engine();
+    ask(&mut engine, at(0), Command::Create(machine("m", &fixed(5)))).unwrap();
+    let mut retry = |stage: &str| ask(&mut engine, at(1), Command::Retry(id("m"), stage.into()));
+    assert_eq!(retry("other"), Err(Rejected::InvalidStage(id("m"))));
+    assert_eq!(retry("vm"), Ok(Outcome::AlreadyDone));
+    ask(&mut engine, at(2), Command::Delete(id("m"))).unwrap();
+    assert_eq!(
+        ask(&mut engine, at(2), Command::Retry(id("m"), "vm".into())),
+        Err(Rejected::Deleting(id("m")))
+    );
+}
+
+/// With odds of one in four, tried again until it works, one machine in four fails at its first attempt.
+#[test]
+fn odds_are_kept_and_a_retry_draws_anew() {
+    let mut engine = engine();
+    for number in 0..1000 {
+        let mut spec = machine(&number.to_string(), &Latency::ZERO);
+        spec.stages[0].failure = Odds::new(0.25);
+        ask(&mut engine, at(0), Command::Create(spec)).unwrap();
+    }
+    let failed = |engine: &mut Engine| -> Vec<ResourceId> {
+        let failed = |event: &Event| matches!(event.kind, EventKind::StageFailed { .. });
+        engine.poll(at(0)).into_iter().filter(failed).map(|event| event.id).collect()
+    };
+    let first = failed(&mut engine);
+    assert!((200..300).contains(&first.len()), "{}", first.len());
+    for id in &first {
+        ask(&mut engine, at(0), Command::Retry(id.clone(), "vm".into())).unwrap();
+    }
+    let second = failed(&mut engine);
+    assert!((30..100).contains(&second.len()), "{}", second.len());
+}
+
+#[test]
+fn stages_that_cannot_be_walked_are_refused() {
+    let latency = Latency::ZERO;
+    let cases = [
+        vec![stage("a", &["b"], &latency), stage("b", &["a"], &latency)],
+        vec![stage("a", &["a"], &latency)],
+        vec![stage("a", &["missing"], &latency)],
+        vec![stage("a", &[], &latency), stage("a", &[], &latency)],
+    ];
+    for stages in cases {
+        let spec = ResourceSpec { stages, ..machine("m", &latency) };
+        let adopt = Command::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new() };
+        for command in [Command::Create(spec), adopt] {
+            assert_eq!(ask(&mut engine(), at(0), command), Err(Rejected::InvalidStage(id("m"))));
+        }
+    }
+}
+
+/// One instance fits into zone a; the account may have two instances and one load balancer.
+fn small_cloud() -> Engine {
+    let config = Config {
+        zones: BTreeMap::from([
+            ("a".to_owned(), Zone { instances_max: Some(1) }),
+            ("b".to_owned(), Zone::default()),
+        ]),
+        instance_types: BTreeSet::from(["m.large".to_owned()]),
+        quotas: Quotas { instances_max: Some(2), load_balancers_max: Some(1) },
+    };
+    Engine::new(config, Seed::new("s"))
+}
+
+fn placed(name: &str, zone: &str, instance_type: &str) -> ResourceSpec {
+    ResourceSpec {
+        zone: Some(zone.into()),
+        instance_type: Some(instance_type.into()),
+        ..machine(name, &fixed(3))
+    }
+}
+
+#[test]
+fn offer_of_the_cloud_is_what_can_be_had() {
+    let mut engine = small_cloud();
+    let mut create = |name: &str, zone: &str, kind: &str| {
+        ask(&mut engine, at(0), Command::Create(placed(name, zone, kind)))
+            .map_err(|rejected| (rejected.category(), rejected.class(), rejected.to_string()))
+    };
+    let soon = ErrorClass::RetryAfter(Duration::from_secs(10));
+    assert_eq!(
+        create("1", "z", "m.large"),
+        Err(("UnknownZone", ErrorClass::WaitForChange, r#"zone "z" does not exist"#.into()))
+    );
+    assert_eq!(
+        create("1", "a", "huge"),
+        Err((
+            "UnknownInstanceType",
+            ErrorClass::WaitForChange,
+            r#"instance type "huge" does not exist"#.into()
+        ))
+    );
+    assert_eq!(create("1", "a", "m.large"), Ok(Outcome::Accepted));
+    assert_eq!(
+        create("2", "a", "m.large"),
+        Err(("InsufficientCapacity", soon, r#"zone "a" has insufficient capacity"#.into()))
+    );
+    assert_eq!(create("2", "b", "m.large"), Ok(Outcome::Accepted));
+    assert_eq!(
+        create("3", "b", "m.large"),
+        Err(("QuotaExceeded", soon, "quota of 2 instances is used up".into()))
+    );
+    assert_eq!(create("1", "a", "m.large"), Ok(Outcome::AlreadyDone));
+}
+
+#[test]
+fn quota_is_of_one_account_and_one_kind() {
+    let mut engine = small_cloud();
+    let mut create = |name: &str, account: &str, kind: ResourceKind| {
+        let spec = ResourceSpec {
+            id: ResourceId { account: account.into(), kind, ..id(name) },
+            ..machine(name, &Latency::ZERO)
+        };
+        ask(&mut engine, at(0), Command::Create(spec))
+    };
+    assert_eq!(create("1", "blue", ResourceKind::LoadBalancer), Ok(Outcome::Accepted));
+    assert_eq!(
+        create("2", "blue", ResourceKind::LoadBalancer),
+        Err(Rejected::QuotaExceeded { what: "load balancers", limit: 1 })
+    );
+    assert_eq!(create("2", "blue", ResourceKind::Instance), Ok(Outcome::Accepted));
+    assert_eq!(create("2", "green", ResourceKind::LoadBalancer), Ok(Outcome::Accepted));
+}
+
+#[test]
+fn room_comes_back_when_a_deletion_is_done_whether_or_not_anyone_polled() {
+    let mut engine = small_cloud();
+    ask(&mut engine, at(0), Command::Create(placed("1", "a", "m.large"))).unwrap();
+    ask(&mut engine, at(1), Command::Delete(id("1"))).unwrap();
+    let mut create = |seconds| ask(&mut engine, at(seconds), Command::Create(placed("2", "a", "m.large")));
+    assert_eq!(create(3), Err(Rejected::InsufficientCapacity("a".into())));
+    assert_eq!(create(4), Ok(Outcome::Accepted));
+}
+
+#[test]
+fn adopted_resource_is_there_whatever_the_limits_say_and_counts() {
+    let mut engine = small_cloud();
+    for name in ["1", "2"] {
+        let spec = placed(name, "a", "m.large");
+        let adopt = Command::Adopt { spec, created: at(0), reached: BTreeMap::new() };
+        assert_eq!(ask(&mut engine, at(0), adopt), Ok(Outcome::Accepted));
+    }
+    assert_eq!(
+        ask(&mut engine, at(0), Command::Create(placed("3", "b", "m.large"))),
+        Err(Rejected::QuotaExceeded { what: "instances", limit: 2 })
+    );
+}
+
+#[test]
+fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
+    let mut engine = engine();
+    let reached_before = BTreeMap::from([("vm".into(), at(2)), ("unheard-of".into(), at(3))]);
+    let adopt =
+        || Command::Adopt { spec: machine("m", &fixed(2)), created: at(0), reached: reached_before.clone() };
+    assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::AlreadyDone));
+    assert_eq!(
+        engine.poll(at(5)),
+        [event(4, 3, reached("node"))],
+        "node was entered when vm was reached, not when the machine was adopted"
+    );
+    assert_eq!(
+        reached_stages(&engine, &id("m")),
+        BTreeMap::from([("vm".into(), at(2)), ("node".into(), at(4))])
+    );
+}
+
+#[test]
+fn resource_is_not_adopted_as_created_in_the_future() {
+    let mut engine = engine();
+    let adopt = Command::Adopt { spec: machine("m", &fixed(2)), created: at(1000), reached: BTreeMap::new() };
+    ask(&mut engine, at(3), adopt).unwrap();
+    assert_eq!(engine.get(&id("m")).unwrap().created, at(3));
+}
+
+/// The stage was reached at 2 and the machine deleted at 3, although the first poll came at 9.
+#[test]
+fn what_was_due_before_an_operation_happens_before_it() {
+    let mut engine = engine();
+    let spec = ResourceSpec { deletion: fixed(1), ..machine("m", &fixed(2)) };
+    ask(&mut engine, at(0), Command::Create(spec)).unwrap();
+    ask(&mut engine, at(3), Command::Delete(id("m"))).unwrap();
+    assert_eq!(engine.next_deadline(), Some(at(2)), "there is something to tell");
+    assert_eq!(engine.poll(at(9)), [event(2, 2, reached("vm")), event(4, 4, EventKind::Deleted)]);
+}
+
+#[test]
+fn absurd_durations_saturate() {
+    let mut engine = engine();
+    let forever = Latency::Jittered { base: Duration::MAX, fraction: f64::MAX };
+    let end = SimTime::from_millis(u64::MAX);
+    ask(&mut engine, end, Command::Create(machine("m", &forever))).unwrap();
+    assert_eq!(engine.next_deadline(), Some(end));
+    assert_eq!(engine.poll(end).len(), 4);
+    ask(&mut engine, end, Command::Delete(id("m"))).unwrap();
+    assert_eq!(engine.poll(end).len(), 1);
+}
+
+#[test]
+fn jitter_comes_on_top_of_the_base_and_uniform_stays_between_its_bounds() {
+    let seconds = Duration::from_secs;
+    let cases = [
+        (Latency::Jittered { base: seconds(10), fraction: 0.5 }, 10_000..15_000),
+        (Latency::Uniform { min: seconds(2), max: seconds(5) }, 2_000..5_000),
+        (Latency::Uniform { min: seconds(5), max: seconds(2) }, 2_000..5_000),
+        (Latency::Jittered { base: seconds(10), fraction: -1.0 }, 10_000..10_001),
+        (Latency::Jittered { base: seconds(10), fraction: f64::INFINITY }, 10_000..10_001),
+    ];
+    for (latency, range) in cases {
+        let mut engine = engine();
+        for number in 0..200 {
+            let spec = ResourceSpec {
+                stages: vec![stage("vm", &[], &latency)],
+                ..machine(&number.to_string(), &latency)
+            };
+            ask(&mut engine, at(0), Command::Create(spec)).unwrap();
+        }
+        let ends: BTreeSet<_> = engine.poll(at(1000)).iter().map(|event| event.at.as_millis()).collect();
+        assert!(ends.iter().all(|end| range.contains(end)), "{latency:?} {ends:?}");
+        let spread = range.end - range.start;
+        let covered = ends.last().unwrap() - ends.first().unwrap();
+        assert!(covered >= (spread - 1) * 9 / 10, "{latency:?} covers {covered} of {spread} ms");
+    }
+}
+
+/// Draws are part of what a seed promises: the same on every machine and in every release. The instants were computed
+/// with another implementation of SHA-256 and `ChaCha8`.
+#[test]
+fn draws_of_a_seed_never_change() {
+    let mut engine = engine();
+    let spec = machine("m", &Latency::Jittered { base: Duration::from_secs(10), fraction: 0.5 });
+    ask(&mut engine, at(0), Command::Create(spec)).unwrap();
+    let ends: Vec<_> = engine.poll(at(1000)).iter().map(|event| event.at.as_millis()).collect();
+    assert_eq!(ends, [12_521, 24_913, 36_190, 37_729]);
+    let digest: String = engine.digest()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, "dca10db0896b5524");
+}
+
+#[test]
+fn draws_differ_between_seeds_names_and_stages() {
+    let jittered = Latency::Jittered { base: Duration::from_secs(1000), fraction: 1.0 };
+    let latencies = |seed: &str, name: &str| {
+        let mut engine = Engine::new(Config::default(), Seed::new(seed));
+        let stages = vec![stage("vm", &[], &jittered), stage("node", &[], &jittered)];
+        ask(&mut engine, at(0), Command::Create(ResourceSpec { stages, ..machine(name, &jittered) }))
+            .unwrap();
+        ask(&mut engine, at(0), Command::Create(machine("other", &jittered))).unwrap();
+        let state = |stage: &str| engine.get(&id(name)).unwrap().stage(&stage.into()).unwrap().clone();
+        [state("vm"), state("node")]
+    };
+    let mut seen = Vec::from(latencies("a", "m"));
+    seen.extend(latencies("b", "m"));
+    seen.extend(latencies("a", "n"));
+    for (index, state) in seen.iter().enumerate() {
+        assert!(!seen[..index].contains(state), "{seen:?}");
+    }
+    assert_eq!(latencies("a", "m"), seen[..2]);
+}
+
+#[test]
+fn digest_tells_any_difference_of_state() {
+    let digest = |change: &dyn Fn(&mut ResourceSpec), commands: &[Command]| {
+        let mut engine = engine();
+        let mut spec = machine("m", &fixed(2));
+        change(&mut spec);
+        ask(&mut engine, at(0), Command::Create(spec)).unwrap();
+        for command in commands {
+            ask(&mut engine, at(1), command.clone()).unwrap();
+        }
+        engine.digest()
+    };
+    let same = |_: &mut ResourceSpec| {};
+    let digests = [
+        digest(&same, &[]),
+        digest(&|spec| spec.id.name = "n".into(), &[]),
+        digest(&|spec| spec.id.kind = ResourceKind::LoadBalancer, &[]),
+        digest(&|spec| spec.zone = Some("a".into()), &[]),
+        digest(&|spec| spec.instance_type = Some("a".into()), &[]),
+        digest(&|spec| spec.owner = Some(id("set")), &[]),
+        digest(&|spec| drop(spec.labels.insert("a".into(), "b".into())), &[]),
+        digest(&|spec| spec.stages[3].after.clear(), &[]),
+        digest(&|spec| spec.stages[3].latency = fixed(9), &[]),
+        digest(&|spec| spec.stages[3].failure = Odds::new(0.1), &[]),
+        digest(&|spec| spec.deletion = fixed(9), &[]),
+        digest(&same, &[Command::Delete(id("m"))]),
+        digest(&same, &[Command::Create(machine("n", &fixed(2)))]),
+        engine().digest(),
+    ];
+    for (index, digest) in digests.iter().enumerate() {
+        assert!(!digests[..index].contains(digest), "case {index}");
+    }
+    assert_eq!(digest(&same, &[Command::Create(machine("m", &fixed(2)))]), digests[0]);
+}
+
+#[test]
+fn journal_keeps_operations_and_events_in_one_order_and_leaves_repeats_out() {
+    let mut engine = engine();
+    let create = || Command::Create(machine("m", &fixed(2)));
+    ask(&mut engine, at(0), create()).unwrap();
+    ask(&mut engine, at(1), create()).unwrap();
+    ask(&mut engine, at(3), Command::Delete(id("m"))).unwrap();
+    let rejected = ask(&mut engine, at(3), create());
+    engine.poll(at(3));
+    let records: Vec<_> =
+        engine.journal().since(1).map(|entry| (entry.sequence, entry.record.clone())).collect();
+    let operation = |seconds, command, outcome| Record::Operation {
+        at: at(seconds),
+        operation: Box::new(Operation { caller: "test".into(), command }),
+        outcome,
+    };
+    assert_eq!(
+        records,
+        [
+            (1, operation(0, create(), Ok(Outcome::Accepted))),
+            (2, Record::Event(event(2, 2, reached("vm")))),
+            (3, operation(3, Command::Delete(id("m")), Ok(Outcome::Accepted))),
+            (4, operation(3, create(), rejected)),
+        ]
+    );
+}
