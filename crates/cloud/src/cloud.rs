@@ -1,6 +1,6 @@
 //! The handle that reconcilers hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -12,26 +12,28 @@ use futures::Stream;
 use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Command, Config, ErrorClass, EventKind, Latency, Odds, Operation, Rejected, ResourceSpec, SimTime,
-    StageSpec, StageState,
+    Command, Config, EventKind, Latency, Odds, Operation, Rejected, ResourceSpec, SimTime, StageSpec,
+    StageState,
 };
-use nephele_pki::IssueError;
 use parking_lot::Mutex;
 use prometheus::Registry;
-use thiserror::Error;
+use rustls::pki_types::DnsName;
 use tokio::sync::broadcast;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cluster::{Authorities, Cluster, ClusterSpec, Endpoint, MachineSpec};
+use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
-use crate::front::{Front, parse_version};
-use crate::identity::{ClusterId, MachineAddress, MachineId, Stage};
+use crate::error::{ClusterError, MachineError, StartError};
+use crate::front::parse_version;
+use crate::identity::{ClusterId, MachineId, Role, Stage};
 use crate::listener::{self, Shared};
 use crate::metrics::Metrics;
-use crate::ports::Ports;
+use crate::observation::{Changed, ClusterObservation, Deletion, MachineObservation, StageObservation};
+use crate::ports::{PortLease, Ports};
+use crate::spec::{Authorities, ClusterSpec, Endpoint, MachineSpec};
 
 /// How the cloud is set up.
 #[derive(Clone)]
@@ -50,169 +52,15 @@ pub struct CloudConfig {
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
-/// Why the cloud cannot start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// The metrics are registered already.
-    #[error("failed to register the cloud's metrics")]
-    Metrics(#[source] prometheus::Error),
-}
-
-/// Why a cluster cannot be as asked.
-#[derive(Debug, Error)]
-pub enum ClusterError {
-    /// The port it was published under is another's.
-    #[error("failed to listen on port {port}")]
-    PortInUse {
-        /// The port.
-        port: u16,
-        /// What the operating system says; none when another cluster has it.
-        #[source]
-        source: Option<std::io::Error>,
-    },
-    /// No port of the range is free.
-    #[error("failed to find a free port from {first} to {last}")]
-    PortsExhausted {
-        /// Start of the range.
-        first: u16,
-        /// End of the range.
-        last: u16,
-    },
-    /// The cluster is not there.
-    #[error("failed to find cluster {0}")]
-    Unknown(ClusterId),
-    /// A certificate could not be issued.
-    #[error("failed to issue the cluster's certificates")]
-    Issue(#[source] IssueError),
-}
-
-impl ClusterError {
-    /// What to do about it.
-    #[must_use]
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::PortInUse { .. } | Self::PortsExhausted { .. } => {
-                ErrorClass::RetryAfter(Duration::from_secs(5))
-            }
-            Self::Unknown(_) => ErrorClass::RetryAfter(Duration::from_secs(1)),
-            Self::Issue(_) => ErrorClass::WaitForChange,
-        }
-    }
-
-    /// A word from a fixed set.
-    #[must_use]
-    pub fn category(&self) -> &'static str {
-        match self {
-            Self::PortInUse { .. } => "PortInUse",
-            Self::PortsExhausted { .. } => "PortsExhausted",
-            Self::Unknown(_) => "UnknownCluster",
-            Self::Issue(_) => "CertificateIssueFailed",
-        }
-    }
-}
-
-/// Why a machine cannot be as asked.
-#[derive(Debug, Error)]
-pub enum MachineError {
-    /// Its cluster is not there (yet).
-    #[error("failed to find cluster {0}")]
-    UnknownCluster(ClusterId),
-    /// The cloud refuses.
-    #[error("failed to create the machine")]
-    Rejected(#[source] Rejected),
-}
-
-impl MachineError {
-    /// What to do about it.
-    #[must_use]
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::UnknownCluster(_) => ErrorClass::RetryAfter(Duration::from_secs(1)),
-            Self::Rejected(rejected) => rejected.class(),
-        }
-    }
-
-    /// A word from a fixed set.
-    #[must_use]
-    pub fn category(&self) -> &'static str {
-        match self {
-            Self::UnknownCluster(_) => "UnknownCluster",
-            Self::Rejected(rejected) => rejected.category(),
-        }
-    }
-}
-
-/// A cluster as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterObservation {
-    /// Where it is reached.
-    pub endpoint: Endpoint,
-    /// Whether its authorities are known.
-    pub authorities_set: bool,
-    /// API servers that are up.
-    pub backends: usize,
-    /// Machines.
-    pub machines: usize,
-}
-
-/// A machine as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineObservation {
-    /// Its stages.
-    pub stages: BTreeMap<Stage, StageObservation>,
-    /// What ties it to its Node.
-    pub provider_id: String,
-    /// Its addresses.
-    pub addresses: Vec<MachineAddress>,
-    /// Where it is.
-    pub zone: Option<String>,
-}
-
-/// Where a machine stands in a stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StageObservation {
-    /// An earlier stage is not reached yet.
-    Blocked,
-    /// Under way.
-    Waiting {
-        /// When it will be decided.
-        due: Timestamp,
-    },
-    /// Passed.
-    Reached {
-        /// When.
-        at: Timestamp,
-    },
-    /// Failed.
-    Failed {
-        /// Why.
-        cause: String,
-    },
-}
-
-/// How far a deletion is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deletion {
-    /// There is nothing left.
-    Gone,
-    /// It takes its time; a change will tell.
-    InProgress,
-}
-
-/// What changed. Ids only: look again.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Changed {
-    /// A cluster.
-    Cluster(ClusterId),
-    /// A machine.
-    Machine(MachineId),
-    /// More than could be told.
-    Everything,
-}
-
 /// Changes that a slow listener may lag behind before it is told [`Changed::Everything`]: 4,096 ids of some 100
 /// bytes are 400 KB, and a thousand machines that boot at once make 4,000.
 const CHANGES_MAX: usize = 4096;
+
+/// Who asks the engine, in its journal.
+const CALLER: &str = "infra";
+
+/// Connections end within half a second of being asked to; what takes longer is a mistake of ours.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 /// The cloud. Cheap to clone.
 #[derive(Clone)]
@@ -224,10 +72,11 @@ struct Inner {
     config: CloudConfig,
     driver: Driver,
     clusters: DashMap<ClusterId, Arc<Cluster>>,
-    /// Taken while a cluster is made or ended, so that no two make the same one.
-    ports: Mutex<Ports>,
+    /// Held while a cluster is made, so that no two make the same one.
+    making: Mutex<()>,
+    ports: Arc<Mutex<Ports>>,
     changes: broadcast::Sender<Changed>,
-    shared: Shared,
+    shared: Arc<Shared>,
     over: CancellationToken,
 }
 
@@ -241,13 +90,19 @@ impl Cloud {
         registry: &Registry,
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
         let metrics = Metrics::register(registry).map_err(StartError::Metrics)?;
-        let shared = Shared { tasks: TaskTracker::new(), metrics, hold: config.connection_hold };
+        let shared = Shared {
+            tasks: TaskTracker::new(),
+            metrics,
+            hold: config.connection_hold,
+            clock: config.clock.clone(),
+        };
         let inner = Arc::new(Inner {
             driver: Driver::new(Config::default(), &config.seed),
             clusters: DashMap::new(),
-            ports: Mutex::new(Ports::new(config.ports.clone())),
+            making: Mutex::default(),
+            ports: Arc::new(Mutex::new(Ports::new(config.ports.clone()))),
             changes: broadcast::Sender::new(CHANGES_MAX),
-            shared,
+            shared: Arc::new(shared),
             over: CancellationToken::new(),
             config,
         });
@@ -256,71 +111,73 @@ impl Cloud {
         Ok((cloud, async move { driver.drive().await }))
     }
 
-    /// Stops accepting, ends all connections and the driver, and waits for them.
+    /// Stops accepting, ends the driver and all connections, and waits for them: half a second at most for requests in
+    /// flight.
     pub async fn shutdown(&self) {
         self.inner.over.cancel();
-        for cluster in &self.inner.clusters {
-            cluster.over.cancel();
-        }
         self.inner.shared.tasks.close();
-        self.inner.shared.tasks.wait().await;
+        if tokio::time::timeout(SHUTDOWN_MAX, self.inner.shared.tasks.wait()).await.is_err() {
+            tracing::warn!(tasks = self.inner.shared.tasks.len(), "Left tasks behind at shutdown");
+        }
     }
 
-    /// Makes a cluster, or finds it made. A published endpoint is taken again as it was.
+    /// Makes a cluster, or finds it made. A published endpoint is taken again as it was. To be called inside a tokio
+    /// runtime.
     ///
     /// # Errors
     /// When its port cannot be had.
     pub fn ensure_cluster(&self, spec: ClusterSpec) -> Result<Endpoint, ClusterError> {
-        let mut ports = self.inner.ports.lock();
+        let _making = self.inner.making.lock();
         if let Some(cluster) = self.inner.clusters.get(&spec.id) {
-            return Ok(published(&cluster));
+            return Ok(cluster.endpoint.clone());
         }
         let wanted = spec.endpoint.clone().unwrap_or(Endpoint { host: String::new(), port: 0 });
         let host =
             if wanted.host.is_empty() { self.inner.config.advertise_host.clone() } else { wanted.host };
-        let (listener, port) = self.open(&mut ports, wanted.port)?;
-        let endpoint = Endpoint { host, port };
-        let spec = ClusterSpec { endpoint: Some(endpoint.clone()), ..spec };
+        let (listener, lease) = self.open(wanted.port)?;
+        let endpoint = Endpoint { host, port: lease.port };
         let settings = Settings {
-            version: parse_version("v1.36.3"),
+            version: parse_version(""),
             authentication: Authentication::Required,
             clock: self.inner.config.clock.clone(),
             observer: Some(Arc::new(self.inner.shared.metrics.clone())),
         };
-        let cluster = Arc::new(Cluster::new(spec, Front::new(settings), self.now()));
-        self.inner.shared.tasks.spawn(listener::serve(cluster.clone(), listener, self.inner.shared.clone()));
+        let over = self.inner.over.child_token();
+        let shared = self.inner.shared.clone();
+        let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, shared, over));
+        let tasks = &self.inner.shared.tasks;
+        tasks.spawn(listener::serve(cluster.clone(), listener, lease));
+        let addons = cluster.clone();
+        tasks.spawn(async move { addons.keep_addons().await });
         self.inner.shared.metrics.clusters.inc();
-        tracing::info!(cluster = %cluster.spec.id, host = endpoint.host, port, "Created a cluster");
+        tracing::info!(cluster = %cluster.spec.id, %endpoint, "Created a cluster");
         self.inner.clusters.insert(cluster.spec.id.clone(), cluster);
         Ok(endpoint)
     }
 
     /// Binds the wanted port, or the lowest that is free here and on the machine.
-    fn open(&self, ports: &mut Ports, wanted: u16) -> Result<(tokio::net::TcpListener, u16), ClusterError> {
-        let address = |port| SocketAddr::new(self.inner.config.bind_address, port);
+    fn open(&self, wanted: u16) -> Result<(tokio::net::TcpListener, PortLease), ClusterError> {
+        let (config, ports) = (&self.inner.config, &self.inner.ports);
+        let bind = |port| listener::bind(SocketAddr::new(config.bind_address, port));
         if wanted != 0 {
-            if !ports.take(wanted) {
-                return Err(ClusterError::PortInUse { port: wanted, source: None });
-            }
-            return listener::bind(address(wanted)).map(|listener| (listener, wanted)).map_err(|source| {
-                ports.release(wanted);
-                ClusterError::PortInUse { port: wanted, source: Some(source) }
-            });
+            let in_use = |source| ClusterError::PortInUse { port: wanted, source };
+            let lease = PortLease::take(ports, wanted).ok_or_else(|| in_use(None))?;
+            let listener = bind(wanted).map_err(|error| in_use(Some(error)))?;
+            return Ok((listener, lease));
         }
-        let range = &self.inner.config.ports;
-        let mut from = *range.start();
-        while let Some(port) = ports.take_lowest(from) {
-            match listener::bind(address(port)) {
-                Ok(listener) => return Ok((listener, port)),
-                // Another process has it.
-                Err(_) => ports.release(port),
+        let (first, last) = (*config.ports.start(), *config.ports.end());
+        let mut from = first;
+        while let Some(lease) = PortLease::take_lowest(ports, from) {
+            // Another process may have it.
+            if let Ok(listener) = bind(lease.port) {
+                return Ok((listener, lease));
             }
-            from = match port.checked_add(1) {
+            from = match lease.port.checked_add(1) {
                 Some(next) => next,
                 None => break,
             };
         }
-        Err(ClusterError::PortsExhausted { first: *range.start(), last: *range.end() })
+        Err(ClusterError::PortsExhausted { first, last })
     }
 
     /// Hands a cluster its authorities; others than before replace its certificates.
@@ -340,21 +197,27 @@ impl Cloud {
     pub fn observe_cluster(&self, id: &ClusterId) -> Option<ClusterObservation> {
         let cluster = self.cluster(id)?;
         Some(ClusterObservation {
-            endpoint: published(&cluster),
+            endpoint: cluster.endpoint.clone(),
             authorities_set: cluster.has_authorities(),
             backends: cluster.backends(),
             machines: cluster.machine_count(),
         })
     }
 
-    /// Ends a cluster: its listener closes, its connections end, its objects are forgotten and its port is free.
+    /// Ends a cluster and its machines: the listener closes, connections end, objects are forgotten and the port is
+    /// free.
     pub fn delete_cluster(&self, id: &ClusterId) {
-        let mut ports = self.inner.ports.lock();
         let Some((_, cluster)) = self.inner.clusters.remove(id) else { return };
         cluster.over.cancel();
-        ports.release(published(&cluster).port);
+        for name in cluster.machine_names() {
+            let machine = MachineId { cluster: id.clone(), name };
+            self.apply_delete(&machine);
+            cluster.on_gone(&machine.name);
+        }
+        self.poll();
         self.inner.shared.metrics.clusters.dec();
         tracing::info!(cluster = %id, "Deleted a cluster");
+        self.tell(Changed::Cluster(id.clone()));
     }
 
     /// Makes a machine, or finds it made. A version other than before is an upgrade in place.
@@ -365,27 +228,24 @@ impl Cloud {
         let id = spec.id.clone();
         let cluster =
             self.cluster(&id.cluster).ok_or_else(|| MachineError::UnknownCluster(id.cluster.clone()))?;
-        let now = self.now();
-        let known = cluster.machine(&id.name).is_some();
-        let (spec, upgraded) = cluster.admit(spec);
-        if upgraded {
-            cluster.on_upgraded(now, &spec);
+        if spec.role == Role::ControlPlane && DnsName::try_from(format!("etcd-{}", id.name)).is_err() {
+            return Err(MachineError::Name(id));
         }
-        if known {
-            return Ok(());
-        }
-        let command = command(&spec, now);
-        let adopted: Vec<(Stage, Timestamp)> = spec.reached.iter().map(|(stage, at)| (*stage, *at)).collect();
-        let operation = Operation { caller: "infra".to_owned(), command };
-        if let Err(rejected) = self.inner.driver.apply(sim_time(now), operation) {
-            cluster.dismiss(&id.name);
+        let spec = match cluster.admit(spec) {
+            Admission::New(spec) => spec,
+            Admission::Known => return Ok(()),
+            Admission::Conflict => return Err(MachineError::Rejected(Rejected::Conflict(id.resource()))),
+        };
+        let now = sim_time(self.now());
+        let operation = Operation { caller: CALLER.to_owned(), command: command(&spec, now) };
+        if let Err(rejected) = self.inner.driver.apply(now, operation) {
+            cluster.on_gone(&id.name);
             return Err(MachineError::Rejected(rejected));
         }
         self.inner.shared.metrics.machines.inc();
         // The engine tells of what happens from now on; what an adopted machine had reached is shown here.
-        for (stage, at) in adopted {
-            self.inner.shared.metrics.stages_reached.with_label_values(&[stage.as_str()]).inc();
-            cluster.on_stage(now, &id.name, stage, at);
+        for (stage, at) in &spec.reached {
+            cluster.on_stage(&id.name, *stage, *at);
         }
         self.poll();
         Ok(())
@@ -394,7 +254,7 @@ impl Cloud {
     /// A machine as it is.
     #[must_use]
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
-        let spec = self.cluster(&id.cluster)?.machine(&id.name)?;
+        let seen = self.cluster(&id.cluster)?.machine(&id.name)?;
         let stages = self.inner.driver.look(&id.resource(), |resource| {
             let stage = |(name, state): (_, &StageState)| Some((Stage::of_name(name)?, observe(state)));
             resource.stages().filter_map(stage).collect()
@@ -402,30 +262,30 @@ impl Cloud {
         Some(MachineObservation {
             stages,
             provider_id: id.provider_id(),
-            addresses: spec.addresses,
-            zone: spec.zone,
+            addresses: seen.addresses,
+            zone: seen.zone,
+            deleting: seen.deleting,
         })
     }
 
     /// Deletes a machine: what runs on it stops at once, the machine goes when the engine says.
     #[must_use]
     pub fn delete_machine(&self, id: &MachineId) -> Deletion {
-        let now = self.now();
-        let resource = id.resource();
-        if self.inner.driver.look(&resource, |_| ()).is_none() {
-            return Deletion::Gone;
-        }
         if let Some(cluster) = self.cluster(&id.cluster) {
-            cluster.on_stopping(now, &id.name);
+            cluster.on_stopping(&id.name);
         }
-        let operation = Operation { caller: "infra".to_owned(), command: Command::Delete(resource.clone()) };
-        if let Err(rejected) = self.inner.driver.apply(sim_time(now), operation) {
-            tracing::warn!(machine = %id, %rejected, "Failed to delete a machine");
-        }
+        self.apply_delete(id);
         self.poll();
-        match self.inner.driver.look(&resource, |_| ()) {
+        match self.inner.driver.look(&id.resource(), |_| ()) {
             None => Deletion::Gone,
             Some(()) => Deletion::InProgress,
+        }
+    }
+
+    fn apply_delete(&self, id: &MachineId) {
+        let operation = Operation { caller: CALLER.to_owned(), command: Command::Delete(id.resource()) };
+        if let Err(rejected) = self.inner.driver.apply(sim_time(self.now()), operation) {
+            tracing::warn!(machine = %id, %rejected, "Failed to delete a machine");
         }
     }
 
@@ -469,18 +329,19 @@ impl Cloud {
         }
     }
 
+    /// Lets happen what is due, shows it in the clusters, and tells who has to look again.
     fn poll(&self) {
-        let now = self.now();
-        let mut changed = Vec::new();
-        self.inner.driver.poll(sim_time(now), |event| {
+        let mut changed = BTreeSet::new();
+        self.inner.driver.poll(sim_time(self.now()), |event| {
             let id = MachineId::of_resource(&event.id);
             let cluster = self.cluster(&id.cluster);
-            let at = timestamp(event.at);
             match &event.kind {
                 EventKind::StageReached(name) => {
                     if let (Some(stage), Some(cluster)) = (Stage::of_name(name), cluster) {
-                        self.inner.shared.metrics.stages_reached.with_label_values(&[stage.as_str()]).inc();
-                        cluster.on_stage(now, &id.name, stage, at);
+                        cluster.on_stage(&id.name, stage, timestamp(event.at));
+                        if stage == Stage::ApiServer {
+                            changed.insert(Changed::Cluster(id.cluster.clone()));
+                        }
                     }
                 }
                 EventKind::StageFailed { stage, cause } => {
@@ -493,21 +354,16 @@ impl Cloud {
                     }
                 }
             }
-            changed.push(id);
+            changed.insert(Changed::Machine(id));
         });
-        changed.dedup();
-        for id in changed {
-            self.tell(Changed::Machine(id));
+        for changed in changed {
+            self.tell(changed);
         }
     }
 }
 
-fn published(cluster: &Cluster) -> Endpoint {
-    cluster.spec.endpoint.clone().expect("a cluster that runs has an endpoint")
-}
-
 /// What the engine is asked for.
-fn command(spec: &MachineSpec, now: Timestamp) -> Command {
+fn command(spec: &MachineSpec, now: SimTime) -> Command {
     let stages = Stage::of(spec.role).iter().map(|stage| {
         let start_up = spec.start_up.get(stage).copied().unwrap_or_default();
         StageSpec {
@@ -531,7 +387,7 @@ fn command(spec: &MachineSpec, now: Timestamp) -> Command {
     }
     let reached: BTreeMap<_, _> =
         spec.reached.iter().map(|(stage, at)| (stage.name(), sim_time(*at))).collect();
-    let created = reached.values().min().copied().unwrap_or(sim_time(now));
+    let created = reached.values().min().copied().unwrap_or(now);
     Command::Adopt { spec: resource, created, reached }
 }
 

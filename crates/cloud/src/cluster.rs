@@ -1,128 +1,86 @@
-//! One simulated cluster: what it shall be, and what runs for it.
+//! One simulated cluster, and what runs for it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_apiserver::{Key, Part, Propagation, Store, StoreError, StoreOptions};
+use nephele_apiserver::{DeleteOptions, GroupResource, Key, Settings, Store, StoreError, StoreOptions};
 use nephele_etcd::{EtcdCluster, Member, SharedEtcdCluster, member_id};
-use nephele_pki::{Authority, IssueError};
+use nephele_pki::IssueError;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::front::Front;
-use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
+use crate::identity::{MachineAddress, Stage};
+use crate::listener::Shared;
 use crate::projection::{self, Component, Projected, Scope};
-use crate::tls::{self, Credentials};
-
-/// What a cluster shall be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterSpec {
-    /// Its name.
-    pub id: ClusterId,
-    /// Where it was published before, or where its user wants it; a missing part is chosen.
-    pub endpoint: Option<Endpoint>,
-    /// When it was created.
-    pub created_at: Timestamp,
-    /// Pod networks.
-    pub pod_cidrs: Vec<String>,
-    /// Service networks.
-    pub service_cidrs: Vec<String>,
-    /// DNS domain of services.
-    pub service_domain: String,
-}
-
-impl ClusterSpec {
-    /// The `index`th address of the first service network, where kubeadm's convention puts the API server (1) and
-    /// the DNS (10).
-    pub(crate) fn service_address(&self, index: u8) -> String {
-        let network = self.service_cidrs.first().map_or("", String::as_str);
-        let base = network.split('/').next().unwrap_or_default().parse::<IpAddr>();
-        match base {
-            Ok(IpAddr::V6(base)) => {
-                std::net::Ipv6Addr::from(u128::from(base) + u128::from(index)).to_string()
-            }
-            Ok(IpAddr::V4(base)) => {
-                std::net::Ipv4Addr::from(u32::from(base).saturating_add(u32::from(index))).to_string()
-            }
-            Err(_) => format!("10.96.0.{index}"),
-        }
-    }
-}
-
-/// Where an API server is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// An address or a DNS name; empty for "to be chosen".
-    pub host: String,
-    /// A port; zero for "to be chosen".
-    pub port: u16,
-}
-
-/// The authorities of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authorities {
-    /// Of the API server and its clients.
-    pub cluster: Authority,
-    /// Of etcd.
-    pub etcd: Option<Authority>,
-}
-
-/// How long a stage takes: `duration`, and up to `jitter` of it on top.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct StartUp {
-    /// The least it takes.
-    pub duration: Duration,
-    /// How much of it may come on top, 0 to 1.
-    pub jitter: f64,
-}
-
-/// What a machine shall be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MachineSpec {
-    /// Its name.
-    pub id: MachineId,
-    /// What it is to the cluster.
-    pub role: Role,
-    /// The Kubernetes version it runs, `v1.36.3`.
-    pub version: String,
-    /// Where it is.
-    pub zone: Option<String>,
-    /// How large it is.
-    pub instance_type: Option<String>,
-    /// How long its stages take; a missing one takes no time.
-    pub start_up: BTreeMap<Stage, StartUp>,
-    /// Its addresses as published before; none lets the cloud choose.
-    pub addresses: Vec<MachineAddress>,
-    /// The stages that it had reached before a restart, and when.
-    pub reached: BTreeMap<Stage, Timestamp>,
-}
+use crate::spec::{Authorities, ClusterSpec, Endpoint, MachineSpec};
+use crate::tls::{ApiServerTls, Credentials};
 
 /// A cluster that runs.
 pub(crate) struct Cluster {
     pub(crate) spec: ClusterSpec,
+    /// Where it is published.
+    pub(crate) endpoint: Endpoint,
     pub(crate) store: Arc<Store>,
     pub(crate) etcd: SharedEtcdCluster,
     pub(crate) front: Front,
+    pub(crate) shared: Arc<Shared>,
     /// Ends everything that runs for the cluster.
     pub(crate) over: CancellationToken,
     state: Mutex<State>,
 }
 
-/// What changes while a cluster lives. Owned by the cluster; locked for short blocks.
+/// What changes while a cluster lives. Owned by the cluster, locked for short blocks. Whoever projects a machine holds
+/// the lock meanwhile, so that nothing is projected for a machine that has just stopped.
 #[derive(Default)]
 struct State {
-    machines: BTreeMap<String, MachineSpec>,
+    machines: BTreeMap<String, Machine>,
     authorities: Option<Authorities>,
     credentials: Option<Credentials>,
-    /// Machines whose API server is up.
-    backends: BTreeSet<String>,
+}
+
+struct Machine {
+    spec: MachineSpec,
+    reached: BTreeMap<Stage, Timestamp>,
+    /// Its deletion was asked for: nothing runs on it any more.
+    stopping: bool,
+}
+
+impl Machine {
+    fn runs(&self, stage: Stage) -> bool {
+        !self.stopping && self.reached.contains_key(&stage)
+    }
+}
+
+/// What became of a machine that was asked for.
+pub(crate) enum Admission {
+    /// It is new: this is what it shall be, with its addresses.
+    New(Box<MachineSpec>),
+    /// It was there.
+    Known,
+    /// Another machine of that name was there.
+    Conflict,
+}
+
+/// What there is to see of a machine besides its stages.
+pub(crate) struct Seen {
+    pub(crate) addresses: Vec<MachineAddress>,
+    pub(crate) zone: Option<String>,
+    pub(crate) deleting: bool,
 }
 
 impl Cluster {
-    pub(crate) fn new(spec: ClusterSpec, front: Front, now: Timestamp) -> Self {
+    /// A cluster at `endpoint`. `settings` are those of its API servers but for the version.
+    pub(crate) fn new(
+        spec: ClusterSpec,
+        endpoint: Endpoint,
+        settings: Settings,
+        shared: Arc<Shared>,
+        over: CancellationToken,
+    ) -> Self {
+        let now = (shared.clock)();
         let store = Store::new(StoreOptions {
             uid_seed: spec.id.to_string(),
             // Milliseconds grow faster than any cluster changes, so that versions grow over a restart.
@@ -130,29 +88,32 @@ impl Cluster {
             ..StoreOptions::default()
         });
         let etcd = EtcdCluster::new(member_id(&spec.id.to_string(), ""));
+        let spec = ClusterSpec { endpoint: Some(endpoint.clone()), ..spec };
         let cluster = Self {
             store,
             etcd: Arc::new(Mutex::new(etcd)),
-            front,
-            over: CancellationToken::new(),
+            front: Front::new(settings),
+            shared,
+            over,
             state: Mutex::default(),
             spec,
+            endpoint,
         };
-        let scope = Scope { cluster: &cluster.spec, at: cluster.spec.created_at };
-        cluster.project(now, projection::base(&scope));
+        cluster.project(projection::base(&cluster.scope(cluster.spec.created_at)));
         cluster
     }
 
-    /// Takes over authorities, and issues anew what they sign when they differ from before.
+    /// Takes over authorities, and issues anew what they sign when they differ from before. Tells whether they did.
     pub(crate) fn set_authorities(&self, authorities: Authorities) -> Result<bool, IssueError> {
         let mut state = self.state.lock();
         if state.authorities.as_ref() == Some(&authorities) {
             return Ok(false);
         }
         let credentials = Credentials::issue(&self.spec, &authorities)?;
-        self.front.set_tls(credentials.api_server.clone());
+        self.front.set_tls(credentials.front.clone());
         state.credentials = Some(credentials);
         state.authorities = Some(authorities);
+        self.project_control_plane(&state);
         Ok(true)
     }
 
@@ -161,157 +122,247 @@ impl Cluster {
     }
 
     pub(crate) fn backends(&self) -> usize {
-        self.state.lock().backends.len()
+        self.state.lock().backends()
+    }
+
+    pub(crate) fn machine_names(&self) -> Vec<String> {
+        self.state.lock().machines.keys().cloned().collect()
     }
 
     pub(crate) fn machine_count(&self) -> usize {
         self.state.lock().machines.len()
     }
 
-    /// The machine as it is known, completed with addresses.
-    pub(crate) fn machine(&self, name: &str) -> Option<MachineSpec> {
-        self.state.lock().machines.get(name).cloned()
+    pub(crate) fn machine(&self, name: &str) -> Option<Seen> {
+        let state = self.state.lock();
+        let Machine { spec, stopping, .. } = state.machines.get(name)?;
+        Some(Seen { addresses: spec.addresses.clone(), zone: spec.zone.clone(), deleting: *stopping })
     }
 
-    /// Takes a machine over: a new one gets addresses if it brings none, a known one keeps its own. Tells whether the
-    /// version changed under a known machine.
-    pub(crate) fn admit(&self, mut spec: MachineSpec) -> (MachineSpec, bool) {
+    /// Takes a machine over: a new one gets addresses if it brings none, a known one its new version.
+    pub(crate) fn admit(&self, mut spec: MachineSpec) -> Admission {
         let mut state = self.state.lock();
         if let Some(known) = state.machines.get_mut(&spec.id.name) {
-            let upgraded = known.version != spec.version;
-            known.version.clone_from(&spec.version);
-            return (known.clone(), upgraded);
+            let fixed = |spec: &MachineSpec| (spec.role, spec.zone.clone(), spec.instance_type.clone());
+            if fixed(&known.spec) != fixed(&spec) {
+                return Admission::Conflict;
+            }
+            if known.spec.version != spec.version && !known.stopping {
+                known.spec.version = spec.version;
+                self.on_upgraded(known);
+                self.set_backends(&state);
+            }
+            return Admission::Known;
         }
         if spec.addresses.is_empty() {
-            let taken: BTreeSet<String> =
-                state.machines.values().flat_map(|m| &m.addresses).map(|a| a.address.clone()).collect();
+            let taken: BTreeSet<&str> = state
+                .machines
+                .values()
+                .flat_map(|machine| &machine.spec.addresses)
+                .map(|address| address.address.as_str())
+                .collect();
             let address = |kind: &str, address: String| MachineAddress { kind: kind.to_owned(), address };
             spec.addresses = vec![
                 address("InternalIP", crate::address::pick(&spec.id, &taken)),
                 address("Hostname", spec.id.name.clone()),
             ];
         }
-        state.machines.insert(spec.id.name.clone(), spec.clone());
-        (spec, false)
+        let machine = Machine { spec: spec.clone(), reached: BTreeMap::new(), stopping: false };
+        state.machines.insert(spec.id.name.clone(), machine);
+        Admission::New(Box::new(spec))
     }
 
-    /// Forgets a machine that the engine never took.
-    pub(crate) fn dismiss(&self, name: &str) {
-        self.state.lock().machines.remove(name);
-    }
-
-    /// Lets be seen that a machine has reached a stage.
-    pub(crate) fn on_stage(&self, now: Timestamp, machine: &str, stage: Stage, at: Timestamp) {
-        let Some(spec) = self.machine(machine) else { return };
-        let scope = Scope { cluster: &self.spec, at };
+    /// Lets be seen that a machine has reached a stage. Repeating it changes nothing.
+    pub(crate) fn on_stage(&self, name: &str, stage: Stage, at: Timestamp) {
+        let mut state = self.state.lock();
+        let Some(machine) = state.machines.get_mut(name) else { return };
+        if machine.stopping || machine.reached.insert(stage, at).is_some() {
+            return;
+        }
+        self.shared.metrics.stages_reached.with_label_values(&[stage.as_str()]).inc();
+        let spec = &machine.spec;
+        let scope = self.scope(at);
         match stage {
             Stage::Vm => {}
-            Stage::Node => self.project(now, projection::node(&scope, &spec)),
+            Stage::Node => {
+                self.project(projection::node(&scope, spec, self.pod_network(spec)));
+                self.count_nodes();
+            }
             Stage::Etcd => {
-                let address = spec.addresses.first().map_or("", |address| address.address.as_str());
+                let address = spec.internal_address();
                 self.etcd.lock().add_member(Member {
-                    id: member_id(&self.spec.id.to_string(), machine),
-                    name: machine.to_owned(),
+                    id: self.member(name),
+                    name: name.to_owned(),
                     peer_urls: vec![format!("https://{address}:2380")],
                     client_urls: vec![format!("https://{address}:2379")],
                 });
-                self.project(now, vec![projection::static_pod(&scope, &spec, Component::Etcd)]);
+                self.project(vec![projection::static_pod(&scope, spec, Component::Etcd)]);
             }
             Stage::ApiServer => {
                 let pods = Component::ALL.into_iter().filter(|component| *component != Component::Etcd);
-                let mut objects: Vec<_> =
-                    pods.map(|component| projection::static_pod(&scope, &spec, component)).collect();
-                let authority = self
-                    .state
-                    .lock()
-                    .authorities
-                    .as_ref()
-                    .map(|a| a.cluster.certificate_pem())
-                    .unwrap_or_default();
-                objects.extend(projection::kubeadm(&scope, &spec.version, &authority));
-                objects.extend(projection::addons(&scope, &spec.version));
-                self.project(now, objects);
-                let mut state = self.state.lock();
-                state.backends.insert(machine.to_owned());
-                self.front.set_backends(state.backends.len(), &spec.version);
+                self.project(pods.map(|component| projection::static_pod(&scope, spec, component)).collect());
+                self.project_control_plane(&state);
+                self.set_backends(&state);
             }
         }
     }
 
-    /// The machine is going: what ran on it stops at once.
-    pub(crate) fn on_stopping(&self, now: Timestamp, machine: &str) {
-        self.etcd.lock().forget_member(member_id(&self.spec.id.to_string(), machine));
-        let version = self.machine(machine).map(|spec| spec.version).unwrap_or_default();
-        {
-            let mut state = self.state.lock();
-            if state.backends.remove(machine) {
-                self.front.set_backends(state.backends.len(), &version);
-            }
+    /// The machine is going: what ran on it stops at once, and what stood for it in the cluster goes, as a cloud
+    /// controller and the pod garbage collector would see to.
+    pub(crate) fn on_stopping(&self, name: &str) {
+        let mut state = self.state.lock();
+        let Some(machine) = state.machines.get_mut(name) else { return };
+        if std::mem::replace(&mut machine.stopping, true) {
+            return;
         }
-        let pods = nephele_apiserver::GroupResource::new("", "pods");
-        let on_node = self
-            .store
-            .list(&pods, None)
-            .objects
-            .into_iter()
-            .filter(|pod| pod.value()["spec"]["nodeName"] == *machine);
+        if machine.reached.contains_key(&Stage::Etcd) {
+            self.etcd.lock().forget_member(self.member(name));
+        }
+        if machine.reached.contains_key(&Stage::ApiServer) {
+            self.set_backends(&state);
+        }
+        let pods = self.store.list(&GroupResource::new("", "pods"), None).objects;
+        let on_node = pods.into_iter().filter(|pod| pod.value()["spec"]["nodeName"] == *name);
         let mut keys: Vec<Key> = on_node.map(|pod| Key::new("", "pods", &pod.namespace, &pod.name)).collect();
-        keys.push(Key::new("coordination.k8s.io", "leases", "kube-node-lease", machine));
-        keys.push(Key::new("", "nodes", "", machine));
+        keys.push(Key::new("coordination.k8s.io", "leases", "kube-node-lease", name));
+        keys.push(Key::new("", "nodes", "", name));
         for key in keys {
-            let options = nephele_apiserver::DeleteOptions {
-                propagation: Propagation::Background,
-                ..nephele_apiserver::DeleteOptions::default()
-            };
-            match self.store.delete(now, &key, &options) {
+            match self.store.delete(self.now(), &key, &DeleteOptions::default()) {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
                     tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to remove an object")
                 }
             }
         }
+        self.count_nodes();
     }
 
     /// The machine is gone.
-    pub(crate) fn on_gone(&self, machine: &str) {
-        self.state.lock().machines.remove(machine);
-    }
-
-    /// The kubelet of a machine was upgraded in place.
-    pub(crate) fn on_upgraded(&self, now: Timestamp, spec: &MachineSpec) {
-        let key = Key::new("", "nodes", "", &spec.id.name);
-        let edit = |mut node: serde_json::Value| {
-            node["status"]["nodeInfo"]["kubeletVersion"] = spec.version.as_str().into();
-            Ok::<_, StoreError>(node)
-        };
-        match self.store.update(now, &key, Part::Whole, false, edit) {
-            // A machine that has not joined yet will join with the new version.
-            Ok(_) | Err(StoreError::NotFound { .. }) => {}
-            Err(error) => tracing::warn!(machine = %spec.id, %error, "Failed to upgrade a Node"),
+    pub(crate) fn on_gone(&self, name: &str) {
+        let mut state = self.state.lock();
+        if let Some(credentials) = &mut state.credentials {
+            credentials.forget(name);
+        }
+        let Some(machine) = state.machines.remove(name) else { return };
+        for stage in machine.reached.keys() {
+            self.shared.metrics.stages_reached.with_label_values(&[stage.as_str()]).dec();
         }
     }
 
     /// What a tunnel to a port of a pod reaches, with the TLS it speaks.
     pub(crate) fn behind(&self, pod: &str, port: u16) -> Option<Behind> {
-        let state = self.state.lock();
-        let credentials = state.credentials.as_ref()?;
-        if let Some(node) = pod.strip_prefix("etcd-")
-            && port == 2379
-        {
-            let member = member_id(&self.spec.id.to_string(), node);
-            let machine = state.machines.get(node)?;
-            return Some(Behind::Etcd { tls: credentials.etcd_member(&self.spec, machine)?, member });
+        let mut state = self.state.lock();
+        let State { machines, credentials, .. } = &mut *state;
+        let credentials = credentials.as_mut()?;
+        let running = |name: &str, stage: Stage| {
+            let machine = machines.get(name).filter(|machine| machine.runs(stage))?;
+            Some((&machine.spec, machine.reached[&stage]))
+        };
+        let issued = |error: IssueError| {
+            tracing::warn!(cluster = %self.spec.id, pod, error = &error as &dyn std::error::Error,
+                           "Failed to issue a certificate");
+        };
+        if let Some(name) = pod.strip_prefix("etcd-") {
+            let (machine, since) = running(name, Stage::Etcd).filter(|_| port == 2379)?;
+            let tls = credentials.etcd_member(&self.spec, machine, since).map_err(issued).ok()??;
+            return Some(Behind::Etcd { tls, member: self.member(name) });
         }
-        let node = pod.strip_prefix("kube-apiserver-")?;
-        let known = state.backends.contains(node);
-        let right_port =
-            port == 6443 || self.spec.endpoint.as_ref().is_some_and(|endpoint| endpoint.port == port);
-        (known && right_port).then(|| Behind::ApiServer(credentials.api_server.clone()))
+        let name = pod.strip_prefix("kube-apiserver-")?;
+        let listens = port == projection::API_SERVER_PORT || port == self.endpoint.port;
+        let (machine, since) = running(name, Stage::ApiServer).filter(|_| listens)?;
+        let tls = credentials.api_server(&self.spec, machine, since).map_err(issued).ok()?;
+        Some(Behind::ApiServer(tls))
     }
 
-    fn project(&self, now: Timestamp, objects: Vec<Projected>) {
+    /// Reports the addons as rolled out whenever they were changed, as their controllers would. Runs until the cluster
+    /// is over.
+    pub(crate) async fn keep_addons(&self) {
+        let mut newest = self.store.subscribe();
+        let mut seen = [0; 2];
+        loop {
+            for (key, seen) in projection::addon_keys().iter().zip(&mut seen) {
+                let version = self.store.get(key).map_or(0, |object| object.resource_version);
+                if version != *seen {
+                    *seen = version;
+                    self.edit(key, projection::roll_out);
+                }
+            }
+            tokio::select! {
+                () = self.over.cancelled() => return,
+                changed = newest.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// The version of a machine was changed in place: its kubelet and its static pods follow.
+    fn on_upgraded(&self, machine: &Machine) {
+        let Machine { spec, reached, .. } = machine;
+        let name = spec.id.name.as_str();
+        if reached.contains_key(&Stage::Node) {
+            self.edit(&Key::new("", "nodes", "", name), |node| projection::upgrade_node(node, &spec.version));
+        }
+        for component in Component::ALL {
+            let key = Key::new("", "pods", "kube-system", &component.pod_name(name));
+            self.edit(&key, |pod| projection::upgrade_pod(pod, component, &spec.version));
+        }
+    }
+
+    /// What the whole control plane shares; there from its first API server on. Made with the cluster's time, so that
+    /// it is the same whichever machine comes first after a restart.
+    fn project_control_plane(&self, state: &State) {
+        let first = state
+            .machines
+            .values()
+            .filter_map(|machine| Some((machine.reached.get(&Stage::ApiServer)?, &machine.spec.version)))
+            .min();
+        let (Some((_, version)), Some(authorities)) = (first, &state.authorities) else { return };
+        let scope = self.scope(self.spec.created_at);
+        self.project(projection::kubeadm(&scope, version, &authorities.cluster.certificate_pem()));
+        self.project(projection::addons(&scope, version));
+        self.count_nodes();
+    }
+
+    fn count_nodes(&self) {
+        let nodes = self.store.list(&GroupResource::new("", "nodes"), None).objects.len();
+        self.edit(&projection::addon_keys()[0], |object| projection::count_nodes(object, nodes));
+    }
+
+    fn set_backends(&self, state: &State) {
+        let newest = state
+            .machines
+            .values()
+            .filter(|machine| machine.runs(Stage::ApiServer))
+            .max_by_key(|machine| (machine.reached[&Stage::ApiServer], &machine.spec.id.name));
+        self.front.set_backends(state.backends(), newest.map_or("", |machine| machine.spec.version.as_str()));
+    }
+
+    /// The share of the pod network that a machine's Node gets: one that its name asks for, unless another Node of
+    /// the cluster has it.
+    fn pod_network(&self, machine: &MachineSpec) -> Option<String> {
+        let nodes = self.store.list(&GroupResource::new("", "nodes"), None).objects;
+        let taken: BTreeSet<String> = nodes
+            .iter()
+            .filter_map(|node| node.value()["spec"]["podCIDR"].as_str().map(str::to_owned))
+            .collect();
+        crate::address::pod_network(&machine.id, self.spec.pod_cidrs.first()?, &taken)
+    }
+
+    fn member(&self, machine: &str) -> u64 {
+        member_id(&self.spec.id.to_string(), machine)
+    }
+
+    fn scope(&self, at: Timestamp) -> Scope<'_> {
+        Scope { cluster: &self.spec, at }
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.shared.clock)()
+    }
+
+    /// Makes objects that are not there. Those that are belong to their clients as well.
+    fn project(&self, objects: Vec<Projected>) {
         for Projected { key, value } in objects {
-            match self.store.create(now, &key, value) {
+            match self.store.create(self.now(), &key, value) {
                 Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
                 Err(error) => {
                     tracing::error!(cluster = %self.spec.id, ?key, %error, "Failed to project an object")
@@ -319,10 +370,24 @@ impl Cluster {
             }
         }
     }
+
+    /// Changes an object that may be gone.
+    fn edit(&self, key: &Key, edit: impl FnOnce(&mut Value)) {
+        match self.store.modify(self.now(), key, edit) {
+            Ok(_) | Err(StoreError::NotFound { .. }) => {}
+            Err(error) => tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to change an object"),
+        }
+    }
+}
+
+impl State {
+    fn backends(&self) -> usize {
+        self.machines.values().filter(|machine| machine.runs(Stage::ApiServer)).count()
+    }
 }
 
 /// What is behind a forwarded port.
 pub(crate) enum Behind {
     Etcd { tls: Arc<rustls::ServerConfig>, member: u64 },
-    ApiServer(Arc<tls::ApiServerTls>),
+    ApiServer(Arc<ApiServerTls>),
 }

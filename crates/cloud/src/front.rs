@@ -5,10 +5,13 @@
 //! when infrastructure is provisioned and then only every 30 s, so a refusal costs half a minute where a wait costs
 //! what the machine takes to boot. The health check `GET /` is answered by the load balancer itself in that time,
 //! because the cache gives it 5 s and any other request 10 s.
+//!
+//! After the last backend went it is an outage: connections end, and new ones wait before TLS is spoken, so that a
+//! health check finds out.
 
 use std::sync::Arc;
 
-use nephele_apiserver::{ApiServer, Authentication, PortForward, Settings, Version};
+use nephele_apiserver::{ApiServer, PortForward, Settings, Store, Version};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -23,8 +26,8 @@ pub(crate) struct FrontState {
     pub(crate) backends: usize,
     /// Whether there ever was one.
     pub(crate) was_up: bool,
-    /// The version that the API servers run.
-    version: String,
+    /// Those of the newest API server.
+    settings: Arc<Settings>,
     /// Ends the connections when the last backend goes.
     pub(crate) epoch: CancellationToken,
 }
@@ -32,34 +35,35 @@ pub(crate) struct FrontState {
 /// The front of one cluster.
 pub(crate) struct Front {
     state: watch::Sender<FrontState>,
-    settings: Settings,
 }
 
 impl Front {
-    /// `settings` are those of the API server but for its version.
+    /// `settings` are those of the API server but for its version, which comes with the first backend.
     pub(crate) fn new(settings: Settings) -> Self {
         let state = FrontState {
             tls: None,
             backends: 0,
             was_up: false,
-            version: settings.version.git_version.clone(),
+            settings: Arc::new(settings),
             epoch: CancellationToken::new(),
         };
-        Self { state: watch::Sender::new(state), settings }
+        Self { state: watch::Sender::new(state) }
     }
 
     pub(crate) fn set_tls(&self, tls: Arc<ApiServerTls>) {
         self.state.send_modify(|state| state.tls = Some(tls));
     }
 
+    /// `version` is that of the newest API server.
     pub(crate) fn set_backends(&self, backends: usize, version: &str) {
         self.state.send_modify(|state| {
-            if backends > state.backends && !version.is_empty() {
-                version.clone_into(&mut state.version);
+            if backends > 0 && version != state.settings.version.git_version {
+                let version = parse_version(version);
+                state.settings = Arc::new(Settings { version, ..(*state.settings).clone() });
             }
             state.backends = backends;
             state.was_up |= backends > 0;
-            if backends == 0 {
+            if backends == 0 && state.was_up {
                 // Those who are connected lose their connection with the server behind it; those who come wait.
                 std::mem::take(&mut state.epoch).cancel();
             }
@@ -70,16 +74,14 @@ impl Front {
         self.state.subscribe()
     }
 
-    /// The API server as a connection that begins now reaches it.
-    pub(crate) fn api_server(
-        &self,
-        store: &Arc<nephele_apiserver::Store>,
-        tunnel: Arc<dyn PortForward>,
-    ) -> ApiServer {
-        let version = parse_version(&self.state.borrow().version);
-        let settings =
-            Settings { version, authentication: Authentication::Required, ..self.settings.clone() };
-        ApiServer::new(store.clone(), Arc::new(settings)).with_port_forward(tunnel)
+    pub(crate) fn is_up(&self) -> bool {
+        self.state.borrow().backends > 0
+    }
+
+    /// The API server as a request that comes now reaches it. Costs three reference counts.
+    pub(crate) fn api_server(&self, store: &Arc<Store>, tunnel: Arc<dyn PortForward>) -> ApiServer {
+        let settings = self.state.borrow().settings.clone();
+        ApiServer::new(store.clone(), settings).with_port_forward(tunnel)
     }
 }
 

@@ -14,24 +14,29 @@
 //! nothing of Cluster API's objects: `infra` speaks to it in its own terms and reads everything back by observing.
 
 mod address;
+mod certificates;
+mod cidr;
 mod cloud;
 mod cluster;
 mod driver;
+mod error;
 mod front;
 mod identity;
 mod listener;
 mod metrics;
+mod observation;
 mod ports;
 mod projection;
+mod serve;
+mod spec;
 mod tls;
 mod tunnel;
 
-pub use cloud::{
-    Changed, Cloud, CloudConfig, ClusterError, ClusterObservation, Deletion, MachineError,
-    MachineObservation, StageObservation, StartError,
-};
-pub use cluster::{Authorities, ClusterSpec, Endpoint, MachineSpec, StartUp};
+pub use cloud::{Cloud, CloudConfig};
+pub use error::{ClusterError, MachineError, StartError};
 pub use identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 pub use nephele_engine::ErrorClass;
 pub use nephele_pki::{Authority, AuthorityError};
+pub use observation::{Changed, ClusterObservation, Deletion, MachineObservation, StageObservation};
 pub use projection::DNS_IMAGE_TAG;
+pub use spec::{Authorities, ClusterSpec, Endpoint, MachineSpec, StartUp};

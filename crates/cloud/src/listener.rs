@@ -1,21 +1,16 @@
-//! The TCP listener of a cluster, and its connections.
+//! The TCP listener of a cluster, and how its connections wait.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use nephele_apiserver::{ApiServer, UserInfo};
-use serde_json::json;
-use tokio::io::{AsyncRead, AsyncWrite};
+use jiff::Timestamp;
+use nephele_apiserver::UserInfo;
+use prometheus::IntGauge;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -24,38 +19,52 @@ use tokio_util::task::TaskTracker;
 use crate::cluster::Cluster;
 use crate::front::FrontState;
 use crate::metrics::Metrics;
+use crate::ports::PortLease;
+use crate::serve::serve_http;
 use crate::tls::ApiServerTls;
-use crate::tunnel::Tunnel;
 
 /// Connections of one cluster at a time, held ones included. Three controllers open some four each, a busy test
-/// suite some dozens; a held one costs a socket and about a kilobyte.
+/// suite some dozens. A held one costs a socket and a task of a few kilobytes, so that 256 are about a megabyte.
 const CONNECTIONS_MAX: usize = 256;
 
 /// A handshake takes milliseconds; whoever takes this long is not going to finish.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Silence after which the kernel asks whether a client is still there; it gives up some minutes later. Clients that
+/// vanish without a word would else keep their place for ever. The kernel's probes cost this process nothing, unlike
+/// HTTP/2 pings.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// What serving a cluster needs beside the cluster.
-#[derive(Clone)]
 pub(crate) struct Shared {
+    /// Every task that serves anything.
     pub(crate) tasks: TaskTracker,
     pub(crate) metrics: Metrics,
+    /// How long a connection or request waits for a backend.
     pub(crate) hold: Duration,
+    pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
-/// Opens the listener. The port is free again when the returned socket is dropped.
+/// Opens the listener. The port is free again when the returned socket is dropped. `SO_REUSEADDR` is set by the
+/// standard library, so that connections in TIME_WAIT do not stand in the way.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }
 
-/// Accepts connections until the cluster is over.
-pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener, shared: Shared) {
+/// Accepts connections until the cluster is over; then closes the listener and lets go of its port, in this order.
+pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener, lease: PortLease) {
+    accept(&cluster, &listener).await;
+    drop(listener);
+    drop(lease);
+}
+
+async fn accept(cluster: &Arc<Cluster>, listener: &TcpListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let over = cluster.over.clone();
     loop {
         let accepted = tokio::select! {
-            () = over.cancelled() => return,
+            () = cluster.over.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let stream = match accepted {
@@ -63,18 +72,22 @@ pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener, shared: 
             Err(error) => {
                 // A client that is gone already, or a process out of descriptors: the next try may fare better.
                 tracing::warn!(cluster = %cluster.spec.id, %error, "Failed to accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
+                tokio::select! {
+                    () = cluster.over.cancelled() => return,
+                    () = tokio::time::sleep(Duration::from_millis(50)) => continue,
+                }
             }
         };
         let Ok(place) = places.clone().try_acquire_owned() else {
             tracing::warn!(cluster = %cluster.spec.id, "Refused a connection: too many are open");
             continue;
         };
-        // Small messages to and fro: waiting for more to send helps nobody.
+        // Small messages to and fro: waiting for more to send helps nobody. Either option may fail on a socket that
+        // is closed already, which the handshake finds out.
         let _ = stream.set_nodelay(true);
-        let connection = Connection { cluster: cluster.clone(), shared: shared.clone() };
-        shared.tasks.spawn(async move {
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+        let connection = Connection { cluster: cluster.clone() };
+        cluster.shared.tasks.spawn(async move {
             connection.run(stream).await;
             drop(place);
         });
@@ -84,125 +97,66 @@ pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener, shared: 
 /// One accepted connection.
 struct Connection {
     cluster: Arc<Cluster>,
-    shared: Shared,
 }
 
 impl Connection {
     async fn run(self, stream: TcpStream) {
-        let over = self.cluster.over.clone();
-        tokio::select! {
-            () = over.cancelled() => {}
-            () = self.hold_and_serve(stream) => {}
-        }
+        let greeted = tokio::select! {
+            () = self.cluster.over.cancelled() => return,
+            greeted = self.hold_and_greet(stream) => greeted,
+        };
+        let Some((stream, user, epoch)) = greeted else { return };
+        let _open = Counted::new(&self.cluster.shared.metrics.connections);
+        let stop = async {
+            tokio::select! {
+                () = epoch.cancelled() => {}
+                () = self.cluster.over.cancelled() => {}
+            }
+        };
+        serve_http(stream, &self.cluster, user, stop).await;
     }
 
-    async fn hold_and_serve(&self, stream: TcpStream) {
-        let mut front = self.cluster.front.subscribe();
-        let Some((tls, epoch)) = self.wait_for_front(&mut front).await else { return };
+    /// Waits for the cluster to be able to answer, then for the TLS handshake.
+    async fn hold_and_greet(&self, stream: TcpStream) -> Option<Greeted> {
+        let (tls, epoch) = self.wait_for_front().await?;
         let accepted = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(tls.config.clone()).accept(stream)).await;
-        let stream = match accepted {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                tracing::debug!(cluster = %self.cluster.spec.id, %error, "Failed a TLS handshake");
-                return;
+        match accepted.ok()? {
+            Ok(stream) => {
+                let user = tls.user(stream.get_ref().1.peer_certificates(), (self.cluster.shared.clock)());
+                Some((stream, user, epoch))
             }
-            Err(_) => return,
-        };
-        let user = tls.user(stream.get_ref().1.peer_certificates());
-        self.shared.metrics.connections.inc();
-        tokio::select! {
-            () = epoch.cancelled() => {}
-            () = serve_http(stream, self.cluster.clone(), self.shared.clone(), user) => {}
+            Err(error) => {
+                tracing::debug!(cluster = %self.cluster.spec.id, %error, "Failed a TLS handshake");
+                None
+            }
         }
-        self.shared.metrics.connections.dec();
     }
 
     /// Waits, for a bounded time, until TLS can be spoken and, after the first backend's time, until one is up.
-    async fn wait_for_front(
-        &self,
-        front: &mut watch::Receiver<FrontState>,
-    ) -> Option<(Arc<ApiServerTls>, CancellationToken)> {
+    async fn wait_for_front(&self) -> Option<(Arc<ApiServerTls>, CancellationToken)> {
         let ready = |state: &FrontState| state.tls.is_some() && (state.backends > 0 || !state.was_up);
-        let held = &self.shared.metrics.connections_held;
-        held.inc();
-        let waited = timeout(self.shared.hold, front.wait_for(ready)).await;
-        held.dec();
-        let state = waited.ok()?.ok()?;
+        let mut front = self.cluster.front.subscribe();
+        let _held = Counted::new(&self.cluster.shared.metrics.connections_held);
+        let state = timeout(self.cluster.shared.hold, front.wait_for(ready)).await.ok()?.ok()?;
         Some((state.tls.clone()?, state.epoch.clone()))
     }
 }
 
-/// Serves HTTP/1.1 and HTTP/2 on a connection whose TLS has been spoken, for the user that it proved.
-pub(crate) async fn serve_http<IO>(io: IO, cluster: Arc<Cluster>, shared: Shared, user: Option<UserInfo>)
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let tunnel = Arc::new(Tunnel { cluster: cluster.clone(), shared: shared.clone() });
-    let server = cluster.front.api_server(&cluster.store, tunnel);
-    let front = cluster.front.subscribe();
-    let hold = shared.hold;
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
-        if let Some(user) = &user {
-            request.extensions_mut().insert(user.clone());
-        }
-        let (server, front) = (server.clone(), front.clone());
-        async move { Ok::<_, Infallible>(answer(server, front, hold, request).await) }
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Bodies are small: windows of 64 KiB and a few KiB of buffers keep an idle connection cheap. Go's clients open
-    // up to 250 streams; one watch is one stream.
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(30))
-        .max_buf_size(16 * 1024);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(250)
-        .initial_stream_window_size(64 * 1024)
-        .initial_connection_window_size(128 * 1024)
-        .max_send_buf_size(64 * 1024)
-        .max_header_list_size(32 * 1024);
-    if let Err(error) = builder.serve_connection_with_upgrades(TokioIo::new(io), service).await {
-        tracing::debug!(cluster = %cluster.spec.id, %error, "A connection ended early");
+/// A connection after its handshake: the user that it proved, and what ends it.
+type Greeted = (tokio_rustls::server::TlsStream<TcpStream>, Option<UserInfo>, CancellationToken);
+
+/// One more on a gauge, for as long as this lives: a task may be dropped at any await.
+struct Counted<'a>(&'a IntGauge);
+
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
     }
 }
 
-/// Answers a request as the load balancer does: itself or, once there is one, by a backend.
-async fn answer(
-    server: ApiServer,
-    mut front: watch::Receiver<FrontState>,
-    hold: Duration,
-    request: Request<Body>,
-) -> Response<Body> {
-    let waiting = {
-        let state = front.borrow();
-        state.backends == 0
-    };
-    if waiting {
-        if request.uri().path() == "/" {
-            return Response::new(Body::from("waiting for the control plane\n"));
-        }
-        let up = timeout(hold, front.wait_for(|state| state.backends > 0)).await;
-        if !matches!(up, Ok(Ok(_))) {
-            return unavailable();
-        }
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
     }
-    server.handle(request).await
-}
-
-fn unavailable() -> Response<Body> {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "ServiceUnavailable",
-        "code": 503, "message": "no API server of the control plane is up yet", "details": {"retryAfterSeconds": 1},
-    });
-    let mut response = Response::new(Body::from(status.to_string()));
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    response
-        .headers_mut()
-        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
-    response
 }

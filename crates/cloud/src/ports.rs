@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Which ports of a range are taken.
 #[derive(Clone, Debug)]
@@ -30,6 +33,31 @@ impl Ports {
 
     pub(crate) fn release(&mut self, port: u16) {
         self.taken.remove(&port);
+    }
+}
+
+/// A port that is taken for as long as this lives: whoever closes the listener lets go of it.
+pub(crate) struct PortLease {
+    ports: Arc<Mutex<Ports>>,
+    pub(crate) port: u16,
+}
+
+impl PortLease {
+    /// Takes this port; none when it is taken.
+    pub(crate) fn take(ports: &Arc<Mutex<Ports>>, port: u16) -> Option<Self> {
+        ports.lock().take(port).then(|| Self { ports: ports.clone(), port })
+    }
+
+    /// Takes the lowest free port from `from` on; none when all are taken.
+    pub(crate) fn take_lowest(ports: &Arc<Mutex<Ports>>, from: u16) -> Option<Self> {
+        let port = ports.lock().take_lowest(from)?;
+        Some(Self { ports: ports.clone(), port })
+    }
+}
+
+impl Drop for PortLease {
+    fn drop(&mut self) {
+        self.ports.lock().release(self.port);
     }
 }
 

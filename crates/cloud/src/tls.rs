@@ -1,12 +1,13 @@
 //! TLS: what a cluster's servers show, and how their clients are told apart.
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use jiff::{Timestamp, ToSpan as _};
+use jiff::Timestamp;
 use nephele_apiserver::UserInfo;
-use nephele_pki::{Authority, IssueError, Leaf, LeafRequest, parse_client};
+use nephele_pki::{Authority, IssueError, Leaf, parse_client};
+use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
 };
@@ -15,23 +16,34 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 
-use crate::cluster::{Authorities, ClusterSpec, MachineSpec};
+use crate::certificates;
+use crate::spec::{Authorities, ClusterSpec, MachineSpec};
 
-static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-    LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+/// Without the post-quantum group: it doubles what a handshake costs, and nothing here has to stay secret.
+static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
+    Arc::new(CryptoProvider {
+        kx_groups: vec![kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1],
+        ..rustls::crypto::aws_lc_rs::default_provider()
+    })
+});
 
-/// One ticketer for all clusters: its keys rotate together, and a ticket holds no more than what a full handshake
-/// would establish, since the client's certificate in it is verified for each connection anyway.
+/// One ticketer for all clusters: its keys rotate together.
 static TICKETER: LazyLock<Option<Arc<dyn ProducesTickets>>> =
     LazyLock::new(|| rustls::crypto::aws_lc_rs::Ticketer::new().ok());
 
 /// The credentials of a cluster's servers.
 pub(crate) struct Credentials {
-    pub(crate) api_server: Arc<ApiServerTls>,
-    etcd: Option<Authority>,
+    pub(crate) front: Arc<ApiServerTls>,
+    authorities: Authorities,
+    verifier: Arc<dyn ClientCertVerifier>,
+    /// What tickets are bound to.
+    realm: [u8; 32],
+    /// Made when a tunnel first asks for them: most machines are asked every few seconds, workers never.
+    api_servers: BTreeMap<String, Arc<ApiServerTls>>,
+    etcd_members: BTreeMap<String, Arc<ServerConfig>>,
 }
 
-/// How the API server of a cluster speaks TLS.
+/// How an API server speaks TLS.
 pub(crate) struct ApiServerTls {
     pub(crate) config: Arc<ServerConfig>,
     verifier: Arc<dyn ClientCertVerifier>,
@@ -39,45 +51,74 @@ pub(crate) struct ApiServerTls {
 
 impl Credentials {
     pub(crate) fn issue(spec: &ClusterSpec, authorities: &Authorities) -> Result<Self, IssueError> {
-        let leaf = authorities.cluster.issue(&api_server_request(spec))?;
-        let roots = roots(&authorities.cluster);
-        let verifier: Arc<dyn ClientCertVerifier> = match roots.map(|roots| client_verifier(roots)) {
-            Some(verifier) => verifier,
-            // An authority that cannot be a trust anchor verifies nobody.
-            None => Arc::new(NobodyVerifier),
-        };
-        let deferred = Arc::new(DeferredVerifier {
-            hints: verifier.root_hint_subjects().to_vec(),
-            algorithms: PROVIDER.signature_verification_algorithms,
-        });
-        let mut config = server_config(&leaf, deferred);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let api_server = Arc::new(ApiServerTls { config: Arc::new(config), verifier });
-        Ok(Self { api_server, etcd: authorities.etcd.clone() })
+        let leaf = authorities.cluster.issue(&certificates::front(spec))?;
+        let verifier = client_verifier(&authorities.cluster);
+        let realm = authorities.cluster.fingerprint();
+        let front = api_server(&leaf, verifier.clone(), realm);
+        Ok(Self {
+            front,
+            authorities: authorities.clone(),
+            verifier,
+            realm,
+            api_servers: BTreeMap::new(),
+            etcd_members: BTreeMap::new(),
+        })
     }
 
-    /// How an etcd member speaks TLS; none without an etcd authority.
-    pub(crate) fn etcd_member(&self, spec: &ClusterSpec, machine: &MachineSpec) -> Option<Arc<ServerConfig>> {
-        let authority = self.etcd.as_ref()?;
-        let leaf = match authority.issue(&etcd_request(spec, machine)) {
-            Ok(leaf) => leaf,
-            Err(error) => {
-                tracing::warn!(machine = %machine.id, %error, "Failed to issue an etcd certificate");
-                return None;
-            }
-        };
-        let mut config = server_config(&leaf, client_verifier(roots(authority)?));
+    /// How the API server of one machine speaks TLS, to those who ask past the load balancer.
+    pub(crate) fn api_server(
+        &mut self,
+        spec: &ClusterSpec,
+        machine: &MachineSpec,
+        started_at: Timestamp,
+    ) -> Result<Arc<ApiServerTls>, IssueError> {
+        if let Some(tls) = self.api_servers.get(&machine.id.name) {
+            return Ok(tls.clone());
+        }
+        let leaf = self.authorities.cluster.issue(&certificates::api_server(spec, machine, started_at))?;
+        let tls = api_server(&leaf, self.verifier.clone(), self.realm);
+        self.api_servers.insert(machine.id.name.clone(), tls.clone());
+        Ok(tls)
+    }
+
+    /// How the etcd member of a machine speaks TLS; none without an etcd authority.
+    pub(crate) fn etcd_member(
+        &mut self,
+        spec: &ClusterSpec,
+        machine: &MachineSpec,
+        started_at: Timestamp,
+    ) -> Result<Option<Arc<ServerConfig>>, IssueError> {
+        let Some(authority) = &self.authorities.etcd else { return Ok(None) };
+        if let Some(config) = self.etcd_members.get(&machine.id.name) {
+            return Ok(Some(config.clone()));
+        }
+        let leaf = authority.issue(&certificates::etcd_member(spec, machine, started_at))?;
+        let mut config = server_config(&leaf, client_verifier(authority), authority.fingerprint());
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Some(Arc::new(config))
+        let config = Arc::new(config);
+        self.etcd_members.insert(machine.id.name.clone(), config.clone());
+        Ok(Some(config))
+    }
+
+    /// Forgets what a machine that is gone had.
+    pub(crate) fn forget(&mut self, machine: &str) {
+        self.api_servers.remove(machine);
+        self.etcd_members.remove(machine);
     }
 }
 
 impl ApiServerTls {
     /// The user that a connection's client certificate proves, or none when there is no certificate or it proves
     /// nothing to this cluster: such a client is answered 401, not cut off.
-    pub(crate) fn user(&self, certificates: Option<&[CertificateDer<'_>]>) -> Option<UserInfo> {
+    pub(crate) fn user(
+        &self,
+        certificates: Option<&[CertificateDer<'_>]>,
+        now: Timestamp,
+    ) -> Option<UserInfo> {
         let (leaf, intermediates) = certificates?.split_first()?;
-        self.verifier.verify_client_cert(leaf, intermediates, UnixTime::now()).ok()?;
+        let seconds = u64::try_from(now.as_second()).unwrap_or(0);
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        self.verifier.verify_client_cert(leaf, intermediates, now).ok()?;
         let identity = parse_client(leaf).ok()?;
         let mut groups = identity.organizations;
         groups.push("system:authenticated".to_owned());
@@ -85,20 +126,29 @@ impl ApiServerTls {
     }
 }
 
-fn roots(authority: &Authority) -> Option<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(authority.certificate_der().to_vec())).ok()?;
-    Some(roots)
+fn api_server(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>, realm: [u8; 32]) -> Arc<ApiServerTls> {
+    let deferred = Arc::new(DeferredVerifier {
+        hints: verifier.root_hint_subjects().to_vec(),
+        algorithms: PROVIDER.signature_verification_algorithms,
+    });
+    let mut config = server_config(leaf, deferred, realm);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(ApiServerTls { config: Arc::new(config), verifier })
 }
 
-fn client_verifier(roots: RootCertStore) -> Arc<dyn ClientCertVerifier> {
+/// Trusts clients whose certificate the authority signed; nobody, when the authority is of no use as a trust anchor.
+fn client_verifier(authority: &Authority) -> Arc<dyn ClientCertVerifier> {
+    let mut roots = RootCertStore::empty();
+    if roots.add(CertificateDer::from(authority.certificate_der().to_vec())).is_err() {
+        return Arc::new(NobodyVerifier);
+    }
     match WebPkiClientVerifier::builder_with_provider(Arc::new(roots), PROVIDER.clone()).build() {
         Ok(verifier) => verifier,
         Err(_) => Arc::new(NobodyVerifier),
     }
 }
 
-fn server_config(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>) -> ServerConfig {
+fn server_config(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>, realm: [u8; 32]) -> ServerConfig {
     let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
     let key = PrivateKeyDer::try_from(leaf.key_der().to_vec()).expect("leaf keys are PKCS#8");
     let mut config = ServerConfig::builder_with_provider(PROVIDER.clone())
@@ -110,68 +160,37 @@ fn server_config(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>) -> ServerCo
     // Sessions are resumed by ticket; a cache per cluster would cost more than the clusters.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if let Some(ticketer) = &*TICKETER {
-        config.ticketer = ticketer.clone();
+        config.ticketer = Arc::new(RealmTicketer { realm, inner: ticketer.clone() });
         config.send_tls13_tickets = 1;
     }
     config
 }
 
-/// As kubeadm issues it: valid for a year from the cluster's creation. A year is counted in hours because calendar
-/// years have no fixed length.
-fn api_server_request(spec: &ClusterSpec) -> LeafRequest {
-    let mut dns_names = vec![
-        "localhost".to_owned(),
-        "kubernetes".to_owned(),
-        "kubernetes.default".to_owned(),
-        "kubernetes.default.svc".to_owned(),
-        format!("kubernetes.default.svc.{}", spec.service_domain),
-    ];
-    let mut ip_addresses: Vec<IpAddr> = vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()];
-    ip_addresses.extend(spec.service_address(1).parse::<IpAddr>());
-    if let Some(endpoint) = &spec.endpoint {
-        match endpoint.host.parse() {
-            Ok(address) => ip_addresses.push(address),
-            Err(_) => dns_names.push(endpoint.host.clone()),
-        }
-    }
-    ip_addresses.dedup();
-    let (not_before, not_after) = validity(spec.created_at);
-    LeafRequest {
-        common_name: "kube-apiserver".to_owned(),
-        organizations: Vec::new(),
-        dns_names,
-        ip_addresses,
-        server_auth: true,
-        client_auth: false,
-        not_before,
-        not_after,
-        identity: format!("{}/kube-apiserver", spec.id),
-    }
+/// Binds tickets to an authority. All listeners share a host, by which clients keep their tickets, and whoever
+/// resumes a session is shown no certificate: a ticket of one cluster must not open another.
+#[derive(Debug)]
+struct RealmTicketer {
+    realm: [u8; 32],
+    inner: Arc<dyn ProducesTickets>,
 }
 
-fn etcd_request(spec: &ClusterSpec, machine: &MachineSpec) -> LeafRequest {
-    let name = &machine.id.name;
-    let addresses = machine.addresses.iter().filter_map(|address| address.address.parse().ok());
-    let loopback: [IpAddr; 2] = [[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()];
-    let (not_before, not_after) = validity(spec.created_at);
-    LeafRequest {
-        common_name: name.clone(),
-        organizations: Vec::new(),
-        dns_names: vec!["localhost".to_owned(), name.clone(), format!("etcd-{name}")],
-        ip_addresses: loopback.into_iter().chain(addresses).collect(),
-        server_auth: true,
-        client_auth: true,
-        not_before,
-        not_after,
-        identity: format!("{}/etcd/{name}", spec.id),
+impl ProducesTickets for RealmTicketer {
+    fn enabled(&self) -> bool {
+        self.inner.enabled()
     }
-}
 
-/// Ten years: nothing renews the certificates of a simulated machine, and a real one's are renewed by an upgrade.
-fn validity(created_at: Timestamp) -> (Timestamp, Timestamp) {
-    let not_before = created_at.checked_sub(5.minutes()).unwrap_or(created_at);
-    let not_after = created_at.checked_add(Duration::from_secs(10 * 365 * 86_400)).unwrap_or(created_at);
-    (not_before, not_after)
+    fn lifetime(&self) -> u32 {
+        self.inner.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.inner.encrypt(&[&self.realm, plain].concat())
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        let plain = self.inner.decrypt(cipher)?;
+        plain.strip_prefix(&self.realm).map(<[u8]>::to_vec)
+    }
 }
 
 /// Lets every handshake with a certificate through, whoever signed it, so that a client who is not known gets an

@@ -2,7 +2,6 @@
 //! is in this process.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use futures::FutureExt as _;
@@ -16,26 +15,24 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::cluster::{Behind, Cluster};
-use crate::listener::{Shared, serve_http};
+use crate::listener::HANDSHAKE_TIMEOUT;
+use crate::serve::serve_http;
 
 /// Bytes between a tunnel and what is behind it, each way: one TLS record.
 const PIPE_BYTES: usize = 17 * 1024;
 
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// The tunnels of one cluster.
 pub(crate) struct Tunnel {
     pub(crate) cluster: Arc<Cluster>,
-    pub(crate) shared: Shared,
 }
 
 impl PortForward for Tunnel {
     fn handle(&self, _: String, pod: String, request: Request<Body>) -> BoxFuture<'static, Response<Body>> {
-        let target = Pod { cluster: self.cluster.clone(), shared: self.shared.clone(), name: pod };
+        let target = Pod { cluster: self.cluster.clone(), name: pod };
         let answer = accept(request, Arc::new(target));
         if let Some(session) = answer.session {
             let over = self.cluster.over.clone();
-            self.shared.tasks.spawn(async move {
+            self.cluster.shared.tasks.spawn(async move {
                 tokio::select! {
                     () = over.cancelled() => {}
                     result = session => if let Err(error) = result {
@@ -51,7 +48,6 @@ impl PortForward for Tunnel {
 /// The ports of one pod.
 struct Pod {
     cluster: Arc<Cluster>,
-    shared: Shared,
     name: String,
 }
 
@@ -59,25 +55,25 @@ impl Target for Pod {
     fn connect(&self, port: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, ConnectError>> {
         let Some(behind) = self.cluster.behind(&self.name, port) else {
             let error = ConnectError(format!(
-                "failed to connect to localhost:{port} inside of pod {}: connection refused",
+                "failed to connect to localhost:{port} inside of pod {}: connect: connection refused",
                 self.name
             ));
             return std::future::ready(Err(error)).boxed();
         };
         let (near, far) = duplex(PIPE_BYTES);
-        let (cluster, shared) = (self.cluster.clone(), self.shared.clone());
+        let cluster = self.cluster.clone();
         let over = cluster.over.clone();
-        self.shared.tasks.spawn(async move {
+        self.cluster.shared.tasks.spawn(async move {
             tokio::select! {
                 () = over.cancelled() => {}
-                () = serve(behind, far, cluster, shared) => {}
+                () = serve(behind, far, cluster) => {}
             }
         });
         std::future::ready(Ok(Box::new(near) as Box<dyn Duplex>)).boxed()
     }
 }
 
-async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>, shared: Shared) {
+async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>) {
     let config = match &behind {
         Behind::Etcd { tls, .. } => tls.clone(),
         Behind::ApiServer(tls) => tls.config.clone(),
@@ -92,15 +88,16 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>, shared:
     };
     match behind {
         Behind::Etcd { member, .. } => {
-            let observer = Arc::new(shared.metrics.clone());
+            let observer = Arc::new(cluster.shared.metrics.clone());
             let connection = Connection { cluster: cluster.etcd.clone(), member, observer };
             if let Err(error) = serve_connection(stream, connection).await {
                 tracing::debug!(cluster = %cluster.spec.id, error = &error as &dyn std::error::Error, "An etcd connection ended early");
             }
         }
         Behind::ApiServer(tls) => {
-            let user = tls.user(stream.get_ref().1.peer_certificates());
-            serve_http(stream, cluster, shared, user).await;
+            let user = tls.user(stream.get_ref().1.peer_certificates(), (cluster.shared.clock)());
+            let over = cluster.over.clone();
+            serve_http(stream, &cluster, user, over.cancelled()).await;
         }
     }
 }

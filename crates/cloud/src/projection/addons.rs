@@ -1,6 +1,7 @@
 //! The addons that kubeadm installs: kube-proxy and CoreDNS.
 
-use serde_json::json;
+use nephele_apiserver::Key;
+use serde_json::{Value, json};
 
 use super::{Projected, Scope};
 
@@ -52,8 +53,8 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
             },
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
         },
-        "status": {"observedGeneration": 1, "currentNumberScheduled": 1, "desiredNumberScheduled": 1,
-                   "numberAvailable": 1, "numberMisscheduled": 0, "numberReady": 1, "updatedNumberScheduled": 1},
+        "status": {"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0,
+                   "numberReady": 0, "observedGeneration": 1},
     });
     let dns_labels = json!({"k8s-app": "kube-dns"});
     let dns = json!({
@@ -81,7 +82,7 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
                                    "lastUpdateTime": super::time(scope.at),
                                    "lastTransitionTime": super::time(scope.at)}]},
     });
-    let corefile = COREFILE.replace("DOMAIN", &scope.cluster.service_domain);
+    let corefile = COREFILE.replace("DOMAIN", &scope.cluster.domain());
     let dns_config =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"Corefile": corefile}});
     let address = scope.cluster.service_address(10);
@@ -109,4 +110,33 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
         scope.object("apps", "deployments", system, "coredns", dns),
         scope.object("", "services", system, "kube-dns", dns_service),
     ]
+}
+
+/// The addons that clients upgrade: kube-proxy, then CoreDNS.
+pub(crate) fn addon_keys() -> [Key; 2] {
+    [("daemonsets", "kube-proxy"), ("deployments", "coredns")]
+        .map(|(resource, name)| Key::new("apps", resource, "kube-system", name))
+}
+
+/// kube-proxy's status when it runs on so many Nodes.
+pub(crate) fn count_nodes(daemon_set: &mut Value, nodes: usize) {
+    for field in [
+        "currentNumberScheduled",
+        "desiredNumberScheduled",
+        "numberAvailable",
+        "numberReady",
+        "updatedNumberScheduled",
+    ] {
+        daemon_set["status"][field] = nodes.into();
+    }
+}
+
+/// An addon's status once its controller has rolled out what is desired, which takes no time here.
+pub(crate) fn roll_out(addon: &mut Value) {
+    addon["status"]["observedGeneration"] = addon["metadata"]["generation"].clone();
+    if let Some(replicas) = addon["spec"]["replicas"].as_u64() {
+        for field in ["availableReplicas", "readyReplicas", "replicas", "updatedReplicas"] {
+            addon["status"][field] = replicas.into();
+        }
+    }
 }

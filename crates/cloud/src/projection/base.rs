@@ -25,8 +25,8 @@ pub(crate) fn base(scope: &Scope<'_>) -> Vec<Projected> {
         "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
             "type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "sessionAffinity": "None",
-            "ipFamilies": [if address.contains(':') { "IPv6" } else { "IPv4" }], "ipFamilyPolicy": "SingleStack",
-            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+            "ipFamilies": [if address.is_ipv6() { "IPv6" } else { "IPv4" }], "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": super::API_SERVER_PORT}],
         },
         "status": {"loadBalancer": {}},
     });

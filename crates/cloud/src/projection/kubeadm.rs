@@ -2,23 +2,23 @@
 
 use serde_json::json;
 
-use super::{DNS_IMAGE_TAG, Projected, Scope};
+use super::{Projected, Scope};
 
 pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority_pem: &str) -> Vec<Projected> {
     let cluster = scope.cluster;
-    let endpoint = cluster.endpoint.as_ref().map(|e| format!("{}:{}", e.host, e.port)).unwrap_or_default();
+    let endpoint = cluster.endpoint.as_ref().map(ToString::to_string).unwrap_or_default();
     // The document that KCP parses, changes and writes back on an upgrade.
     let configuration = json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration",
         "apiServer": {}, "caCertificateValidityPeriod": "87600h0m0s", "certificateValidityPeriod": "8760h0m0s",
         "certificatesDir": "/etc/kubernetes/pki", "clusterName": cluster.id.name,
         "controlPlaneEndpoint": endpoint, "controllerManager": {},
-        "dns": {"imageRepository": "registry.k8s.io/coredns", "imageTag": DNS_IMAGE_TAG},
+        "dns": {},
         "encryptionAlgorithm": "RSA-2048", "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
         "imageRepository": "registry.k8s.io", "kubernetesVersion": version,
         "networking": {
-            "dnsDomain": cluster.service_domain, "podSubnet": cluster.pod_cidrs.join(","),
-            "serviceSubnet": cluster.service_cidrs.join(","),
+            "dnsDomain": cluster.domain(), "podSubnet": cluster.pod_cidrs.join(","),
+            "serviceSubnet": cluster.service_subnet(),
         },
         "proxy": {}, "scheduler": {},
     });
@@ -31,7 +31,7 @@ pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority_pem: &str) -> 
     };
     let kubelet = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
-        "clusterDNS": [cluster.service_address(10)], "clusterDomain": cluster.service_domain,
+        "clusterDNS": [cluster.service_address(10)], "clusterDomain": cluster.domain(),
         "rotateCertificates": true, "staticPodPath": "/etc/kubernetes/manifests",
     });
     let discovery = json!({
@@ -40,22 +40,30 @@ pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority_pem: &str) -> 
                       "certificate-authority-data": base64(authority_pem)}}],
     });
     let rbac = "rbac.authorization.k8s.io";
-    let role = json!({
-        "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {},
-        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}],
-    });
-    let binding = json!({
-        "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "kubeadm:get-nodes"},
-        "subjects": [{"apiGroup": rbac, "kind": "Group",
-                      "name": "system:bootstrappers:kubeadm:default-node-token"}],
-    });
+    let role = |rules: serde_json::Value| json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {}, "rules": rules});
+    let binding = |role: &str, group: &str| {
+        json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": rbac, "kind": "Group", "name": group}],
+        })
+    };
+    let get_nodes = role(json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]));
+    let everything = role(json!([
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]));
+    let joining = "system:bootstrappers:kubeadm:default-node-token";
+    let (roles, bindings) = ("clusterroles", "clusterrolebindings");
+    let admins = "kubeadm:cluster-admins";
     vec![
         config_map("kube-system", "kubeadm-config", json!({"ClusterConfiguration": yaml(&configuration)})),
         config_map("kube-system", "kubelet-config", json!({"kubelet": yaml(&kubelet)})),
         config_map("kube-public", "cluster-info", json!({"kubeconfig": yaml(&discovery)})),
-        scope.object(rbac, "clusterroles", "", "kubeadm:get-nodes", role),
-        scope.object(rbac, "clusterrolebindings", "", "kubeadm:get-nodes", binding),
+        scope.object(rbac, roles, "", "cluster-admin", everything),
+        scope.object(rbac, roles, "", "kubeadm:get-nodes", get_nodes),
+        scope.object(rbac, bindings, "", "cluster-admin", binding("cluster-admin", "system:masters")),
+        scope.object(rbac, bindings, "", admins, binding("cluster-admin", admins)),
+        scope.object(rbac, bindings, "", "kubeadm:get-nodes", binding("kubeadm:get-nodes", joining)),
     ]
 }
 

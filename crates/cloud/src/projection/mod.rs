@@ -16,14 +16,14 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 pub use addons::DNS_IMAGE_TAG;
-pub(crate) use addons::addons;
+pub(crate) use addons::{addon_keys, addons, count_nodes, roll_out};
 pub(crate) use base::base;
 pub(crate) use kubeadm::kubeadm;
-pub(crate) use node::node;
-pub(crate) use static_pod::{Component, static_pod};
+pub(crate) use node::{node, upgrade_node};
+pub(crate) use static_pod::{API_SERVER_PORT, Component, static_pod, upgrade_pod};
 
-use crate::cluster::ClusterSpec;
 use crate::identity::ClusterId;
+use crate::spec::ClusterSpec;
 
 /// An object to be made.
 #[derive(Clone, Debug, PartialEq)]

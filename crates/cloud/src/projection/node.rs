@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{Projected, Scope, time};
-use crate::cluster::MachineSpec;
 use crate::identity::Role;
+use crate::spec::MachineSpec;
 
 /// The Node as kubeadm and the kubelet would have registered it, and its Lease.
 ///
 /// Heartbeats are not renewed: no controller in a simulated cluster looks for missing ones, and renewing them would
 /// wake every watcher of every cluster for nothing.
-pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
+pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option<String>) -> Vec<Projected> {
     let name = machine.id.name.as_str();
     let now = time(scope.at);
     let mut labels = json!({
@@ -26,6 +26,7 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
     }
     if let Some(zone) = &machine.zone {
         labels["topology.kubernetes.io/zone"] = zone.as_str().into();
+        labels["topology.kubernetes.io/region"] = region(zone).into();
     }
     if let Some(kind) = &machine.instance_type {
         labels["node.kubernetes.io/instance-type"] = kind.as_str().into();
@@ -40,6 +41,11 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
                "lastHeartbeatTime": now, "lastTransitionTime": now})
     };
     let capacity = json!({"cpu": "2", "memory": "4Gi", "ephemeral-storage": "40Gi", "hugepages-2Mi": "0", "pods": "110"});
+    let mut spec = json!({"providerID": machine.id.provider_id(), "taints": taints});
+    if let Some(network) = pod_network {
+        spec["podCIDRs"] = json!([network]);
+        spec["podCIDR"] = network.into();
+    }
     let value = json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {
@@ -49,7 +55,7 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
                 "volumes.kubernetes.io/controller-managed-attach-detach": "true",
             },
         },
-        "spec": {"providerID": machine.id.provider_id(), "taints": taints},
+        "spec": spec,
         "status": {
             "addresses": addresses, "capacity": capacity, "allocatable": capacity,
             "conditions": [
@@ -81,4 +87,18 @@ fn node_info(scope: &Scope<'_>, machine: &MachineSpec) -> Value {
         "containerRuntimeVersion": "containerd://2.2.0", "kernelVersion": "6.12.0-nephele",
         "kubeProxyVersion": "", "kubeletVersion": machine.version, "osImage": "Nephele (simulated)",
     })
+}
+
+/// The region of a zone, as clouds name them: `sim-1a` lies in `sim-1`; a zone of another form is its own region.
+fn region(zone: &str) -> &str {
+    let region = zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    let one_letter = zone.len() - region.len() == 1;
+    if one_letter && region.ends_with(|c: char| c.is_ascii_digit()) { region } else { zone }
+}
+
+/// The Node after its machine was upgraded in place.
+pub(crate) fn upgrade_node(node: &mut Value, version: &str) {
+    if let Some(current) = node.pointer_mut("/status/nodeInfo/kubeletVersion") {
+        *current = version.into();
+    }
 }

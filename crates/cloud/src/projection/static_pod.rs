@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{Projected, Scope, time, uid};
-use crate::cluster::MachineSpec;
+use crate::spec::MachineSpec;
+
+/// Where kubeadm has the API server listen on each machine.
+pub(crate) const API_SERVER_PORT: u16 = 6443;
 
 /// A component that runs as a static pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ impl Component {
     fn port(self) -> u16 {
         match self {
             Self::Etcd => 2379,
-            Self::ApiServer => 6443,
+            Self::ApiServer => API_SERVER_PORT,
             Self::ControllerManager => 10257,
             Self::Scheduler => 10259,
         }
@@ -54,7 +57,7 @@ pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Co
     let now = time(scope.at);
     // The kubelet's hash of the manifest: any 32 hexadecimal digits that stay.
     let hash = uid(&scope.cluster.id, "manifest", "kube-system", &name).replace('-', "");
-    let host = machine.addresses.iter().find(|a| a.kind == "InternalIP").map_or("", |a| a.address.as_str());
+    let host = machine.internal_address();
     let image = component.image(&machine.version);
     let condition = |kind: &str| -> Value {
         json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now})
@@ -95,4 +98,14 @@ pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Co
         },
     });
     scope.object("", "pods", "kube-system", &name, value)
+}
+
+/// The pod after its machine was upgraded in place.
+pub(crate) fn upgrade_pod(pod: &mut Value, component: Component, version: &str) {
+    let image = component.image(version);
+    for path in ["/spec/containers/0/image", "/status/containerStatuses/0/image"] {
+        if let Some(current) = pod.pointer_mut(path) {
+            *current = image.as_str().into();
+        }
+    }
 }

@@ -1,0 +1,78 @@
+//! What can be seen of clusters and machines.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::identity::{ClusterId, MachineAddress, MachineId, Stage};
+use crate::spec::Endpoint;
+
+/// A cluster as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterObservation {
+    /// Where it is reached.
+    pub endpoint: Endpoint,
+    /// Whether its authorities are known.
+    pub authorities_set: bool,
+    /// API servers that are up.
+    pub backends: usize,
+    /// Machines.
+    pub machines: usize,
+}
+
+/// A machine as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineObservation {
+    /// Its stages.
+    pub stages: BTreeMap<Stage, StageObservation>,
+    /// What ties it to its Node.
+    pub provider_id: String,
+    /// Its addresses.
+    pub addresses: Vec<MachineAddress>,
+    /// Where it is.
+    pub zone: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+/// Where a machine stands in a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StageObservation {
+    /// An earlier stage is not reached yet.
+    Blocked,
+    /// Under way.
+    Waiting {
+        /// When it will be decided.
+        due: Timestamp,
+    },
+    /// Passed.
+    Reached {
+        /// When.
+        at: Timestamp,
+    },
+    /// Failed.
+    Failed {
+        /// Why.
+        cause: String,
+    },
+}
+
+/// How far a deletion is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// There is nothing left.
+    Gone,
+    /// It takes its time; a change will tell.
+    InProgress,
+}
+
+/// What changed. Ids only: look again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Changed {
+    /// A cluster.
+    Cluster(ClusterId),
+    /// A machine.
+    Machine(MachineId),
+    /// More than could be told.
+    Everything,
+}

@@ -1,0 +1,118 @@
+//! What clusters and machines shall be.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nephele_pki::Authority;
+
+use crate::cidr;
+use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
+
+/// What a cluster shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSpec {
+    /// Its name.
+    pub id: ClusterId,
+    /// Where it was published before, or where its user wants it; a missing part is chosen.
+    pub endpoint: Option<Endpoint>,
+    /// When it was created. What comes with the cluster itself bears this time, after a restart too.
+    pub created_at: Timestamp,
+    /// Pod networks; none leaves the Nodes without one.
+    pub pod_cidrs: Vec<String>,
+    /// Service networks; none means kubeadm's default, `10.96.0.0/12`.
+    pub service_cidrs: Vec<String>,
+    /// DNS domain of services; empty means `cluster.local`.
+    pub service_domain: String,
+}
+
+const DEFAULT_SERVICE_CIDR: &str = "10.96.0.0/12";
+
+impl ClusterSpec {
+    /// The `index`th address of the first service network, where kubeadm's convention puts the API server (1) and
+    /// the DNS (10).
+    pub(crate) fn service_address(&self, index: u32) -> IpAddr {
+        let first = self.service_cidrs.first().and_then(|cidr| cidr::address(cidr, index));
+        first
+            .or_else(|| cidr::address(DEFAULT_SERVICE_CIDR, index))
+            .expect("the default network has the address")
+    }
+
+    /// The service networks, as kubeadm writes them.
+    pub(crate) fn service_subnet(&self) -> String {
+        if self.service_cidrs.is_empty() {
+            DEFAULT_SERVICE_CIDR.to_owned()
+        } else {
+            self.service_cidrs.join(",")
+        }
+    }
+
+    /// The DNS domain of services.
+    pub(crate) fn domain(&self) -> &str {
+        if self.service_domain.is_empty() { "cluster.local" } else { &self.service_domain }
+    }
+}
+
+/// Where an API server is reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    /// An address or a DNS name; empty for "to be chosen".
+    pub host: String,
+    /// A port; zero for "to be chosen".
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+/// The authorities of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorities {
+    /// Of the API server and its clients.
+    pub cluster: Authority,
+    /// Of etcd. Without it no etcd member can be reached.
+    pub etcd: Option<Authority>,
+}
+
+/// How long a stage takes: `duration`, and up to `jitter` of it on top.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StartUp {
+    /// The least it takes.
+    pub duration: Duration,
+    /// How much of it may come on top, 0 to 1.
+    pub jitter: f64,
+}
+
+/// What a machine shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineSpec {
+    /// Its name.
+    pub id: MachineId,
+    /// What it is to the cluster.
+    pub role: Role,
+    /// The Kubernetes version it runs, `v1.36.3`.
+    pub version: String,
+    /// Where it is.
+    pub zone: Option<String>,
+    /// How large it is.
+    pub instance_type: Option<String>,
+    /// How long its stages take; a missing one takes no time. Drawn once: later changes do not count.
+    pub start_up: BTreeMap<Stage, StartUp>,
+    /// Its addresses as published before; none lets the cloud choose.
+    pub addresses: Vec<MachineAddress>,
+    /// The stages that it had reached before a restart, and when.
+    pub reached: BTreeMap<Stage, Timestamp>,
+}
+
+impl MachineSpec {
+    /// The address that others reach it at; empty when it was published without one.
+    pub(crate) fn internal_address(&self) -> &str {
+        self.addresses.iter().find(|a| a.kind == "InternalIP").map_or("", |a| a.address.as_str())
+    }
+}
