@@ -1,1 +1,20 @@
-//! placeholder
+//! Reconcilers of simulated clusters and machines.
+//!
+//! ```text
+//!  InMemoryCluster ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::cluster)
+//!  InMemoryMachine ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::machine)
+//!                       ▲                          │
+//!           caches, cloud.observe        cloud.ensure, patches
+//! ```
+//!
+//! What is decided is decided in `validate` and `plan`, pure functions of plain values; `fetch`, `act` and `report`
+//! touch the world. The crate knows no sockets and nothing of the engine: it asks the cloud, and looks again when the
+//! cloud says that something changed. All state is in the objects and in the cloud, which is made anew from the objects
+//! after a restart.
+
+mod cluster;
+mod context;
+mod machine;
+mod run;
+
+pub use run::{Error, Settings, run};
