@@ -3,7 +3,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 
 mod cluster;
+mod codegen;
 mod command;
+mod release;
 mod paths;
 mod wait;
 
@@ -24,11 +26,17 @@ enum Task {
     /// A real single-node Kubernetes with Cluster API on this machine, without Docker.
     #[command(subcommand)]
     Cluster(cluster::Action),
+    /// Write the files that are made from code.
+    Codegen,
+    /// Lay out the provider's release as a clusterctl local repository.
+    Release(release::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cluster(action) => cluster::run(&action),
+        Task::Codegen => codegen::run(),
+        Task::Release(args) => release::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
