@@ -19,6 +19,9 @@ pub(crate) enum PatchError {
     /// A strategic merge directive does not fit its place.
     #[error("failed to apply the patch: {0}")]
     Directive(String),
+    /// Strategic merge patches are for built-in kinds; a server answers 415.
+    #[error("strategic merge patch is not supported for {0}")]
+    Unsupported(String),
 }
 
 impl PatchError {
@@ -47,12 +50,34 @@ pub(crate) fn json_merge(current: &mut Value, patch: &Value) {
     }
 }
 
+/// Operations of one JSON patch, and bytes that its `copy` operations may copy in all: the real server's bounds
+/// (`apiserver/pkg/endpoints/handlers/patch.go`). Without the second one each copy could double the object.
+const OPERATIONS_MAX: usize = 10_000;
+const COPIED_MAX: usize = 3 * 1024 * 1024;
+
 /// JSON patch (RFC 6902): all operations or none.
 pub(crate) fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
     let patch: json_patch::Patch =
         serde_json::from_slice(patch).map_err(|error| PatchError::Malformed(error.to_string()))?;
+    if patch.len() > OPERATIONS_MAX {
+        return Err(PatchError::Malformed(format!("more than {OPERATIONS_MAX} operations")));
+    }
     let mut patched = current.clone();
-    json_patch::patch(&mut patched, &patch).map_err(PatchError::DoesNotApply)?;
+    let mut copied = 0;
+    // Between two copies the operations are applied together; each such part is undone as a whole if it fails, and
+    // so is `patched` as a whole.
+    for part in patch.split_inclusive(|operation| matches!(operation, json_patch::PatchOperation::Copy(_))) {
+        if let Some((json_patch::PatchOperation::Copy(copy), before)) = part.split_last() {
+            json_patch::patch(&mut patched, before).map_err(PatchError::DoesNotApply)?;
+            copied += copy.from.resolve(&patched).map_or(0, |value| value.to_string().len());
+            if copied > COPIED_MAX {
+                return Err(PatchError::Malformed(format!("more than {COPIED_MAX} bytes to copy")));
+            }
+            json_patch::patch(&mut patched, &part[before.len()..]).map_err(PatchError::DoesNotApply)?;
+        } else {
+            json_patch::patch(&mut patched, part).map_err(PatchError::DoesNotApply)?;
+        }
+    }
     Ok(patched)
 }
 

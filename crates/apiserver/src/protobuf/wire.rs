@@ -1,68 +1,78 @@
 //! The protobuf wire format, as far as reading needs it.
 
+use super::ProtobufError;
+
 /// Reads fields off a message.
-pub(crate) struct Reader<'a> {
+pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 /// A field's value by its wire type.
-pub(crate) enum Value<'a> {
+pub(super) enum Value<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
+    /// Four or eight bytes, which no field of ours has.
     Fixed,
 }
 
 impl<'a> Value<'a> {
-    pub(crate) fn bytes(&self) -> Option<&'a [u8]> {
-        if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
+    pub(super) fn bytes(&self) -> Result<&'a [u8], ProtobufError> {
+        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtobufError::Damaged) }
     }
 
-    pub(crate) fn varint(&self) -> Option<u64> {
-        if let Self::Varint(value) = self { Some(*value) } else { None }
+    pub(super) fn text(&self) -> Result<String, ProtobufError> {
+        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| ProtobufError::Damaged)
+    }
+
+    pub(super) fn varint(&self) -> Result<u64, ProtobufError> {
+        if let Self::Varint(value) = self { Ok(*value) } else { Err(ProtobufError::Damaged) }
     }
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The next field; `Some(None)` at the end, `None` when the bytes are damaged.
-    #[expect(clippy::option_option, reason = "the end and damage are both expected")]
-    pub(crate) fn field(&mut self) -> Option<Option<(u64, Value<'a>)>> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next field's number and value; none at the end.
+    pub(super) fn field(&mut self) -> Result<Option<(u64, Value<'a>)>, ProtobufError> {
         if self.rest.is_empty() {
-            return Some(None);
+            return Ok(None);
         }
         let tag = self.varint()?;
         let value = match tag & 7 {
             0 => Value::Varint(self.varint()?),
             1 => self.take(8).map(|_| Value::Fixed)?,
             2 => {
-                let length = usize::try_from(self.varint()?).ok()?;
+                let length = usize::try_from(self.varint()?).map_err(|_| ProtobufError::Damaged)?;
                 Value::Bytes(self.take(length)?)
             }
             5 => self.take(4).map(|_| Value::Fixed)?,
-            _ => return None,
+            _ => return Err(ProtobufError::Damaged),
         };
-        Some(Some((tag >> 3, value)))
+        Ok(Some((tag >> 3, value)))
     }
 
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        Some(head)
-    }
-
-    fn varint(&mut self) -> Option<u64> {
+    pub(super) fn varint(&mut self) -> Result<u64, ProtobufError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.rest.split_first()?;
+            let (&byte, rest) = self.rest.split_first().ok_or(ProtobufError::Damaged)?;
             self.rest = rest;
             value |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
-                return Some(value);
+                return Ok(value);
             }
         }
-        None
+        Err(ProtobufError::Damaged)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
+        let (head, rest) = self.rest.split_at_checked(length).ok_or(ProtobufError::Damaged)?;
+        self.rest = rest;
+        Ok(head)
     }
 }

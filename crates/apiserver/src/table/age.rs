@@ -2,22 +2,30 @@
 
 use jiff::Timestamp;
 
-/// The time from an RFC 3339 instant to now; `<unknown>` when there is none.
+/// The time from an RFC 3339 instant to now; `<unknown>` when there is none, `<invalid>` when it is not an instant.
 pub(super) fn age(since: Option<&str>, now: Timestamp) -> String {
-    match since.and_then(|text| text.parse::<Timestamp>().ok()) {
-        Some(since) => human(now.as_second().saturating_sub(since.as_second())),
+    match since.map(str::parse::<Timestamp>) {
+        Some(Ok(since)) => between(since, now),
+        Some(Err(_)) => "<invalid>".to_owned(),
         None => "<unknown>".to_owned(),
     }
 }
 
+/// The time from one instant to another.
+pub(super) fn between(since: Timestamp, until: Timestamp) -> String {
+    human(until.duration_since(since).as_secs())
+}
+
 fn human(seconds: i64) -> String {
-    let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let two = |whole: i64, unit: char, rest: i64, small: char| {
         if rest == 0 { format!("{whole}{unit}") } else { format!("{whole}{unit}{rest}{small}") }
     };
     match seconds {
-        ..120 => format!("{seconds}s"),
+        // Clocks may be two seconds apart.
+        ..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
         120..600 => two(minutes, 'm', seconds % 60, 's'),
         600..10_800 => format!("{minutes}m"),
         10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
@@ -50,10 +58,21 @@ mod tests {
             (180_000, "2d2h"),
             (691_200, "8d"),
             (63_072_000, "2y"),
-            (-5, "0s"),
+            (63_158_400, "2y1d"),
+            (252_288_000, "8y"),
+            (-1, "0s"),
+            (-2, "<invalid>"),
         ];
         for (seconds, expected) in cases {
             assert_eq!(human(seconds), expected, "{seconds}");
         }
+    }
+
+    #[test]
+    fn no_instant_is_unknown_and_nonsense_is_invalid() {
+        let now: Timestamp = "2026-03-04T05:06:07.9Z".parse().unwrap();
+        assert_eq!(age(Some("2026-03-04T05:06:00Z"), now), "7s");
+        assert_eq!(age(None, now), "<unknown>");
+        assert_eq!(age(Some("soon"), now), "<invalid>");
     }
 }

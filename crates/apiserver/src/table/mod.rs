@@ -1,14 +1,29 @@
 //! `meta.k8s.io/v1` `Table`: what `kubectl get` prints, as the real server's printers make it
-//! (`kubernetes/pkg/printers/internalversion/printers.go`).
+//! (`kubernetes/pkg/printers/internalversion/printers.go`, and for custom kinds
+//! `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`).
+//!
+//! The server always sends the wide table; columns of a priority above zero are for `kubectl get -o wide`.
 
 mod age;
-mod cells;
+mod cluster;
+mod column;
+mod custom;
+mod format;
 mod json_path;
+mod node;
+mod pod;
+mod service;
+mod storage;
+mod workload;
+
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::registry::ResourceType;
+use column::{Column, Row};
 
 /// How much of each object a row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +43,6 @@ impl IncludeObject {
     }
 }
 
-/// A column of a table.
-pub(crate) struct Column {
-    pub(crate) name: String,
-    pub(crate) kind: String,
-    pub(crate) format: &'static str,
-    pub(crate) priority: i64,
-}
-
-impl Column {
-    fn new(name: &str, kind: &str, priority: i64) -> Self {
-        let format = if name == "Name" { "name" } else { "" };
-        Self { name: name.to_owned(), kind: kind.to_owned(), format, priority }
-    }
-}
-
 /// A table of objects of one kind.
 pub(crate) fn render(
     kind: &ResourceType,
@@ -51,28 +51,87 @@ pub(crate) fn render(
     include: IncludeObject,
     now: Timestamp,
 ) -> Value {
-    let columns: Vec<_> = cells::columns(kind)
-        .into_iter()
-        .map(|column| {
-            json!({"name": column.name, "type": column.kind, "format": column.format, "description": "",
-                   "priority": column.priority})
-        })
-        .collect();
+    let custom = kind.custom || !kind.columns.is_empty();
+    let built_in = if custom { &[][..] } else { columns(&kind.group, &kind.kind) };
+    let definitions = if custom {
+        custom::definitions(&kind.columns)
+    } else {
+        built_in.iter().map(Column::definition).collect()
+    };
     let rows: Vec<_> = objects
         .iter()
         .map(|object| {
-            let mut row = json!({"cells": cells::cells(kind, object, now)});
+            let row = Row { object, now };
+            let cells: Vec<_> = if custom {
+                custom::cells(&kind.columns, row)
+            } else {
+                built_in.iter().map(|column| (column.cell)(row)).collect()
+            };
+            let mut json = json!({"cells": cells});
+            if let Some(conditions) = row_conditions(kind, object) {
+                json["conditions"] = conditions;
+            }
             match include {
                 IncludeObject::None => {}
-                IncludeObject::Object => row["object"] = object.clone(),
+                IncludeObject::Object => json["object"] = object.clone(),
                 IncludeObject::Metadata => {
-                    row["object"] = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                                           "metadata": object["metadata"]});
+                    json["object"] = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                                            "metadata": object["metadata"]});
                 }
             }
-            row
+            json
         })
         .collect();
-    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns,
-           "rows": rows})
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+           "columnDefinitions": Value::Array(definitions), "rows": rows})
+}
+
+fn columns(group: &str, kind: &str) -> &'static [Column] {
+    match (group, kind) {
+        ("", "Node") => node::COLUMNS,
+        ("", "Pod") => pod::COLUMNS,
+        ("", "Namespace") => cluster::NAMESPACE,
+        ("", "ConfigMap") => cluster::CONFIG_MAP,
+        ("", "Secret") => cluster::SECRET,
+        ("", "ServiceAccount") => cluster::NAME_AND_AGE,
+        ("" | "events.k8s.io", "Event") => cluster::EVENT,
+        ("", "ResourceQuota") => cluster::RESOURCE_QUOTA,
+        ("coordination.k8s.io", "Lease") => cluster::LEASE,
+        ("scheduling.k8s.io", "PriorityClass") => cluster::PRIORITY_CLASS,
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => cluster::ROLE_BINDING,
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => cluster::WEBHOOKS,
+        ("", "Service") => service::SERVICE,
+        ("", "Endpoints") => service::ENDPOINTS,
+        ("discovery.k8s.io", "EndpointSlice") => service::ENDPOINT_SLICE,
+        ("networking.k8s.io", "Ingress") => service::INGRESS,
+        ("networking.k8s.io", "NetworkPolicy") => service::NETWORK_POLICY,
+        ("", "PersistentVolume") => storage::PERSISTENT_VOLUME,
+        ("", "PersistentVolumeClaim") => storage::PERSISTENT_VOLUME_CLAIM,
+        ("storage.k8s.io", "StorageClass") => storage::STORAGE_CLASS,
+        ("storage.k8s.io", "VolumeAttachment") => storage::VOLUME_ATTACHMENT,
+        ("storage.k8s.io", "CSINode") => storage::CSI_NODE,
+        ("storage.k8s.io", "CSIDriver") => storage::CSI_DRIVER,
+        ("apps", "Deployment") => workload::DEPLOYMENT,
+        ("apps", "DaemonSet") => workload::DAEMON_SET,
+        ("apps", "ReplicaSet") => workload::REPLICA_SET,
+        ("apps", "StatefulSet") => workload::STATEFUL_SET,
+        ("batch", "Job") => workload::JOB,
+        ("batch", "CronJob") => workload::CRON_JOB,
+        ("policy", "PodDisruptionBudget") => workload::POD_DISRUPTION_BUDGET,
+        // Kinds without a printer of their own, such as Role and CustomResourceDefinition.
+        _ => cluster::NAME_AND_CREATED_AT,
+    }
+}
+
+/// A pod that has ended is marked, so that clients can leave it out.
+fn row_conditions(kind: &ResourceType, object: &Value) -> Option<Value> {
+    if (kind.group.as_str(), kind.kind.as_str()) != ("", "Pod") {
+        return None;
+    }
+    let phase =
+        object["status"]["phase"].as_str().filter(|phase| matches!(*phase, "Succeeded" | "Failed"))?;
+    Some(json!([{"type": "Completed", "status": "True", "reason": phase}]))
 }
