@@ -5,8 +5,10 @@
 mod cluster;
 mod codegen;
 mod command;
-mod release;
+mod e2e;
 mod paths;
+mod provider;
+mod release;
 mod wait;
 
 use std::process::ExitCode;
@@ -30,6 +32,8 @@ enum Task {
     Codegen,
     /// Lay out the provider's release as a clusterctl local repository.
     Release(release::Args),
+    /// Run the black-box tests on a real cluster.
+    E2e(e2e::Args),
 }
 
 fn main() -> ExitCode {
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
         Task::Cluster(action) => cluster::run(&action),
         Task::Codegen => codegen::run(),
         Task::Release(args) => release::run(&args),
+        Task::E2e(args) => e2e::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -31,7 +31,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Subcommand;
 
-pub(crate) use self::{images::save, init::{clusterctl, is_installed}, kubectl::Kubectl, repository::Repository, tools::Tools};
+pub(crate) use self::{images::{Image, save}, init::{clusterctl, is_installed}, kubectl::Kubectl, repository::Repository, tools::Tools};
 use self::{network::Network, process::Processes};
 use crate::paths;
 

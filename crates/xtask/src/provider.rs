@@ -1,0 +1,71 @@
+//! Our own provider on the cluster: program, image, release folder, `clusterctl init`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::Context;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    cluster::{self, Cluster, Image, Repository},
+    command::{capture, show},
+    paths, release,
+};
+
+/// Where everything of the provider is.
+pub(crate) const NAMESPACE: &str = "nephele-system";
+
+const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
+
+/// Builds the provider from the checkout and installs it, in place of one that is there.
+pub(crate) fn install(cluster: &Cluster) -> anyhow::Result<()> {
+    let program = build()?;
+    let image = image(&program)?;
+    image.load(&cluster.layout, &cluster.tools)?;
+    release::lay_out(&Repository::folder(&cluster.layout), Command::new(&program), Some(&image.name))?;
+    let clusterctl = |args: &[&str]| cluster::clusterctl(&cluster.layout, cluster.tools.program("clusterctl"), args);
+    if cluster::is_installed(&cluster.kubectl, release::LABEL) {
+        clusterctl(&["delete", "--infrastructure", "in-memory"])?;
+    }
+    clusterctl(&["init", "--infrastructure", "in-memory"])?;
+    cluster.kubectl.wait_for_deployments(Some(NAMESPACE), AVAILABLE_LIMIT)
+}
+
+/// The static program, in the release profile.
+fn build() -> anyhow::Result<PathBuf> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--locked", "--package", "nephele-cli", "--target", &target]);
+    cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").current_dir(paths::repository());
+    show(&mut cargo)?;
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| paths::repository().join("target"), PathBuf::from);
+    Ok(paths::repository().join(folder).join(target).join("release/nephele"))
+}
+
+/// The image by the recipe that also makes the released one. Its tag names its content, so that a changed program is
+/// another image.
+fn image(program: &Path) -> anyhow::Result<Image> {
+    let content = fs::read(program).with_context(|| format!("failed to read {}", program.display()))?;
+    let tag: String = Sha256::digest(&content).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let name = format!("localhost/nephele-e2e/nephele:{tag}");
+    let folder = paths::cache()?.join("images/nephele");
+    cluster::write(&folder.join("nephele"), content)?;
+    set_executable(&folder.join("nephele"))?;
+    let archive = paths::cache()?.join("images/nephele.tar");
+    let mut buildah = Command::new("buildah");
+    buildah.args(["build", "--quiet", "--layers=false", "--target", "prebuilt", "--tag", &name]);
+    buildah.arg("--file").arg(paths::repository().join("Dockerfile")).arg(&folder);
+    capture(&mut buildah)?;
+    cluster::save(&name, &archive)?;
+    Ok(Image { name, archive })
+}
+
+fn set_executable(path: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("failed to make {} executable", path.display()))
+}
