@@ -52,12 +52,14 @@ fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     let mut resources = String::new();
     for definition in nephele_api::crds() {
         let name = format!("{}_{}.yaml", definition.spec.group, definition.spec.names.plural);
-        let text = serde_yaml_ng::to_string(&definition).with_context(|| format!("failed to write {name}"))?;
+        let text =
+            serde_yaml_ng::to_string(&definition).with_context(|| format!("failed to write {name}"))?;
         resources.push_str(&format!("  - bases/{name}\n"));
         files.insert(Path::new(DEFINITIONS).join(name), format!("{HEADER}{text}"));
     }
-    let kustomization =
-        format!("{HEADER}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{resources}");
+    let kustomization = format!(
+        "{HEADER}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{resources}"
+    );
     files.insert("config/crd/kustomization.yaml".into(), kustomization);
     Ok(files)
 }

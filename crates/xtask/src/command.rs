@@ -51,7 +51,9 @@ pub(crate) fn is_installed(program: &str) -> bool {
 }
 
 /// The search path with more folders in front.
-pub(crate) fn path_with<'a>(folders: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<std::ffi::OsString> {
+pub(crate) fn path_with<'a>(
+    folders: impl IntoIterator<Item = &'a Path>,
+) -> anyhow::Result<std::ffi::OsString> {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let rest = std::env::split_paths(&rest).collect::<Vec<_>>();
     std::env::join_paths(folders.into_iter().map(Path::to_owned).chain(rest)).context("failed to extend PATH")
@@ -86,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_failure_carries_what_the_program_said() {
-        let error = capture(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"])).expect_err("exits 3");
+        let error =
+            capture(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"])).expect_err("exits 3");
         let message = error.to_string();
         assert!(message.contains("out\nerr") && message.contains("exit status: 3"), "{message}");
     }

@@ -27,7 +27,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.existing {
-        let kubeconfig = std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
+        let kubeconfig =
+            std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
         for program in ["kubectl", "clusterctl"] {
             if !is_installed(program) {
                 bail!("not installed: {program}");
@@ -55,7 +56,16 @@ fn on_own_cluster(layout: &Layout, args: &Args) -> anyhow::Result<()> {
 
 fn tests(args: &Args) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--locked", "--no-fail-fast", "--package", "nephele-e2e", "--features", "cluster", "--tests"]);
+    cargo.args([
+        "test",
+        "--locked",
+        "--no-fail-fast",
+        "--package",
+        "nephele-e2e",
+        "--features",
+        "cluster",
+        "--tests",
+    ]);
     cargo.args(["--", THREADS]).args(&args.filter);
     cargo.current_dir(paths::repository());
     cargo

@@ -5,6 +5,9 @@
 mod cluster;
 mod codegen;
 mod command;
+/// What `nephele components` prints; from its source, so that a release does not need the binary.
+#[path = "../../cli/src/components/render.rs"]
+mod components;
 mod e2e;
 mod paths;
 mod provider;

@@ -14,6 +14,7 @@ pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     if let Some(cache) = std::env::var_os("NEPHELE_CACHE") {
         return std::path::absolute(cache).context("failed to make NEPHELE_CACHE absolute");
     }
-    let home = std::env::var_os("HOME").context("failed to find a cache folder: set NEPHELE_CACHE or HOME")?;
+    let home =
+        std::env::var_os("HOME").context("failed to find a cache folder: set NEPHELE_CACHE or HOME")?;
     Ok(Path::new(&home).join(".cache/nephele"))
 }

@@ -26,8 +26,9 @@ pub(crate) fn install(cluster: &Cluster) -> anyhow::Result<()> {
     let program = build()?;
     let image = image(&program)?;
     image.load(&cluster.layout, &cluster.tools)?;
-    release::lay_out(&Repository::folder(&cluster.layout), Command::new(&program), Some(&image.name))?;
-    let clusterctl = |args: &[&str]| cluster::clusterctl(&cluster.layout, cluster.tools.program("clusterctl"), args);
+    release::lay_out(&Repository::folder(&cluster.layout), &image.name)?;
+    let clusterctl =
+        |args: &[&str]| cluster::clusterctl(&cluster.layout, cluster.tools.program("clusterctl"), args);
     if cluster::is_installed(&cluster.kubectl, release::LABEL) {
         clusterctl(&["delete", "--infrastructure", "in-memory"])?;
     }
@@ -42,7 +43,8 @@ fn build() -> anyhow::Result<PathBuf> {
     cargo.args(["build", "--release", "--locked", "--package", "nephele-cli", "--target", &target]);
     cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").current_dir(paths::repository());
     show(&mut cargo)?;
-    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| paths::repository().join("target"), PathBuf::from);
+    let folder = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| paths::repository().join("target"), PathBuf::from);
     Ok(paths::repository().join(folder).join(target).join("release/nephele"))
 }
 

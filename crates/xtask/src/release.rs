@@ -3,12 +3,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::Context;
 
-use crate::{cluster::write, command::capture, paths};
+use crate::{cluster::write, components, paths};
 
 /// What clusterctl calls the provider.
 pub(crate) const LABEL: &str = "infrastructure-in-memory";
@@ -28,29 +27,21 @@ pub(crate) struct Args {
     /// Where to; the provider's folder is made in there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The manager's image, if not the released one.
-    #[arg(long)]
-    image: Option<String>,
+    /// The manager's image, with registry and tag.
+    #[arg(long, default_value = components::IMAGE)]
+    image: String,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut nephele = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    nephele.args(["run", "--quiet", "--release", "--package", "nephele-cli", "--"]);
-    nephele.current_dir(paths::repository());
-    let folder = lay_out(&args.out, nephele, args.image.as_deref())?;
+    let folder = lay_out(&args.out, &args.image)?;
     println!("{}", folder.display());
     Ok(())
 }
 
-/// Lays the release out with the components that this binary prints. The folder it is in.
-pub(crate) fn lay_out(out: &Path, mut nephele: Command, image: Option<&str>) -> anyhow::Result<PathBuf> {
-    nephele.arg("components");
-    if let Some(image) = image {
-        nephele.args(["--image", image]);
-    }
-    let components = capture(&mut nephele)?;
+/// Lays the release out with the manager in this image. The folder it is in.
+pub(crate) fn lay_out(out: &Path, image: &str) -> anyhow::Result<PathBuf> {
     let folder = out.join(LABEL).join(VERSION);
-    write(&folder.join("infrastructure-components.yaml"), components)?;
+    write(&folder.join("infrastructure-components.yaml"), components::render(image))?;
     for file in FILES {
         let source = paths::repository().join(file);
         let text = fs::read(&source).with_context(|| format!("failed to read {}", source.display()))?;

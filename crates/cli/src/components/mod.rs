@@ -1,7 +1,6 @@
 //! `nephele components`: everything the provider consists of, in the one file that clusterctl installs.
-//!
-//! The objects are those of `config/`, where they can be read and kustomized. clusterctl's rules for the file are in
-//! cluster-api, docs/book/src/developer/providers/contracts/clusterctl.md.
+
+mod render;
 
 use std::{
     io::{self, Write},
@@ -11,24 +10,7 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 
-/// Custom resource definitions first: objects are created in the order of the file.
-const DEFINITIONS: [&str; 4] = [
-    include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclusters.yaml"),
-    include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclustertemplates.yaml"),
-    include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachines.yaml"),
-    include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"),
-];
-const NAMESPACE: &str = include_str!("../../../../config/default/namespace.yaml");
-const OBJECTS: [&str; 5] = [
-    include_str!("../../../../config/rbac/service_account.yaml"),
-    include_str!("../../../../config/rbac/role.yaml"),
-    include_str!("../../../../config/rbac/leader_election_role.yaml"),
-    include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
-    include_str!("../../../../config/manager/manager.yaml"),
-];
-
-/// The image in `config/manager/manager.yaml`.
-const IMAGE: &str = concat!("ghcr.io/nephele-dev/nephele:v", env!("CARGO_PKG_VERSION"));
+use self::render::{IMAGE, render};
 
 /// What to print.
 #[derive(Debug, Clone, Args)]
@@ -40,22 +22,44 @@ pub(crate) struct ComponentsArgs {
 
 /// Prints the components.
 pub(crate) fn run(args: &ComponentsArgs) -> anyhow::Result<ExitCode> {
-    match io::stdout().lock().write_all(render(args).as_bytes()) {
+    match io::stdout().lock().write_all(render(&args.image).as_bytes()) {
         // The reader has seen enough, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => written.map(|()| ExitCode::SUCCESS).context("failed to print the components"),
     }
 }
 
-/// The components as YAML documents.
-pub(crate) fn render(args: &ComponentsArgs) -> String {
-    // clusterctl expands variables in the whole file; in a definition `$` only ever stands for itself.
-    let definitions = DEFINITIONS.map(|definition| definition.replace('$', "$$"));
-    let documents = std::iter::once(NAMESPACE.to_owned())
-        .chain(definitions)
-        .chain(OBJECTS.map(|object| object.replace(IMAGE, &args.image)));
-    documents.map(|document| format!("---\n{document}")).collect()
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use clap::Parser;
+    use serde::Deserialize;
+    use serde_yaml_ng::{Deserializer, Value};
+
+    use super::*;
+    use crate::{Cli, args};
+
+    /// What clusterctl makes of the defaults of variables.
+    fn expanded(text: &str) -> String {
+        let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
+        let (variable, after) = rest.split_once('}').expect("a variable ends");
+        let (variable, default) = variable.split_once(":=").expect("a variable has a default");
+        assert!(variable.starts_with("NEPHELE_") && !default.is_empty(), "{variable}");
+        format!("{before}{default}{}", expanded(after))
+    }
+
+    #[test]
+    fn the_deployment_starts_a_manager_that_knows_its_flags() {
+        let text = render(IMAGE);
+        let deployment = Deserializer::from_str(&text)
+            .map(|document| Value::deserialize(document).expect("YAML"))
+            .find(|object| object["kind"] == "Deployment")
+            .expect("there is a Deployment");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let words = |name: &str| -> Vec<String> {
+            let words = container[name].as_sequence().into_iter().flatten();
+            words.map(|word| expanded(word.as_str().expect("text"))).collect()
+        };
+        let command_line = words("command").into_iter().chain(words("args")).map(Into::into);
+        Cli::try_parse_from(args::normalised(command_line)).expect("the manager's own flags");
+    }
+}

@@ -18,7 +18,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, Patch, PatchParams, PartialObjectMeta},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta, Patch, PatchParams},
     runtime::{WatchStreamExt, watcher},
 };
 use nephele_pki::Authority;
@@ -55,15 +55,16 @@ struct Stand {
 
 impl Stand {
     async fn run(self) -> anyhow::Result<()> {
-        let certificates = watcher(Api::<DynamicObject>::all_with(self.client.clone(), &kind()), watcher::Config::default())
-            .default_backoff()
-            .applied_objects()
-            .map(|result| {
-                result.map(|object| Trigger::Certificate {
-                    namespace: object.namespace().unwrap_or_default(),
-                    name: object.name_any(),
-                })
-            });
+        let certificates =
+            watcher(Api::<DynamicObject>::all_with(self.client.clone(), &kind()), watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+                .map(|result| {
+                    result.map(|object| Trigger::Certificate {
+                        namespace: object.namespace().unwrap_or_default(),
+                        name: object.name_any(),
+                    })
+                });
         let mut triggers = stream::select_all([
             certificates.boxed(),
             self.names::<MutatingWebhookConfiguration>(Trigger::Mutating).boxed(),
@@ -80,7 +81,10 @@ impl Stand {
         Ok(())
     }
 
-    fn names<K>(&self, trigger: fn(String) -> Trigger) -> impl futures::Stream<Item = Result<Trigger, watcher::Error>> + use<K>
+    fn names<K>(
+        &self,
+        trigger: fn(String) -> Trigger,
+    ) -> impl futures::Stream<Item = Result<Trigger, watcher::Error>> + use<K>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
@@ -88,9 +92,9 @@ impl Stand {
             .default_backoff()
             .applied_objects()
             .filter(|result| {
-                let wanted = result.as_ref().map_or(true, |object: &PartialObjectMeta<K>| {
-                    object.annotations().contains_key(INJECT)
-                });
+                let wanted = result
+                    .as_ref()
+                    .map_or(true, |object: &PartialObjectMeta<K>| object.annotations().contains_key(INJECT));
                 std::future::ready(wanted)
             })
             .map(move |result| result.map(|object| trigger(object.name_any())))
@@ -103,7 +107,9 @@ impl Stand {
             let result = match &trigger {
                 Trigger::Certificate { namespace, name } => self.issue(namespace, name).await,
                 Trigger::Mutating(name) => self.inject_webhooks::<MutatingWebhookConfiguration>(name).await,
-                Trigger::Validating(name) => self.inject_webhooks::<ValidatingWebhookConfiguration>(name).await,
+                Trigger::Validating(name) => {
+                    self.inject_webhooks::<ValidatingWebhookConfiguration>(name).await
+                }
                 Trigger::Definition(name) => self.inject_conversion(name).await,
             };
             let Err(error) = result else { return };
@@ -126,7 +132,13 @@ impl Stand {
             }
         }
         let texts = |field: &str| -> Vec<String> {
-            spec[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+            spec[field]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
         };
         let mut request = pki::request(&format!("{namespace}/{name}"), "webhook");
         request.dns_names = texts("dnsNames");
@@ -193,7 +205,8 @@ impl Stand {
         }
         let operations: Vec<_> =
             paths.iter().map(|path| json!({"op": "add", "path": path, "value": self.bundle()})).collect();
-        let operations = serde_json::from_value(Value::Array(operations)).context("failed to build a patch")?;
+        let operations =
+            serde_json::from_value(Value::Array(operations)).context("failed to build a patch")?;
         api.patch(name, &PatchParams::default(), &Patch::<()>::Json(operations)).await?;
         println!("Injected into {name}");
         Ok(())

@@ -7,7 +7,12 @@ use crate::wait::{self, Look};
 
 const READY_LIMIT: Duration = Duration::from_secs(90);
 
-pub(super) fn up(layout: &Layout, tools: &Tools, processes: &Processes, kubectl: &Kubectl) -> anyhow::Result<()> {
+pub(super) fn up(
+    layout: &Layout,
+    tools: &Tools,
+    processes: &Processes,
+    kubectl: &Kubectl,
+) -> anyhow::Result<()> {
     pki::create(layout)?;
     processes.start("etcd", &mut etcd(layout, tools))?;
     processes.start("kube-apiserver", &mut api_server(layout, tools))?;

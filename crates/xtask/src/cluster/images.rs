@@ -71,7 +71,8 @@ pub(crate) fn save(name: &str, archive: &Path) -> anyhow::Result<()> {
     let target = format!("docker-archive:{}:{name}", unfinished.display());
     capture(Command::new("buildah").args(["push", "--quiet", name, &target]))?;
     capture(Command::new("buildah").args(["rmi", name]))?;
-    fs::rename(&unfinished, archive).with_context(|| format!("failed to move {} into place", archive.display()))
+    fs::rename(&unfinished, archive)
+        .with_context(|| format!("failed to move {} into place", archive.display()))
 }
 
 /// Runs containerd's own client in the namespace that the kubelet uses.

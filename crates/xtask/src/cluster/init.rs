@@ -19,12 +19,22 @@ const CERTIFICATE_DEFINITIONS: &str = include_str!("../../../../e2e/cluster/cert
 
 const AVAILABLE_LIMIT: Duration = Duration::from_secs(180);
 
-pub(super) fn up(layout: &Layout, tools: &Tools, processes: &Processes, kubectl: &Kubectl) -> anyhow::Result<()> {
+pub(super) fn up(
+    layout: &Layout,
+    tools: &Tools,
+    processes: &Processes,
+    kubectl: &Kubectl,
+) -> anyhow::Result<()> {
     Image::of_tool(tools, "coredns")?.load(layout, tools)?;
     let dns = DNS.replace("DNS_IMAGE", &name_of_tool("coredns")).replace("DNS_ADDRESS", Network::DNS_SERVICE);
     kubectl.apply(&dns)?;
     kubectl.apply(CERTIFICATE_DEFINITIONS)?;
-    kubectl.run(&["wait", "--for=condition=Established", "--timeout=30s", "crd/certificates.cert-manager.io"])?;
+    kubectl.run(&[
+        "wait",
+        "--for=condition=Established",
+        "--timeout=30s",
+        "crd/certificates.cert-manager.io",
+    ])?;
     if !processes.is_running("certificates") {
         let this = std::env::current_exe().context("failed to find this program")?;
         let mut certificates = Command::new(this);

@@ -48,7 +48,11 @@ impl Kubectl {
     }
 
     /// Waits until every Deployment of a namespace, or of all, is available.
-    pub(crate) fn wait_for_deployments(&self, namespace: Option<&str>, limit: Duration) -> anyhow::Result<()> {
+    pub(crate) fn wait_for_deployments(
+        &self,
+        namespace: Option<&str>,
+        limit: Duration,
+    ) -> anyhow::Result<()> {
         let place = namespace.map_or_else(|| vec!["-A"], |namespace| vec!["-n", namespace]);
         let args = [&["deployments.apps"], place.as_slice()].concat();
         wait::until("deployments to be available", limit, LOOK_EVERY, || {
@@ -58,7 +62,12 @@ impl Kubectl {
             Ok(if waiting.is_empty() && !deployments.is_empty() {
                 Look::Done(())
             } else {
-                Look::NotYet(format!("{} of {} wait: {}", waiting.len(), deployments.len(), waiting.join("; ")))
+                Look::NotYet(format!(
+                    "{} of {} wait: {}",
+                    waiting.len(),
+                    deployments.len(),
+                    waiting.join("; ")
+                ))
             })
         })
         .with_context(|| self.run(&[&["get", "pods"], place.as_slice()].concat()).unwrap_or_default())
@@ -66,7 +75,8 @@ impl Kubectl {
 
     /// Deletes every pod and waits until all are gone.
     pub(super) fn delete_pods(&self) -> anyhow::Result<()> {
-        self.run(&["delete", "pods", "--all", "--all-namespaces", "--grace-period=1", "--timeout=30s"]).map(|_| ())
+        self.run(&["delete", "pods", "--all", "--all-namespaces", "--grace-period=1", "--timeout=30s"])
+            .map(|_| ())
     }
 
     fn command(&self) -> Command {

@@ -105,7 +105,8 @@ pub(super) fn mounts(folder: &Path) -> anyhow::Result<()> {
 
 /// Mount points below a folder in the order they were mounted (proc_pid_mountinfo(5), field 5).
 fn mount_points(table: &str, folder: &Path) -> Vec<PathBuf> {
-    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| point.replace("\\040", " "));
+    let points =
+        table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| point.replace("\\040", " "));
     points.map(PathBuf::from).filter(|point| point != folder && point.starts_with(folder)).collect()
 }
 
@@ -122,7 +123,11 @@ mod tests {
 
     #[test]
     fn the_network_of_a_pod_is_read_from_its_record() {
-        let info = |path: &str| format!(r#"{{"Spec":{{"linux":{{"namespaces":[{{"type":"pid"}},{{"type":"network","path":"{path}"}}]}}}}}}"#);
+        let info = |path: &str| {
+            format!(
+                r#"{{"Spec":{{"linux":{{"namespaces":[{{"type":"pid"}},{{"type":"network","path":"{path}"}}]}}}}}}"#
+            )
+        };
         assert_eq!(network_namespace(&info("/run/netns/cni-1")), Some("/run/netns/cni-1".into()));
         assert_eq!(network_namespace(&info("/proc/1/ns/net")), None);
     }

@@ -31,7 +31,13 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Subcommand;
 
-pub(crate) use self::{images::{Image, save}, init::{clusterctl, is_installed}, kubectl::Kubectl, repository::Repository, tools::Tools};
+pub(crate) use self::{
+    images::{Image, save},
+    init::{clusterctl, is_installed},
+    kubectl::Kubectl,
+    repository::Repository,
+    tools::Tools,
+};
 use self::{network::Network, process::Processes};
 use crate::paths;
 
@@ -112,7 +118,8 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
     if running < parts.len() {
         // Half a cluster, or the remains of one, is not worth repairing.
         down(layout)?;
-        fs::create_dir_all(&layout.state).with_context(|| format!("failed to create {}", layout.state.display()))?;
+        fs::create_dir_all(&layout.state)
+            .with_context(|| format!("failed to create {}", layout.state.display()))?;
     }
     tools.link(&layout.at("bin"))?;
     let kubectl = Kubectl::new(tools.program("kubectl"), layout.kubeconfig());

@@ -25,7 +25,12 @@ const READY_LIMIT: Duration = Duration::from_secs(90);
 /// The node's name.
 const NODE: &str = "node";
 
-pub(super) fn up(layout: &Layout, tools: &Tools, processes: &Processes, kubectl: &Kubectl) -> anyhow::Result<()> {
+pub(super) fn up(
+    layout: &Layout,
+    tools: &Tools,
+    processes: &Processes,
+    kubectl: &Kubectl,
+) -> anyhow::Result<()> {
     write(&layout.at("cni/10-nephele.conflist"), cni_config(layout))?;
     write(&layout.at("containerd.toml"), containerd_config(layout))?;
     write(&layout.at("kubelet.yaml"), kubelet_config(layout))?;
@@ -75,7 +80,9 @@ pub(super) fn up(layout: &Layout, tools: &Tools, processes: &Processes, kubectl:
             Look::Done(())
         } else {
             let conditions = nodes.first().map(|node| node["status"]["conditions"].to_string());
-            Look::NotYet(conditions.unwrap_or_else(|| format!("no node; kubelet: {}", processes.log_tail("kubelet"))))
+            Look::NotYet(
+                conditions.unwrap_or_else(|| format!("no node; kubelet: {}", processes.log_tail("kubelet"))),
+            )
         })
     })
 }

@@ -26,7 +26,9 @@ pub(super) fn install(with_node: bool) -> anyhow::Result<()> {
     }
     let root = rustix::process::geteuid().is_root();
     if !root {
-        bail!("running containers needs root: run as root, or with --no-node for an API server without a node");
+        bail!(
+            "running containers needs root: run as root, or with --no-node for an API server without a node"
+        );
     }
     let missing = missing();
     if missing.is_empty() {
@@ -36,7 +38,9 @@ pub(super) fn install(with_node: bool) -> anyhow::Result<()> {
         bail!("not installed: {} (the names are Debian's)", missing.join(", "));
     }
     println!("Installing {}", missing.join(", "));
-    let apt = |args: &[&str]| show(Command::new("apt-get").arg("-qq").args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+    let apt = |args: &[&str]| {
+        show(Command::new("apt-get").arg("-qq").args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
     apt(&["update"]).context("failed to update the package lists")?;
     let install = ["install", "-y", "--no-install-recommends"].into_iter().chain(missing).collect::<Vec<_>>();
     apt(&install)?;
@@ -47,6 +51,7 @@ pub(super) fn install(with_node: bool) -> anyhow::Result<()> {
 }
 
 fn missing() -> Vec<&'static str> {
-    let is_there = |what: &str| if what.starts_with('/') { Path::new(what).exists() } else { is_installed(what) };
+    let is_there =
+        |what: &str| if what.starts_with('/') { Path::new(what).exists() } else { is_installed(what) };
     PACKAGES.into_iter().filter(|(what, _)| !is_there(what)).map(|(_, package)| package).collect()
 }

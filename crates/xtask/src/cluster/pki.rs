@@ -1,11 +1,6 @@
 //! The cluster's authority, its certificates and kubeconfigs.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    time::Duration,
-};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use anyhow::Context;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -59,10 +54,12 @@ pub(super) fn create(layout: &Layout) -> anyhow::Result<()> {
 pub(super) fn authority(folder: &Path, name: &str) -> anyhow::Result<Authority> {
     let (certificate, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
     if let (Ok(certificate), Ok(key)) = (fs::read(&certificate), fs::read(&key)) {
-        return Authority::from_pem(&certificate, &key).with_context(|| format!("failed to read authority {name}"));
+        return Authority::from_pem(&certificate, &key)
+            .with_context(|| format!("failed to read authority {name}"));
     }
     let (not_before, not_after) = validity();
-    let authority = Authority::generate(&format!("nephele-e2e-{name}"), KeyAlgorithm::EcdsaP256, not_before, not_after)?;
+    let authority =
+        Authority::generate(&format!("nephele-e2e-{name}"), KeyAlgorithm::EcdsaP256, not_before, not_after)?;
     write(&certificate, authority.certificate_pem())?;
     write_secret(&key, &authority.key_pem())?;
     Ok(authority)

@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// What an API server without a node consists of.
-pub(super) const CONTROL_PLANE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+pub(super) const CONTROL_PLANE: &[&str] =
+    &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 /// What a cluster consists of.
 pub(super) const ALL: &[&str] = &[
     "etcd",
@@ -69,8 +70,11 @@ impl Processes {
             .spawn()
             .with_context(|| format!("failed to start {name}"))?;
         let pid = i32::try_from(child.id()).context("process id out of range")?;
-        let Some(start_ticks) = start_ticks(pid) else { bail!("{name} ended at once: {}", self.log_tail(name)) };
-        let text = serde_json::to_string(&Started { pid, start_ticks }).context("failed to write a process id")?;
+        let Some(start_ticks) = start_ticks(pid) else {
+            bail!("{name} ended at once: {}", self.log_tail(name))
+        };
+        let text =
+            serde_json::to_string(&Started { pid, start_ticks }).context("failed to write a process id")?;
         let file = self.pid_file(name);
         fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))
     }
@@ -89,7 +93,8 @@ impl Processes {
         if let Some(Started { pid, .. }) = self.running(name) {
             let what = format!("{name} (process {pid}) to end");
             signal(pid, Signal::TERM)?;
-            let gone = || if self.is_running(name) { Look::NotYet("running".to_owned()) } else { Look::Done(()) };
+            let gone =
+                || if self.is_running(name) { Look::NotYet("running".to_owned()) } else { Look::Done(()) };
             if wait::until(&what, PATIENCE, LOOK_EVERY, || Ok(gone())).is_err() {
                 signal(pid, Signal::KILL)?;
                 wait::until(&what, PATIENCE, LOOK_EVERY, || Ok(gone()))?;

@@ -41,7 +41,8 @@ impl Repository {
     pub(super) fn lay_out(layout: &Layout, tools: &Tools) -> anyhow::Result<Self> {
         let folder = layout.at("repository");
         let module = cluster_api_module()?;
-        let metadata = fs::read(module.join("metadata.yaml")).context("failed to read Cluster API's metadata")?;
+        let metadata =
+            fs::read(module.join("metadata.yaml")).context("failed to read Cluster API's metadata")?;
         for (label, sources, file) in PROVIDERS {
             let place = folder.join(label).join(CLUSTER_API_VERSION);
             let components = kustomize(tools.program("kubectl"), &module.join(sources))?;
@@ -61,7 +62,11 @@ impl Repository {
     fn config(&self) -> String {
         let url = |label: &str, version: &str, file: &str| self.folder.join(label).join(version).join(file);
         let core = PROVIDERS.map(|(label, _, file)| url(label, CLUSTER_API_VERSION, file));
-        let ours = url("infrastructure-in-memory", concat!("v", env!("CARGO_PKG_VERSION")), "infrastructure-components.yaml");
+        let ours = url(
+            "infrastructure-in-memory",
+            concat!("v", env!("CARGO_PKG_VERSION")),
+            "infrastructure-components.yaml",
+        );
         let [cluster_api, bootstrap, control_plane] = core;
         format!(
             "# cert-manager is there already, as far as clusterctl can see: the address is never asked.
@@ -111,8 +116,7 @@ mod tests {
     #[test]
     fn only_images_and_their_pull_policy_change() {
         let components = "      - image: gcr.io/x:main\n        imagePullPolicy: Always\n      image:\n        type: string\n";
-        let expected =
-            "      - image: localhost/y:e2e\n        imagePullPolicy: IfNotPresent\n      image:\n        type: string\n";
+        let expected = "      - image: localhost/y:e2e\n        imagePullPolicy: IfNotPresent\n      image:\n        type: string\n";
         assert_eq!(with_image(components, "localhost/y:e2e"), expected);
     }
 }

@@ -63,8 +63,18 @@ const MODULES: [Module; 6] = [
         tags: "no_btrfs no_zfs no_devmapper",
         linker_flags: "",
     },
-    Module { name: "coredns", programs: &[("coredns", "github.com/coredns/coredns")], tags: "", linker_flags: "" },
-    Module { name: "pause", programs: &[("pause", "nephele.dev/e2e/tools/pause")], tags: "", linker_flags: "" },
+    Module {
+        name: "coredns",
+        programs: &[("coredns", "github.com/coredns/coredns")],
+        tags: "",
+        linker_flags: "",
+    },
+    Module {
+        name: "pause",
+        programs: &[("pause", "nephele.dev/e2e/tools/pause")],
+        tags: "",
+        linker_flags: "",
+    },
 ];
 
 /// Version of Cluster API in e2e/tools/cluster-api/go.mod.
@@ -81,7 +91,8 @@ impl Tools {
         let compiler = capture(Command::new("go").arg("version"))?;
         let mut programs = BTreeMap::new();
         for module in &MODULES {
-            let folder = paths::cache()?.join("tools").join(format!("{}-{}", module.name, key(module, &compiler)?));
+            let folder =
+                paths::cache()?.join("tools").join(format!("{}-{}", module.name, key(module, &compiler)?));
             for (name, package) in module.programs {
                 let program = folder.join(name);
                 if !program.exists() {
@@ -101,7 +112,8 @@ impl Tools {
 
     /// What the program was built from, as a file name.
     pub(crate) fn key(&self, name: &str) -> String {
-        let folder = self.program(name).parent().and_then(Path::file_name).expect("programs lie in keyed folders");
+        let folder =
+            self.program(name).parent().and_then(Path::file_name).expect("programs lie in keyed folders");
         format!("{name}-{}", folder.to_string_lossy())
     }
 
@@ -133,7 +145,8 @@ fn compile(module: &Module, package: &str, program: &Path) -> anyhow::Result<()>
     go.args(["build", "-C"]).arg(module_folder(module.name));
     go.args(["-tags", module.tags, "-ldflags", linker_flags.trim_end(), "-o"]).arg(&unfinished).arg(package);
     show(go.env("CGO_ENABLED", "0"))?;
-    fs::rename(&unfinished, program).with_context(|| format!("failed to move {} into place", program.display()))
+    fs::rename(&unfinished, program)
+        .with_context(|| format!("failed to move {} into place", program.display()))
 }
 
 fn key(module: &Module, compiler: &str) -> anyhow::Result<String> {
