@@ -1,1 +1,17 @@
-//! placeholder
+//! For tests only: a management API in this process, and the objects that Cluster API would put into it.
+//!
+//! ```text
+//!  test ──objects::{cluster, machine, …}──▶ ManagementApi ◀──kube::Client── what is tested
+//!    ▲                                        │   (no socket: the client calls the server's service)
+//!    └── eventually, writes ◀─────────────────┘
+//! ```
+//!
+//! What it must not know: anything of the product but its kinds. A test plays Cluster API core by writing objects.
+//! Everything here panics rather than returning errors: that is how a test fails.
+
+#![expect(clippy::missing_panics_doc, reason = "everything here panics when the test has gone wrong")]
+
+mod management;
+pub mod objects;
+
+pub use management::{ManagementApi, Write};

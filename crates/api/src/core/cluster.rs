@@ -5,7 +5,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::ObjectReference;
-use crate::conditions;
+use crate::{conditions, infrastructure::v1beta2::FailureDomain};
 
 /// What a cluster shall be.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +90,9 @@ pub struct ClusterStatus {
     /// What is known of its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// Where machines can be placed, as the infrastructure reported it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failure_domains: Vec<FailureDomain>,
     /// Where it is in its life, in one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,

@@ -1,0 +1,236 @@
+//! The management API.
+
+use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
+
+use axum::body::Body;
+use http::{Request, Response};
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    runtime::wait::await_condition,
+};
+use nephele_apiserver::{
+    ApiServer, Authentication, Key, RequestInfo, RequestObserver, Settings, Store, StoreOptions, Version,
+};
+use parking_lot::Mutex;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::objects::NAMESPACE;
+
+/// How long [`ManagementApi::eventually`] waits: long enough for a busy machine, short enough for a person.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A Kubernetes API server in this process, with our kinds and Cluster API's. Cheap to clone, and all clones are one.
+#[derive(Clone)]
+pub struct ManagementApi {
+    server: ApiServer,
+    client: Client,
+    log: Arc<Log>,
+}
+
+/// A request that changed something, or tried to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Write {
+    /// `create`, `update`, `patch`, `delete`.
+    pub verb: &'static str,
+    /// The plural, with the subresource after a slash.
+    pub resource: String,
+    /// The object's name, empty for a creation.
+    pub name: String,
+    /// What was answered.
+    pub code: u16,
+}
+
+/// The writes so far. Owned by the management API.
+#[derive(Default)]
+struct Log(Mutex<Vec<Write>>);
+
+impl RequestObserver for Log {
+    fn observe(&self, request: &RequestInfo, code: u16, _: Duration) {
+        if !matches!(request.verb, "create" | "update" | "patch" | "delete" | "deletecollection") {
+            return;
+        }
+        let separator = if request.subresource.is_empty() { "" } else { "/" };
+        self.0.lock().push(Write {
+            verb: request.verb,
+            resource: format!("{}{separator}{}", request.resource, request.subresource),
+            name: request.name.clone(),
+            code,
+        });
+    }
+}
+
+impl ManagementApi {
+    /// A new one, empty but for namespaces and definitions. Needs a Tokio runtime.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_at(Arc::new(Timestamp::now))
+    }
+
+    /// As [`ManagementApi::start`], on the given clock.
+    #[must_use]
+    pub fn start_at(clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        let options = StoreOptions { uid_seed: "management".to_owned(), ..StoreOptions::default() };
+        let store = Store::new(options);
+        let now = clock();
+        store.create_default_namespaces(now);
+        for definition in nephele_api::crds().into_iter().chain(nephele_api::core::loose_crds()) {
+            let name = definition.name_any();
+            let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", &name);
+            let value = serde_json::to_value(definition).expect("a definition is JSON");
+            store.create(now, &key, value).expect("the definition is taken");
+        }
+        let log = Arc::new(Log::default());
+        let settings = Settings {
+            version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3".into() },
+            authentication: Authentication::AllowAll,
+            clock,
+            observer: Some(log.clone()),
+        };
+        let server = ApiServer::new(store, Arc::new(settings));
+        let client = connect(server.clone());
+        Self { server, client, log }
+    }
+
+    /// A client with all rights.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The server, for tests that speak HTTP to it.
+    #[must_use]
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// The requests that changed something since the last call, or tried to; Events are left out.
+    #[must_use]
+    pub fn take_writes(&self) -> Vec<Write> {
+        let mut writes = std::mem::take(&mut *self.log.0.lock());
+        writes.retain(|write| write.resource != "events");
+        writes
+    }
+
+    /// The kind `K` in [`NAMESPACE`].
+    #[must_use]
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// Creates an object, its status too.
+    pub async fn create<K>(&self, object: &K) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let name = object.name_any();
+        let api = self.api::<K>();
+        let created = api.create(&PostParams::default(), object).await;
+        let created = created.unwrap_or_else(|error| panic!("{} {name} is not taken: {error}", K::kind(&())));
+        let value = serde_json::to_value(object).expect("an object is JSON");
+        match value.get("status") {
+            Some(status) => self.patch_status::<K>(&name, status).await,
+            None => created,
+        }
+    }
+
+    /// An object that is there.
+    pub async fn get<K>(&self, name: &str) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned,
+    {
+        let found = self.api::<K>().get(name).await;
+        found.unwrap_or_else(|error| panic!("{} {name} is not there: {error}", K::kind(&())))
+    }
+
+    /// Merges into an object.
+    pub async fn patch<K>(&self, name: &str, patch: &Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned,
+    {
+        let patched = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.unwrap_or_else(|error| panic!("{} {name} is not patched: {error}", K::kind(&())))
+    }
+
+    /// Merges into the status of an object.
+    pub async fn patch_status<K>(&self, name: &str, status: &Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned,
+    {
+        let patch = Patch::Merge(json!({ "status": status }));
+        let patched = self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await;
+        patched
+            .unwrap_or_else(|error| panic!("the status of {} {name} is not patched: {error}", K::kind(&())))
+    }
+
+    /// Asks for the deletion of an object.
+    pub async fn delete<K>(&self, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned,
+    {
+        let deleted = self.api::<K>().delete(name, &DeleteParams::default()).await;
+        deleted.unwrap_or_else(|error| panic!("{} {name} is not deleted: {error}", K::kind(&())));
+    }
+
+    /// Waits until the object is as `wanted` says, and returns it. Fails the test with the last state otherwise.
+    pub async fn eventually<K>(&self, name: &str, what: &str, wanted: impl Fn(&K) -> bool + Send + Sync) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
+    {
+        let condition = |object: Option<&K>| object.is_some_and(&wanted);
+        match tokio::time::timeout(PATIENCE, await_condition(self.api(), name, condition)).await {
+            Ok(Ok(Some(object))) => object,
+            Ok(Ok(None)) => unreachable!("the condition does not hold for an absent object"),
+            Ok(Err(error)) => panic!("{} {name} cannot be watched: {error}", K::kind(&())),
+            Err(_) => self.fail::<K>(name, what).await,
+        }
+    }
+
+    /// Waits until there is no object of this name.
+    pub async fn eventually_gone<K>(&self, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
+    {
+        let condition = |object: Option<&K>| object.is_none();
+        match tokio::time::timeout(PATIENCE, await_condition(self.api(), name, condition)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => panic!("{} {name} cannot be watched: {error}", K::kind(&())),
+            Err(_) => self.fail::<K>(name, "to be gone").await,
+        }
+    }
+
+    async fn fail<K>(&self, name: &str, what: &str) -> !
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let last = self.api::<K>().get_opt(name).await.expect("the API answers");
+        let last = serde_json::to_string_pretty(&last).expect("an object is JSON");
+        panic!("waited {PATIENCE:?} for {} {name} {what}; it is {last}", K::kind(&()))
+    }
+}
+
+/// A client that calls the server without a socket between them.
+fn connect(server: ApiServer) -> Client {
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let server = server.clone();
+        async move {
+            let response: Response<Body> = server.handle(request.map(Body::new)).await;
+            Ok::<_, Infallible>(response)
+        }
+    });
+    Client::new(service, NAMESPACE)
+}
