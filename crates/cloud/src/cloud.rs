@@ -59,7 +59,7 @@ const CHANGES_MAX: usize = 4096;
 /// Who asks the engine, in its journal.
 const CALLER: &str = "infra";
 
-/// Connections end within half a second of being asked to; what takes longer is a mistake of ours.
+/// Connections end within a tenth of a second of being asked to; what takes longer is a mistake of ours.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 /// The cloud. Cheap to clone.
@@ -111,7 +111,7 @@ impl Cloud {
         Ok((cloud, async move { driver.drive().await }))
     }
 
-    /// Stops accepting, ends the driver and all connections, and waits for them: half a second at most for requests in
+    /// Stops accepting, ends the driver and all connections, and waits for them: a tenth of a second for requests in
     /// flight.
     pub async fn shutdown(&self) {
         self.inner.over.cancel();
@@ -287,6 +287,12 @@ impl Cloud {
         if let Err(rejected) = self.inner.driver.apply(sim_time(self.now()), operation) {
             tracing::warn!(machine = %id, %rejected, "Failed to delete a machine");
         }
+    }
+
+    /// How many tasks serve clusters, for diagnostics.
+    #[must_use]
+    pub fn task_count(&self) -> usize {
+        self.inner.shared.tasks.len()
     }
 
     /// What changes from now on.

@@ -9,6 +9,7 @@ use nephele_etcd::{EtcdCluster, Member, SharedEtcdCluster, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::front::Front;
@@ -17,6 +18,7 @@ use crate::listener::Shared;
 use crate::projection::{self, Component, Projected, Scope};
 use crate::spec::{Authorities, ClusterSpec, Endpoint, MachineSpec};
 use crate::tls::{ApiServerTls, Credentials};
+use crate::tunnel::TUNNELS_MAX;
 
 /// A cluster that runs.
 pub(crate) struct Cluster {
@@ -27,6 +29,8 @@ pub(crate) struct Cluster {
     pub(crate) etcd: SharedEtcdCluster,
     pub(crate) front: Front,
     pub(crate) shared: Arc<Shared>,
+    /// Places for port-forwards.
+    pub(crate) tunnels: Arc<Semaphore>,
     /// Ends everything that runs for the cluster.
     pub(crate) over: CancellationToken,
     state: Mutex<State>,
@@ -94,6 +98,7 @@ impl Cluster {
             etcd: Arc::new(Mutex::new(etcd)),
             front: Front::new(settings),
             shared,
+            tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)),
             over,
             state: Mutex::default(),
             spec,
@@ -230,7 +235,7 @@ impl Cluster {
             match self.store.delete(self.now(), &key, &DeleteOptions::default()) {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
-                    tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to remove an object")
+                    tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to remove an object");
                 }
             }
         }
@@ -365,7 +370,7 @@ impl Cluster {
             match self.store.create(self.now(), &key, value) {
                 Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
                 Err(error) => {
-                    tracing::error!(cluster = %self.spec.id, ?key, %error, "Failed to project an object")
+                    tracing::error!(cluster = %self.spec.id, ?key, %error, "Failed to project an object");
                 }
             }
         }
@@ -375,7 +380,9 @@ impl Cluster {
     fn edit(&self, key: &Key, edit: impl FnOnce(&mut Value)) {
         match self.store.modify(self.now(), key, edit) {
             Ok(_) | Err(StoreError::NotFound { .. }) => {}
-            Err(error) => tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to change an object"),
+            Err(error) => {
+                tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to change an object");
+            }
         }
     }
 }

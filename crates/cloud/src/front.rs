@@ -78,6 +78,11 @@ impl Front {
         self.state.borrow().backends > 0
     }
 
+    /// Ends what depends on the API servers of today.
+    pub(crate) fn epoch(&self) -> CancellationToken {
+        self.state.borrow().epoch.clone()
+    }
+
     /// The API server as a request that comes now reaches it. Costs three reference counts.
     pub(crate) fn api_server(&self, store: &Arc<Store>, tunnel: Arc<dyn PortForward>) -> ApiServer {
         let settings = self.state.borrow().settings.clone();

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::UserInfo;
-use prometheus::IntGauge;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -18,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
 use crate::front::FrontState;
-use crate::metrics::Metrics;
+use crate::metrics::{Counted, Metrics};
 use crate::ports::PortLease;
 use crate::serve::serve_http;
 use crate::tls::ApiServerTls;
@@ -144,19 +143,3 @@ impl Connection {
 
 /// A connection after its handshake: the user that it proved, and what ends it.
 type Greeted = (tokio_rustls::server::TlsStream<TcpStream>, Option<UserInfo>, CancellationToken);
-
-/// One more on a gauge, for as long as this lives: a task may be dropped at any await.
-struct Counted<'a>(&'a IntGauge);
-
-impl<'a> Counted<'a> {
-    fn new(gauge: &'a IntGauge) -> Self {
-        gauge.inc();
-        Self(gauge)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}

@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     pub(crate) machines: IntGauge,
     pub(crate) connections: IntGauge,
     pub(crate) connections_held: IntGauge,
+    pub(crate) tunnels: IntGauge,
 }
 
 /// Kinds that appear under their own name; all others count as `other`, since clients can define kinds at will.
@@ -91,6 +92,10 @@ impl Metrics {
                 "nephele_workload_connections_held",
                 "Connections that wait for their control plane's first backend.",
             )?,
+            tunnels: IntGauge::new(
+                "nephele_workload_tunnels",
+                "Open port-forwards into simulated clusters.",
+            )?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.request_seconds.clone()))?;
@@ -101,6 +106,7 @@ impl Metrics {
         registry.register(Box::new(metrics.machines.clone()))?;
         registry.register(Box::new(metrics.connections.clone()))?;
         registry.register(Box::new(metrics.connections_held.clone()))?;
+        registry.register(Box::new(metrics.tunnels.clone()))?;
         Ok(metrics)
     }
 }
@@ -120,5 +126,21 @@ impl CallObserver for Metrics {
     fn observe(&self, method: &'static str, code: &'static str, duration: Duration) {
         self.etcd_calls.with_label_values(&[method, code]).inc();
         self.etcd_seconds.with_label_values(&[method]).observe(duration.as_secs_f64());
+    }
+}
+
+/// One more on a gauge, for as long as this lives: a task may be dropped at any await.
+pub(crate) struct Counted<'a>(&'a IntGauge);
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(gauge: &'a IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }

@@ -35,6 +35,19 @@ pub struct MachineObservation {
     pub deleting: bool,
 }
 
+impl MachineObservation {
+    /// When a stage was reached; none while it was not.
+    #[must_use]
+    pub fn reached(&self, stage: Stage) -> Option<Timestamp> {
+        match self.stages.get(&stage)? {
+            StageObservation::Reached { at } => Some(*at),
+            StageObservation::Blocked
+            | StageObservation::Waiting { .. }
+            | StageObservation::Failed { .. } => None,
+        }
+    }
+}
+
 /// Where a machine stands in a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StageObservation {

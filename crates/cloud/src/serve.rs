@@ -24,7 +24,7 @@ use crate::tunnel::Tunnel;
 
 /// Time for requests in flight when a connection is asked to end. An answer takes microseconds; watches never end by
 /// themselves and are cut.
-const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN: Duration = Duration::from_millis(100);
 
 /// Time for a request's head. It counts while a connection is idle too, so that idle HTTP/1.1 connections go after it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -119,16 +119,17 @@ async fn answer(cluster: &Cluster, tunnel: Arc<dyn PortForward>, request: Reques
             timeout(cluster.shared.hold, front.wait_for(|state| state.backends > 0)).await,
             Ok(Ok(_))
         ) {
-            return unavailable();
+            return unavailable("no API server of the control plane is up yet");
         }
     }
     cluster.front.api_server(&cluster.store, tunnel).handle(request).await
 }
 
-fn unavailable() -> Response<Body> {
+/// A refusal that asks to come again.
+pub(crate) fn unavailable(message: &str) -> Response<Body> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "ServiceUnavailable",
-        "code": 503, "message": "no API server of the control plane is up yet", "details": {"retryAfterSeconds": 1},
+        "code": 503, "message": message, "details": {"retryAfterSeconds": 1},
     });
     let mut response = Response::new(Body::from(status.to_string()));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

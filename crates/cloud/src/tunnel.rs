@@ -16,10 +16,15 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::cluster::{Behind, Cluster};
 use crate::listener::HANDSHAKE_TIMEOUT;
-use crate::serve::serve_http;
+use crate::metrics::Counted;
+use crate::serve::{serve_http, unavailable};
 
 /// Bytes between a tunnel and what is behind it, each way: one TLS record.
 const PIPE_BYTES: usize = 17 * 1024;
+
+/// Port-forwards of one cluster at a time. A control plane's manager has two per etcd member it looks at. Each holds two
+/// zlib states and some buffers, 0.3 MiB together, so that 64 are 20 MiB.
+pub(crate) const TUNNELS_MAX: usize = 64;
 
 /// The tunnels of one cluster.
 pub(crate) struct Tunnel {
@@ -28,17 +33,24 @@ pub(crate) struct Tunnel {
 
 impl PortForward for Tunnel {
     fn handle(&self, _: String, pod: String, request: Request<Body>) -> BoxFuture<'static, Response<Body>> {
+        let Ok(place) = self.cluster.tunnels.clone().try_acquire_owned() else {
+            return std::future::ready(unavailable("too many port-forwards are open")).boxed();
+        };
         let target = Pod { cluster: self.cluster.clone(), name: pod };
         let answer = accept(request, Arc::new(target));
         if let Some(session) = answer.session {
-            let over = self.cluster.over.clone();
+            let cluster = self.cluster.clone();
+            let epoch = cluster.front.epoch();
             self.cluster.shared.tasks.spawn(async move {
+                let _open = Counted::new(&cluster.shared.metrics.tunnels);
                 tokio::select! {
-                    () = over.cancelled() => {}
+                    () = cluster.over.cancelled() => {}
+                    () = epoch.cancelled() => {}
                     result = session => if let Err(error) = result {
                         tracing::debug!(error = &error as &dyn std::error::Error, "A port-forward ended early");
                     }
                 }
+                drop(place);
             });
         }
         std::future::ready(answer.response.map(Body::from)).boxed()

@@ -82,7 +82,7 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
                                    "lastUpdateTime": super::time(scope.at),
                                    "lastTransitionTime": super::time(scope.at)}]},
     });
-    let corefile = COREFILE.replace("DOMAIN", &scope.cluster.domain());
+    let corefile = COREFILE.replace("DOMAIN", scope.cluster.domain());
     let dns_config =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"Corefile": corefile}});
     let address = scope.cluster.service_address(10);

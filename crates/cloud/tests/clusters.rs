@@ -1,0 +1,202 @@
+//! Clusters as their clients meet them, over loopback.
+
+mod support;
+
+use std::time::Duration;
+
+use http::StatusCode;
+use nephele_cloud::{Changed, ClusterError, Deletion, Endpoint, MachineId, Role};
+use tokio_stream::StreamExt as _;
+
+use support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, cluster, machine};
+
+#[tokio::test]
+async fn held_connection_proceeds_when_the_first_api_server_comes() {
+    let world = World::start(30_000..=30_019);
+    let spec = cluster("held");
+    let id = spec.id.clone();
+    let endpoint = world.cloud.ensure_cluster(spec).unwrap();
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let client = {
+        let endpoint = endpoint.clone();
+        tokio::spawn(async move { Http::connect(&endpoint, &tls).await.unwrap() })
+    };
+    // Without an authority there is nothing to shake hands with.
+    world.until("nephele_workload_connections_held", 1.0).await;
+    assert!(!client.is_finished());
+
+    world.cloud.set_authorities(&id, ECDSA.clone()).unwrap();
+    let mut http = client.await.unwrap();
+    // The load balancer itself is well before anything is behind it.
+    assert_eq!(http.get("/").await.unwrap().0, StatusCode::OK);
+    let waiting = tokio::spawn(async move { http.names("/api/v1/nodes").await });
+    world.until("nephele_workload_connections", 1.0).await;
+    assert!(!waiting.is_finished());
+    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    assert_eq!(waiting.await.unwrap(), ["cp"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn connection_is_let_go_when_nothing_comes_in_time() {
+    let world = World::start_with(30_020..=30_029, Duration::from_millis(20));
+    let endpoint = world.cloud.ensure_cluster(cluster("late")).unwrap();
+    let tls = client_tls(&ECDSA.cluster, None, &["h2"]);
+    assert!(support::connect(&endpoint, &tls).await.is_err());
+
+    // With an authority but no API server, requests are what is let go.
+    let (_, endpoint) = world.cluster("late-requests", &ECDSA);
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let (status, body) = http.get("/api").await.unwrap();
+    assert_eq!((status, &body["reason"]), (StatusCode::SERVICE_UNAVAILABLE, &"ServiceUnavailable".into()));
+    drop(http);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn client_is_known_by_a_certificate_of_the_cluster_and_by_nothing_else() {
+    let world = World::start(30_030..=30_039);
+    for (name, authorities, protocol) in [("rsa", &*RSA, "http/1.1"), ("ecdsa", &*ECDSA, "h2")] {
+        let (id, endpoint) = world.cluster(name, authorities);
+        world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+        let other = if name == "rsa" { &ECDSA.cluster } else { &RSA.cluster };
+        let stranger = client_certificate(other, "kubernetes-admin", &["system:masters"]);
+        let known = admin(&authorities.cluster);
+        for (certificate, expected) in [
+            (None, StatusCode::UNAUTHORIZED),
+            (Some(&stranger), StatusCode::UNAUTHORIZED),
+            (Some(&known), StatusCode::OK),
+        ] {
+            let tls = client_tls(&authorities.cluster, certificate, &[protocol]);
+            let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+            let (status, body) = http.get("/api/v1/nodes").await.unwrap();
+            assert_eq!(status, expected, "{name}: {body}");
+            assert_eq!(http.get("/readyz").await.unwrap().0, StatusCode::OK);
+            assert_eq!(http.get("/version").await.unwrap().1["gitVersion"], "v1.36.3");
+        }
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn ticket_of_one_cluster_does_not_open_another() {
+    let world = World::start(30_040..=30_049);
+    let (one, first) = world.cluster("one", &ECDSA);
+    let (two, second) = world.cluster("two", &RSA);
+    for id in [&one, &two] {
+        world.cloud.ensure_machine(machine(id, "cp", Role::ControlPlane)).unwrap();
+    }
+    // One client configuration, and with it one cache of tickets by host, for two clusters of one host.
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["http/1.1"]);
+    for _ in 0..2 {
+        let mut http = Http::connect(&first, &tls).await.unwrap();
+        assert_eq!(http.get("/api/v1/nodes").await.unwrap().0, StatusCode::OK);
+    }
+    let error = support::connect(&second, &tls).await.unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn outage_ends_connections_and_holds_new_ones_until_it_is_over() {
+    let world = World::start(30_050..=30_059);
+    let (id, endpoint) = world.cluster("outage", &ECDSA);
+    world.cloud.ensure_machine(machine(&id, "cp-1", Role::ControlPlane)).unwrap();
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let mut before = Http::connect(&endpoint, &tls).await.unwrap();
+    assert_eq!(before.names("/api/v1/nodes").await, ["cp-1"]);
+
+    let first = MachineId { cluster: id.clone(), name: "cp-1".into() };
+    assert_eq!(world.cloud.delete_machine(&first), Deletion::Gone);
+    assert_eq!(world.cloud.observe_cluster(&id).unwrap().backends, 0);
+    world.until("nephele_workload_connections", 0.0).await;
+    assert!(before.get("/api/v1/nodes").await.is_err());
+
+    let after = {
+        let endpoint = endpoint.clone();
+        tokio::spawn(
+            async move { Http::connect(&endpoint, &tls).await.unwrap().names("/api/v1/nodes").await },
+        )
+    };
+    world.until("nephele_workload_connections_held", 1.0).await;
+    world.cloud.ensure_machine(machine(&id, "cp-2", Role::ControlPlane)).unwrap();
+    assert_eq!(after.await.unwrap(), ["cp-2"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn port_of_a_deleted_cluster_is_given_to_the_next() {
+    let world = World::start(30_060..=30_060);
+    let (id, endpoint) = world.cluster("first", &ECDSA);
+    assert_eq!(endpoint, Endpoint { host: "127.0.0.1".into(), port: 30_060 });
+    assert_eq!(world.cloud.ensure_cluster(cluster("first")).unwrap(), endpoint);
+    let error = world.cloud.ensure_cluster(cluster("second")).unwrap_err();
+    assert!(matches!(error, ClusterError::PortsExhausted { first: 30_060, last: 30_060 }));
+    let mut published = cluster("third");
+    published.endpoint = Some(endpoint.clone());
+    let error = world.cloud.ensure_cluster(published.clone()).unwrap_err();
+    assert!(matches!(error, ClusterError::PortInUse { port: 30_060, source: None }));
+
+    world.cloud.delete_cluster(&id);
+    world.cloud.delete_cluster(&id);
+    assert_eq!(world.cloud.observe_cluster(&id), None);
+    support::eventually("the port is free", || world.cloud.ensure_cluster(published.clone()).is_ok()).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn port_of_another_process_is_passed_over() {
+    let foreign = std::net::TcpListener::bind(("127.0.0.1", 30_070)).unwrap();
+    let world = World::start(30_070..=30_071);
+    assert_eq!(world.cloud.ensure_cluster(cluster("a")).unwrap().port, 30_071);
+    let mut published = cluster("b");
+    published.endpoint = Some(Endpoint { host: String::new(), port: 30_070 });
+    let error = world.cloud.ensure_cluster(published.clone()).unwrap_err();
+    assert!(matches!(error, ClusterError::PortInUse { port: 30_070, source: Some(_) }));
+    drop(foreign);
+    assert_eq!(world.cloud.ensure_cluster(published).unwrap().port, 30_070);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn twenty_rounds_of_clusters_leave_nothing_behind() {
+    let world = World::start(30_080..=30_099);
+    let mut changes = world.cloud.changes();
+    for round in 0..20 {
+        let (id, endpoint) = world.cluster(&format!("round-{round}"), &ECDSA);
+        world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+        world.cloud.ensure_machine(machine(&id, "worker", Role::Worker)).unwrap();
+        let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+        let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+        assert_eq!(http.names("/api/v1/nodes").await, ["cp", "worker"]);
+        // A watch is open, a tunnel too, and another connection has not said a word.
+        let mut watching = Http::connect(&endpoint, &tls).await.unwrap();
+        let request =
+            http::Request::get("https://127.0.0.1/api/v1/nodes?watch=1").body(Default::default()).unwrap();
+        let watch = watching.send(request).await.unwrap();
+        let one = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["http/1.1"]);
+        let tunnel =
+            support::spdy::forward(Http::connect(&endpoint, &one).await.unwrap(), "etcd-cp", 2379).await;
+        let silent = tokio::net::TcpStream::connect(("127.0.0.1", endpoint.port)).await.unwrap();
+        world.cloud.delete_cluster(&id);
+        support::eventually("no task is left", || world.cloud.task_count() == 0).await;
+        drop((watch, tunnel, silent));
+    }
+    for gauge in [
+        "clusters",
+        "machines",
+        "machine_stages_reached",
+        "workload_connections",
+        "workload_connections_held",
+    ] {
+        assert_eq!(world.gauge(&format!("nephele_{gauge}")), 0.0, "{gauge}");
+    }
+    let mut told = 0;
+    while let Ok(Some(change)) = tokio::time::timeout(Duration::from_millis(1), changes.next()).await {
+        assert_ne!(change, Changed::Everything);
+        told += 1;
+    }
+    assert!(told >= 20 * 4, "{told}");
+    world.stop().await;
+}

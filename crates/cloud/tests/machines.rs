@@ -1,0 +1,268 @@
+//! Machines over time, and over restarts.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nephele_cloud::{
+    Changed, Cloud, CloudConfig, ErrorClass, MachineError, MachineId, Role, Stage, StageObservation, StartUp,
+};
+use prometheus::Registry;
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_stream::StreamExt as _;
+
+use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
+
+/// A cloud whose clock is tokio's, which tests pause.
+fn on_tokio_time(ports: std::ops::RangeInclusive<u16>) -> Cloud {
+    let start = Instant::now();
+    let config = CloudConfig {
+        advertise_host: "127.0.0.1".into(),
+        bind_address: [127, 0, 0, 1].into(),
+        ports,
+        seed: "amber-otter-lamp".into(),
+        connection_hold: Duration::from_secs(10),
+        clock: Arc::new(move || created_at() + start.elapsed()),
+    };
+    let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
+    tokio::spawn(driver);
+    cloud
+}
+
+#[tokio::test(start_paused = true)]
+async fn stages_come_when_they_are_due_and_changes_say_so() {
+    let cloud = on_tokio_time(30_200..=30_209);
+    let mut changes = cloud.changes();
+    let spec = cluster("slow");
+    let cluster_id = spec.id.clone();
+    cloud.ensure_cluster(spec).unwrap();
+    let mut spec = machine(&cluster_id, "cp", Role::ControlPlane);
+    let start_up = |seconds| StartUp { duration: Duration::from_secs(seconds), jitter: 0.0 };
+    spec.start_up = BTreeMap::from([
+        (Stage::Vm, start_up(30)),
+        (Stage::Node, start_up(10)),
+        (Stage::Etcd, start_up(0)),
+        (Stage::ApiServer, start_up(5)),
+    ]);
+    let id = spec.id.clone();
+    cloud.ensure_machine(spec.clone()).unwrap();
+    cloud.ensure_machine(spec).unwrap();
+    let after = |seconds| created_at() + Duration::from_secs(seconds);
+    let stages = |cloud: &Cloud| cloud.observe_machine(&id).unwrap().stages;
+    let due = |seconds| StageObservation::Waiting { due: after(seconds) };
+    let at = |seconds| StageObservation::Reached { at: after(seconds) };
+    use StageObservation::Blocked;
+    let all = |vm, node, etcd, api_server| {
+        BTreeMap::from([
+            (Stage::Vm, vm),
+            (Stage::Node, node),
+            (Stage::Etcd, etcd),
+            (Stage::ApiServer, api_server),
+        ])
+    };
+    assert_eq!(stages(&cloud), all(due(30), Blocked, Blocked, Blocked));
+
+    assert_eq!(changes.next().await, Some(Changed::Machine(id.clone())));
+    assert_eq!(stages(&cloud), all(at(30), due(40), Blocked, Blocked));
+    assert_eq!(changes.next().await, Some(Changed::Machine(id.clone())));
+    assert_eq!(stages(&cloud), all(at(30), at(40), at(40), due(45)));
+    assert_eq!(cloud.observe_cluster(&cluster_id).unwrap().backends, 0);
+    assert_eq!(changes.next().await, Some(Changed::Cluster(cluster_id.clone())));
+    assert_eq!(changes.next().await, Some(Changed::Machine(id.clone())));
+    assert_eq!(stages(&cloud), all(at(30), at(40), at(40), at(45)));
+    assert_eq!(cloud.observe_cluster(&cluster_id).unwrap().backends, 1);
+    // The driver slept to each deadline: not a millisecond more has passed.
+    assert_eq!(created_at() + Duration::from_secs(45), after(45));
+    cloud.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn machine_without_delays_is_up_when_it_is_ensured() {
+    let cloud = on_tokio_time(30_210..=30_219);
+    let spec = cluster("fast");
+    let cluster_id = spec.id.clone();
+    cloud.ensure_cluster(spec).unwrap();
+    let spec = machine(&cluster_id, "cp", Role::ControlPlane);
+    let id = spec.id.clone();
+    cloud.ensure_machine(spec).unwrap();
+    let now = StageObservation::Reached { at: created_at() };
+    assert_eq!(
+        cloud.observe_machine(&id).unwrap().stages,
+        Stage::ALL.map(|stage| (stage, now.clone())).into()
+    );
+    cloud.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn name_that_tls_cannot_ask_for_is_refused_for_control_planes_only() {
+    let cloud = on_tokio_time(30_220..=30_229);
+    let spec = cluster("names");
+    let id = spec.id.clone();
+    cloud.ensure_cluster(spec).unwrap();
+    let long = "n".repeat(59);
+    let error = cloud.ensure_machine(machine(&id, &long, Role::ControlPlane)).unwrap_err();
+    assert!(matches!(error, MachineError::Name(_)));
+    assert_eq!((error.class(), error.category()), (ErrorClass::GiveUp, "InvalidName"));
+    cloud.ensure_machine(machine(&id, &long, Role::Worker)).unwrap();
+    cloud.ensure_machine(machine(&id, &long[..58], Role::ControlPlane)).unwrap();
+    let mut elsewhere = machine(&id, &long, Role::Worker);
+    elsewhere.zone = Some("sim-1a".into());
+    assert_eq!(cloud.ensure_machine(elsewhere).unwrap_err().category(), "Conflict");
+    cloud.shutdown().await;
+}
+
+/// Everything in the cluster, but for what a restart may change: the versions.
+async fn everything(endpoint: &nephele_cloud::Endpoint) -> BTreeMap<&'static str, Value> {
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let mut http = Http::connect(endpoint, &tls).await.unwrap();
+    let mut all = BTreeMap::new();
+    for path in [
+        "/api/v1/namespaces",
+        "/api/v1/nodes",
+        "/api/v1/pods",
+        "/api/v1/configmaps",
+        "/api/v1/services",
+        "/api/v1/serviceaccounts",
+        "/apis/apps/v1/daemonsets",
+        "/apis/apps/v1/deployments",
+        "/apis/coordination.k8s.io/v1/leases",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    ] {
+        let (status, mut list) = http.get(path).await.unwrap();
+        assert_eq!(status, 200, "{path}");
+        for item in list["items"].as_array_mut().unwrap() {
+            item["metadata"]["resourceVersion"] = Value::Null;
+        }
+        assert_ne!(list["items"], Value::Array(vec![]), "{path}");
+        all.insert(path, list["items"].clone());
+    }
+    all
+}
+
+#[tokio::test]
+async fn restart_gives_the_same_endpoint_certificate_and_objects_in_whatever_order_machines_return() {
+    let world = World::start(30_230..=30_239);
+    let (id, endpoint) = world.cluster("restarted", &ECDSA);
+    let names = [("cp-1", Role::ControlPlane), ("cp-2", Role::ControlPlane), ("worker", Role::Worker)];
+    for (name, role) in names {
+        world.cloud.ensure_machine(machine(&id, name, role)).unwrap();
+    }
+    let before = everything(&endpoint).await;
+    let certificate = server_certificate(&endpoint).await;
+    let published: Vec<_> = names
+        .into_iter()
+        .map(|(name, role)| {
+            let mut spec = machine(&id, name, role);
+            spec.reached = reached(&world.cloud, &spec.id);
+            spec.addresses = world.cloud.observe_machine(&spec.id).unwrap().addresses;
+            spec
+        })
+        .collect();
+    world.stop().await;
+
+    let world = World::start(30_230..=30_239);
+    let mut spec = cluster("restarted");
+    spec.endpoint = Some(endpoint.clone());
+    assert_eq!(world.cloud.ensure_cluster(spec).unwrap(), endpoint);
+    for spec in published.into_iter().rev() {
+        let machine = spec.id.clone();
+        let expected = spec.reached.clone();
+        world.cloud.ensure_machine(spec).unwrap();
+        assert_eq!(reached(&world.cloud, &machine), expected);
+    }
+    world.cloud.set_authorities(&id, ECDSA.clone()).unwrap();
+    assert_eq!(everything(&endpoint).await, before);
+    assert_eq!(server_certificate(&endpoint).await, certificate);
+    world.stop().await;
+}
+
+async fn server_certificate(endpoint: &nephele_cloud::Endpoint) -> Vec<u8> {
+    let stream = support::connect(endpoint, &client_tls(&ECDSA.cluster, None, &[])).await.unwrap();
+    stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+}
+
+#[tokio::test]
+async fn upgrade_in_place_shows_on_the_node_and_its_pods() {
+    let world = World::start(30_240..=30_249);
+    let (id, endpoint) = world.cluster("upgraded", &ECDSA);
+    let mut spec = machine(&id, "cp", Role::ControlPlane);
+    spec.version = "v1.35.9".into();
+    world.cloud.ensure_machine(spec.clone()).unwrap();
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    for version in ["v1.35.9", "v1.36.3"] {
+        spec.version = version.into();
+        world.cloud.ensure_machine(spec.clone()).unwrap();
+        let node = http.get("/api/v1/nodes/cp").await.unwrap().1;
+        assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], version);
+        let pod = http.get("/api/v1/namespaces/kube-system/pods/kube-apiserver-cp").await.unwrap().1;
+        assert_eq!(
+            pod["spec"]["containers"][0]["image"],
+            format!("registry.k8s.io/kube-apiserver:{version}")
+        );
+        assert_eq!(http.get("/version").await.unwrap().1["gitVersion"], version);
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn deleted_machine_takes_its_node_pods_and_lease_along() {
+    let world = World::start(30_250..=30_259);
+    let (id, endpoint) = world.cluster("deleted", &ECDSA);
+    for name in ["cp-1", "cp-2"] {
+        world.cloud.ensure_machine(machine(&id, name, Role::ControlPlane)).unwrap();
+    }
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    assert_eq!(http.names("/api/v1/pods").await.len(), 8);
+    let machine = MachineId { cluster: id, name: "cp-1".into() };
+    assert_eq!(world.cloud.delete_machine(&machine), nephele_cloud::Deletion::Gone);
+    assert_eq!(world.cloud.delete_machine(&machine), nephele_cloud::Deletion::Gone);
+    assert_eq!(world.cloud.observe_machine(&machine), None);
+    assert_eq!(http.names("/api/v1/nodes").await, ["cp-2"]);
+    assert_eq!(http.names("/apis/coordination.k8s.io/v1/leases").await, ["cp-2"]);
+    let components = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    assert_eq!(http.names("/api/v1/pods").await, components.map(|component| format!("{component}-cp-2")));
+    let proxy = http.get("/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy").await.unwrap().1;
+    assert_eq!(proxy["status"]["numberReady"], 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn addon_that_a_client_changed_is_reported_as_rolled_out() {
+    let world = World::start(30_260..=30_269);
+    let (id, endpoint) = world.cluster("addons", &ECDSA);
+    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["http/1.1"]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    for path in ["daemonsets/kube-proxy", "deployments/coredns"] {
+        let path = format!("/apis/apps/v1/namespaces/kube-system/{path}");
+        let request = http::Request::patch(&path)
+            .header("host", "127.0.0.1")
+            .header("content-type", "application/merge-patch+json")
+            .body(r#"{"spec":{"revisionHistoryLimit":3}}"#.into())
+            .unwrap();
+        assert_eq!(http.send(request).await.unwrap().status(), 200);
+        let rolled_out = async {
+            loop {
+                let object = http.get(&path).await.unwrap().1;
+                if object["status"]["observedGeneration"] == 2 {
+                    return object;
+                }
+            }
+        };
+        let object = tokio::time::timeout(Duration::from_secs(20), rolled_out).await.unwrap();
+        assert_eq!(object["metadata"]["generation"], 2);
+    }
+    world.stop().await;
+}
+
+#[test]
+fn timestamps_of_the_tests_are_what_they_say() {
+    assert_eq!(created_at(), "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+}

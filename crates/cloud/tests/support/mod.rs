@@ -1,0 +1,248 @@
+//! A cloud over loopback, and a client of its clusters.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+pub mod etcd;
+pub mod spdy;
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::Timestamp;
+use nephele_cloud::{
+    Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, MachineId, MachineSpec,
+    Role, Stage,
+};
+use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
+use prometheus::Registry;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Long enough for a busy machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// 2026-01-01T00:00:00Z.
+pub fn created_at() -> Timestamp {
+    Timestamp::from_second(1_767_225_600).unwrap()
+}
+
+/// Authorities as Cluster API makes them by default, made once: RSA keys take a second to find.
+pub static RSA: LazyLock<Authorities> = LazyLock::new(|| authorities(KeyAlgorithm::Rsa2048));
+pub static ECDSA: LazyLock<Authorities> = LazyLock::new(|| authorities(KeyAlgorithm::EcdsaP256));
+
+pub fn authorities(algorithm: KeyAlgorithm) -> Authorities {
+    let authority = |name: &str| {
+        let end = Timestamp::from_second(created_at().as_second() + 10 * 365 * 86_400).unwrap();
+        Authority::generate(name, algorithm, created_at(), end).unwrap()
+    };
+    Authorities { cluster: authority("kubernetes"), etcd: Some(authority("etcd-ca")) }
+}
+
+/// A running cloud.
+pub struct World {
+    pub cloud: Cloud,
+    pub registry: Registry,
+    driver: JoinHandle<()>,
+}
+
+impl World {
+    /// A cloud with ports of its own, so that tests run side by side.
+    pub fn start(ports: RangeInclusive<u16>) -> Self {
+        Self::start_with(ports, PATIENCE)
+    }
+
+    pub fn start_with(ports: RangeInclusive<u16>, connection_hold: Duration) -> Self {
+        let registry = Registry::new();
+        let config = CloudConfig {
+            advertise_host: "127.0.0.1".into(),
+            bind_address: [127, 0, 0, 1].into(),
+            ports,
+            seed: "amber-otter-lamp".into(),
+            connection_hold,
+            clock: Arc::new(Timestamp::now),
+        };
+        let (cloud, driver) = Cloud::start(config, &registry).unwrap();
+        Self { cloud, registry, driver: tokio::spawn(driver) }
+    }
+
+    pub async fn stop(self) {
+        self.cloud.shutdown().await;
+        self.driver.await.unwrap();
+        assert_eq!(self.cloud.task_count(), 0);
+    }
+
+    /// The value of a gauge without labels, or of the sum of those with.
+    pub fn gauge(&self, name: &str) -> f64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        family.map_or(0.0, |family| family.get_metric().iter().map(|m| m.get_gauge().get_value()).sum())
+    }
+
+    /// Waits until a gauge has a value.
+    pub async fn until(&self, name: &str, value: f64) {
+        eventually(&format!("{name} is {value}"), || self.gauge(name) == value).await;
+    }
+
+    /// A cluster named `name` with its authorities.
+    pub fn cluster(&self, name: &str, authorities: &Authorities) -> (ClusterId, Endpoint) {
+        let spec = cluster(name);
+        let id = spec.id.clone();
+        let endpoint = self.cloud.ensure_cluster(spec).unwrap();
+        self.cloud.set_authorities(&id, authorities.clone()).unwrap();
+        (id, endpoint)
+    }
+}
+
+/// Waits for what other tasks do; a condition that never comes fails the test.
+pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came: {what}"));
+}
+
+pub fn cluster(name: &str) -> ClusterSpec {
+    ClusterSpec {
+        id: ClusterId { namespace: "default".into(), name: name.into() },
+        endpoint: None,
+        created_at: created_at(),
+        pod_cidrs: vec!["192.168.0.0/16".into()],
+        service_cidrs: vec!["10.128.0.0/12".into()],
+        service_domain: "cluster.local".into(),
+    }
+}
+
+pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
+    MachineSpec {
+        id: MachineId { cluster: cluster.clone(), name: name.into() },
+        role,
+        version: "v1.36.3".into(),
+        zone: None,
+        instance_type: None,
+        start_up: BTreeMap::new(),
+        addresses: Vec::new(),
+        reached: BTreeMap::new(),
+    }
+}
+
+/// The stages that a machine has reached, to adopt it with.
+pub fn reached(cloud: &Cloud, id: &MachineId) -> BTreeMap<Stage, Timestamp> {
+    let seen = cloud.observe_machine(id).unwrap();
+    Stage::ALL.into_iter().filter_map(|stage| Some((stage, seen.reached(stage)?))).collect()
+}
+
+/// A client certificate as KCP puts into kubeconfigs.
+pub fn admin(authority: &Authority) -> Leaf {
+    client_certificate(authority, "kubernetes-admin", &["system:masters"])
+}
+
+pub fn client_certificate(authority: &Authority, name: &str, groups: &[&str]) -> Leaf {
+    let end = Timestamp::from_second(created_at().as_second() + 5 * 365 * 86_400).unwrap();
+    let request = LeafRequest {
+        common_name: name.into(),
+        organizations: groups.iter().map(|&group| group.to_owned()).collect(),
+        dns_names: Vec::new(),
+        ip_addresses: Vec::new(),
+        server_auth: false,
+        client_auth: true,
+        not_before: created_at(),
+        not_after: end,
+        identity: format!("test/{name}"),
+    };
+    authority.issue(&request).unwrap()
+}
+
+/// A client's TLS: trusts the authority, shows the certificate, offers the protocols.
+pub fn client_tls(trusted: &Authority, certificate: Option<&Leaf>, protocols: &[&str]) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(trusted.certificate_der().to_vec())).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match certificate {
+        Some(leaf) => {
+            let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
+            let key = PrivateKeyDer::try_from(leaf.key_der().to_vec()).unwrap();
+            builder.with_client_auth_cert(vec![certificate], key).unwrap()
+        }
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    TlsConnector::from(Arc::new(config))
+}
+
+pub async fn connect(endpoint: &Endpoint, tls: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
+    let name = ServerName::try_from(endpoint.host.clone()).unwrap();
+    tls.connect(name, stream).await
+}
+
+/// An HTTP client on one connection.
+pub enum Http {
+    One(http1::SendRequest<Full<Bytes>>),
+    Two(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Http {
+    pub async fn connect(endpoint: &Endpoint, tls: &TlsConnector) -> std::io::Result<Self> {
+        let stream = connect(endpoint, tls).await?;
+        let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let io = TokioIo::new(stream);
+        if two {
+            let (sender, connection) =
+                http2::handshake(TokioExecutor::new(), io).await.map_err(std::io::Error::other)?;
+            tokio::spawn(connection);
+            Ok(Self::Two(sender))
+        } else {
+            let (sender, connection) = http1::handshake(io).await.map_err(std::io::Error::other)?;
+            tokio::spawn(connection.with_upgrades());
+            Ok(Self::One(sender))
+        }
+    }
+
+    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
+        match self {
+            Self::One(sender) => sender.send_request(request).await,
+            Self::Two(sender) => sender.send_request(request).await,
+        }
+    }
+
+    /// Gets a path; the body as JSON, or as a JSON text.
+    pub async fn get(&mut self, path: &str) -> hyper::Result<(StatusCode, Value)> {
+        let uri = match self {
+            Self::One(_) => path.to_owned(),
+            Self::Two(_) => format!("https://127.0.0.1{path}"),
+        };
+        let request = Request::get(uri).header("host", "127.0.0.1").body(Full::default()).unwrap();
+        let response = self.send(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        let text = String::from_utf8_lossy(&body).into_owned();
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::String(text))))
+    }
+
+    /// Names of what a list holds.
+    pub async fn names(&mut self, path: &str) -> Vec<String> {
+        let (status, list) = self.get(path).await.unwrap();
+        assert_eq!(status, StatusCode::OK, "{list}");
+        let items = list["items"].as_array().unwrap();
+        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    }
+}
