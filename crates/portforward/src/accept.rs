@@ -1,18 +1,29 @@
-//! The handshake: which of the two transports a request asks for.
+//! The handshake: which of the two transports a request asks for. Answers as the kubelet and the API server before
+//! it do (`k8s.io/streaming`, `httpstream`; `k8s.io/apiserver`, `pkg/util/proxy`).
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::pair::Target;
 use crate::session::{self, SessionError};
+use crate::target::Target;
 use crate::websocket::Tunnel;
 
+const SPDY: &str = "SPDY/3.1";
 const PROTOCOL: &str = "portforward.k8s.io";
 const TUNNEL_PROTOCOL: &str = "SPDY/3.1+portforward.k8s.io";
+
+const STREAM_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
+const ACCEPTED_PROTOCOL_VERSIONS: HeaderName = HeaderName::from_static("x-accepted-stream-protocol-versions");
+
+/// What the API server says to a request for an upgrade that asks for none.
+const UPGRADE_REQUIRED: &str = concat!(
+    r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
+    r#""message":"Upgrade request required","reason":"BadRequest","code":400}"#,
+);
 
 /// What follows a handshake, until the client goes. Whoever serves the connection runs it as a task of its own.
 pub type Session = BoxFuture<'static, Result<(), SessionError>>;
@@ -26,54 +37,87 @@ pub struct Answer {
 }
 
 /// Answers a port-forward request: POST with `Upgrade: SPDY/3.1`, or GET with a WebSocket handshake that offers
-/// `SPDY/3.1+portforward.k8s.io`. Anything else is refused with 400, which makes clients that prefer WebSocket fall
-/// back to SPDY.
-pub fn accept<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answer {
+/// `SPDY/3.1+portforward.k8s.io`. Anything else is refused with 400 (403 where no protocol is common), which makes
+/// clients that prefer WebSocket fall back to SPDY.
+///
+/// The request must have come over HTTP/1.1 from hyper, whose upgrade the session takes over.
+pub fn accept<B>(request: Request<B>, target: Arc<dyn Target>) -> Answer {
     let headers = request.headers();
-    let upgrade = headers.get(header::UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if request.method() == Method::POST && upgrade.eq_ignore_ascii_case("SPDY/3.1") {
-        if !lists(headers, "x-stream-protocol-version", PROTOCOL) {
-            return refuse(format!("X-Stream-Protocol-Version: {PROTOCOL} is required"));
-        }
-        let mut response = switching("SPDY/3.1");
-        response.headers_mut().insert("x-stream-protocol-version", HeaderValue::from_static(PROTOCOL));
-        let upgraded = hyper::upgrade::on(&mut request);
-        let session = async move {
-            let io = upgraded.await.map_err(SessionError::Upgrade)?;
-            session::run(TokioIo::new(io), target).await
-        };
-        return Answer { response, session: Some(Box::pin(session)) };
+    // HTTP/2 has no upgrades.
+    if request.version() != Version::HTTP_11 || !lists(headers, &header::CONNECTION, "upgrade") {
+        return upgrade_required();
     }
-    if request.method() == Method::GET && upgrade.eq_ignore_ascii_case("websocket") {
-        let key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
-        let version = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
-        let (Some(key), true) = (key, version) else {
-            return refuse("a WebSocket handshake needs a key and version 13".to_owned());
-        };
-        if !lists(headers, "sec-websocket-protocol", TUNNEL_PROTOCOL) {
-            return refuse(format!("the WebSocket protocol {TUNNEL_PROTOCOL} is required"));
-        }
-        let Ok(key) = HeaderValue::from_str(&key) else {
-            return refuse("the WebSocket key is not one".to_owned());
-        };
-        let mut response = switching("websocket");
-        response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, key);
-        response
-            .headers_mut()
-            .insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(TUNNEL_PROTOCOL));
-        let upgraded = hyper::upgrade::on(&mut request);
-        let session = async move {
-            let io = upgraded.await.map_err(SessionError::Upgrade)?;
-            session::run(Tunnel::new(TokioIo::new(io)).await, target).await
-        };
-        return Answer { response, session: Some(Box::pin(session)) };
+    if lists(headers, &header::UPGRADE, "websocket") {
+        return accept_websocket(request, target);
     }
-    refuse("an upgrade to SPDY/3.1 or to a WebSocket is required".to_owned())
+    if request.method() == Method::POST && lists(headers, &header::UPGRADE, SPDY) {
+        return accept_spdy(request, target);
+    }
+    upgrade_required()
 }
 
-fn lists(headers: &HeaderMap, name: &str, wanted: &str) -> bool {
+fn accept_spdy<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answer {
+    let headers = request.headers();
+    if !headers.contains_key(STREAM_PROTOCOL_VERSION) {
+        let text = format!(
+            "unable to upgrade: header X-Stream-Protocol-Version does not exist in request with {} headers",
+            headers.len()
+        );
+        return refuse(StatusCode::BAD_REQUEST, text);
+    }
+    if !lists(headers, &STREAM_PROTOCOL_VERSION, PROTOCOL) {
+        let text = format!("unable to upgrade: unable to negotiate protocol: server accepts [{PROTOCOL}]");
+        let mut answer = refuse(StatusCode::FORBIDDEN, text);
+        let accepted = HeaderValue::from_static(PROTOCOL);
+        answer.response.headers_mut().insert(ACCEPTED_PROTOCOL_VERSIONS, accepted);
+        return answer;
+    }
+    let mut response = switching(SPDY);
+    response.headers_mut().insert(STREAM_PROTOCOL_VERSION, HeaderValue::from_static(PROTOCOL));
+    let upgraded = hyper::upgrade::on(&mut request);
+    let session = async move {
+        let io = upgraded.await.map_err(SessionError::Upgrade)?;
+        session::run(TokioIo::new(io), target).await
+    };
+    Answer { response, session: Some(Box::pin(session)) }
+}
+
+/// RFC 6455 section 4.2, without extensions.
+fn accept_websocket<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answer {
+    let headers = request.headers();
+    if request.method() != Method::GET {
+        return refuse(StatusCode::BAD_REQUEST, "unable to upgrade: a websocket handshake is a GET");
+    }
+    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        let mut answer =
+            refuse(StatusCode::BAD_REQUEST, "unable to upgrade: websocket version 13 is required");
+        answer.response.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        return answer;
+    }
+    let accept_key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
+    let Some(Ok(accept_key)) = accept_key.map(HeaderValue::try_from) else {
+        return refuse(StatusCode::BAD_REQUEST, "unable to upgrade: header Sec-WebSocket-Key is missing");
+    };
+    if !lists(headers, &header::SEC_WEBSOCKET_PROTOCOL, TUNNEL_PROTOCOL) {
+        let text = "unable to upgrade: no tunneling spdy protocols provided";
+        return refuse(StatusCode::BAD_REQUEST, text);
+    }
+    let mut response = switching("websocket");
+    response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept_key);
+    let protocol = HeaderValue::from_static(TUNNEL_PROTOCOL);
+    response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+    let upgraded = hyper::upgrade::on(&mut request);
+    let session = async move {
+        let io = upgraded.await.map_err(SessionError::Upgrade)?;
+        session::run(Tunnel::new(TokioIo::new(io)).await, target).await
+    };
+    Answer { response, session: Some(Box::pin(session)) }
+}
+
+/// Whether a header lists `wanted`, whatever its case.
+fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|value| value.trim() == wanted)
+    values.flat_map(|value| value.split(',')).any(|value| value.trim().eq_ignore_ascii_case(wanted))
 }
 
 fn switching(protocol: &'static str) -> Response<String> {
@@ -84,8 +128,117 @@ fn switching(protocol: &'static str) -> Response<String> {
     response
 }
 
-fn refuse(message: String) -> Answer {
-    let mut response = Response::new(message);
-    *response.status_mut() = StatusCode::BAD_REQUEST;
+fn upgrade_required() -> Answer {
+    let mut answer = refuse(StatusCode::BAD_REQUEST, UPGRADE_REQUIRED);
+    let json = HeaderValue::from_static("application/json");
+    answer.response.headers_mut().insert(header::CONTENT_TYPE, json);
+    answer
+}
+
+fn refuse(status: StatusCode, text: impl Into<String>) -> Answer {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
     Answer { response, session: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::{ConnectError, Duplex};
+
+    struct Nothing;
+
+    impl Target for Nothing {
+        fn connect(&self, _: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, ConnectError>> {
+            Box::pin(async { Err(ConnectError("nothing there".to_owned())) })
+        }
+    }
+
+    fn answer(method: Method, headers: &[(&str, &str)]) -> Answer {
+        let builder = Request::builder().method(method).uri("/");
+        let builder = headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value));
+        accept(builder.body(()).unwrap(), Arc::new(Nothing))
+    }
+
+    const WEBSOCKET: [(&str, &str); 5] = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        // The example of RFC 6455 section 1.3.
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("sec-websocket-protocol", "v4.channel.k8s.io, SPDY/3.1+portforward.k8s.io"),
+    ];
+
+    fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+        answer.response.headers().get(name).map(|value| value.to_str().unwrap())
+    }
+
+    #[test]
+    fn spdy_handshake_is_answered() {
+        let headers = [
+            ("connection", "keep-alive, Upgrade"),
+            ("upgrade", "SPDY/3.1"),
+            ("x-stream-protocol-version", "portforward.k8s.io"),
+        ];
+        let answer = answer(Method::POST, &headers);
+        assert_eq!(answer.response.status(), 101);
+        assert_eq!(header(&answer, "connection"), Some("Upgrade"));
+        assert_eq!(header(&answer, "upgrade"), Some("SPDY/3.1"));
+        assert_eq!(header(&answer, "x-stream-protocol-version"), Some("portforward.k8s.io"));
+        assert!(answer.session.is_some());
+    }
+
+    #[test]
+    fn websocket_handshake_is_answered() {
+        let answer = answer(Method::GET, &WEBSOCKET);
+        assert_eq!(answer.response.status(), 101);
+        assert_eq!(header(&answer, "connection"), Some("Upgrade"));
+        assert_eq!(header(&answer, "upgrade"), Some("websocket"));
+        assert_eq!(header(&answer, "sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        assert_eq!(header(&answer, "sec-websocket-protocol"), Some("SPDY/3.1+portforward.k8s.io"));
+        assert!(answer.session.is_some());
+    }
+
+    #[test]
+    fn requests_without_an_upgrade_get_a_status() {
+        let spdy = [("upgrade", "SPDY/3.1"), ("x-stream-protocol-version", "portforward.k8s.io")];
+        for refused in [
+            answer(Method::GET, &[]),
+            answer(Method::POST, &spdy),
+            answer(Method::GET, &[("connection", "upgrade"), spdy[0], spdy[1]]),
+            answer(Method::POST, &[("connection", "upgrade"), ("upgrade", "h2c")]),
+        ] {
+            assert_eq!(refused.response.status(), 400);
+            assert_eq!(header(&refused, "content-type"), Some("application/json"));
+            assert!(refused.response.body().contains("Upgrade request required"));
+            assert!(refused.session.is_none());
+        }
+    }
+
+    #[test]
+    fn handshakes_over_http2_are_refused() {
+        let request = Request::builder().version(Version::HTTP_2).method(Method::GET).uri("/");
+        let request = WEBSOCKET.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let refused = accept(request.body(()).unwrap(), Arc::new(Nothing));
+        assert_eq!(refused.response.status(), 400);
+    }
+
+    #[test]
+    fn handshakes_that_lack_something_are_refused() {
+        for lacking in &WEBSOCKET[2..] {
+            let mut headers = WEBSOCKET.to_vec();
+            headers.retain(|header| header != lacking);
+            let refused = answer(Method::GET, &headers);
+            assert_eq!(refused.response.status(), 400, "without {}", lacking.0);
+            assert!(refused.session.is_none());
+        }
+        let mut headers = vec![("connection", "Upgrade"), ("upgrade", "SPDY/3.1")];
+        assert_eq!(answer(Method::POST, &headers).response.status(), 400);
+        headers.push(("x-stream-protocol-version", "v4.channel.k8s.io"));
+        let refused = answer(Method::POST, &headers);
+        assert_eq!(refused.response.status(), 403);
+        assert_eq!(header(&refused, "x-accepted-stream-protocol-versions"), Some("portforward.k8s.io"));
+    }
 }

@@ -1,23 +1,38 @@
-//! Header blocks: name-value pairs, compressed with one zlib stream per direction of a connection.
+//! Header blocks (SPDY protocol draft 3.1, section 2.6.10): name-value pairs, compressed by one zlib stream per
+//! direction of a connection, each block ended by a sync flush.
 
-use bytes::Bytes;
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use flate2::{Decompress, FlushDecompress, Status};
 use thiserror::Error;
 
-use crate::dictionary::DICTIONARY;
+use crate::dictionary::{DICTIONARY, DICTIONARY_ADLER32};
 
 /// Bounds on what a block may say; a port-forward stream has three headers of a few bytes.
-const BLOCK_MAX: usize = 16 * 1024;
-const HEADERS_MAX: u32 = 64;
+const BLOCK_MAX: usize = 4 * 1024;
+const HEADERS_MAX: u32 = 32;
 
-#[derive(Debug, Error)]
-pub(crate) enum HeaderError {
+/// How a peer breaks a header block. It ends the session: the compression's history is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HeaderError {
+    /// It is not a continuation of the connection's zlib stream.
     #[error("header block does not decompress")]
     Compression,
-    #[error("header block is larger than {BLOCK_MAX} bytes")]
+    /// It says more than a port-forward client has to say.
+    #[error("header block is larger than {BLOCK_MAX} bytes or {HEADERS_MAX} headers")]
     TooLarge,
+    /// It is no list of names and values.
     #[error("header block is malformed")]
     Malformed,
+}
+
+/// The headers of one block. Names are lower case; several values of a name are joined by NUL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
 }
 
 /// Reads the blocks of one direction, in order.
@@ -28,8 +43,8 @@ impl Inflater {
         Self(Decompress::new(true))
     }
 
-    /// Decompresses and parses one block. Names are lower case; several values of a name are joined by NUL.
-    pub(crate) fn read(&mut self, block: &[u8]) -> Result<Vec<(String, String)>, HeaderError> {
+    /// Decompresses and parses one block.
+    pub(crate) fn read(&mut self, block: &[u8]) -> Result<Headers, HeaderError> {
         let mut out = Vec::with_capacity(512);
         let mut rest = block;
         loop {
@@ -38,10 +53,11 @@ impl Inflater {
             let result = self.0.decompress_vec(rest, &mut out, FlushDecompress::Sync);
             let taken =
                 usize::try_from(self.0.total_in() - before.0).map_err(|_| HeaderError::Compression)?;
-            rest = &rest[taken..];
+            rest = rest.get(taken..).ok_or(HeaderError::Compression)?;
             match result {
+                // The stream lasts as long as the connection.
                 Ok(Status::StreamEnd) => return Err(HeaderError::Compression),
-                Ok(_) => {}
+                Ok(Status::Ok | Status::BufError) => {}
                 Err(error) if error.needs_dictionary().is_some() => {
                     self.0.set_dictionary(DICTIONARY).map_err(|_| HeaderError::Compression)?;
                     continue;
@@ -53,7 +69,7 @@ impl Inflater {
             }
             let idle = (self.0.total_in(), self.0.total_out()) == before;
             if rest.is_empty() && (idle || out.len() < out.capacity()) {
-                return parse(&out).ok_or(HeaderError::Malformed);
+                return parse(&out);
             }
             if idle {
                 return Err(HeaderError::Compression);
@@ -62,13 +78,13 @@ impl Inflater {
     }
 }
 
-fn parse(mut block: &[u8]) -> Option<Vec<(String, String)>> {
-    let count = number(&mut block)?;
+fn parse(mut block: &[u8]) -> Result<Headers, HeaderError> {
+    let count = number(&mut block).ok_or(HeaderError::Malformed)?;
     if count > HEADERS_MAX {
-        return None;
+        return Err(HeaderError::TooLarge);
     }
-    let headers = (0..count).map(|_| Some((text(&mut block)?, text(&mut block)?))).collect();
-    if block.is_empty() { headers } else { None }
+    let headers: Option<Vec<_>> = (0..count).map(|_| Some((text(&mut block)?, text(&mut block)?))).collect();
+    headers.filter(|_| block.is_empty()).map(Headers).ok_or(HeaderError::Malformed)
 }
 
 fn number(block: &mut &[u8]) -> Option<u32> {
@@ -84,74 +100,137 @@ fn text(block: &mut &[u8]) -> Option<String> {
     String::from_utf8(head.to_vec()).ok()
 }
 
-/// Writes the blocks of one direction, in order.
-pub(crate) struct Deflater(Compress);
+/// Writes the blocks of one direction, in order, as deflate's stored blocks (RFC 1951 section 3.2.4). A
+/// port-forward server answers with empty blocks only, so there is nothing to gain from a compressor, whose state
+/// takes some 300 KiB of every session.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    begun: bool,
+}
 
-impl Deflater {
-    pub(crate) fn new() -> Self {
-        // Replies have no headers: speed and size of the state matter, the ratio does not.
-        let mut compress = Compress::new(Compression::fast(), true);
-        compress.set_dictionary(DICTIONARY).expect("a fresh zlib stream takes a dictionary");
-        Self(compress)
-    }
-
-    pub(crate) fn write(&mut self, headers: &[(&str, &str)]) -> Bytes {
-        let mut plain = Vec::new();
-        let length = |text: &str| u32::try_from(text.len()).expect("headers are short").to_be_bytes();
-        plain.extend(u32::try_from(headers.len()).expect("headers are few").to_be_bytes());
-        for (name, value) in headers {
-            plain.extend(length(name));
-            plain.extend(name.as_bytes());
-            plain.extend(length(value));
-            plain.extend(value.as_bytes());
+impl Writer {
+    /// A block without headers.
+    pub(crate) fn empty(&mut self) -> Bytes {
+        let mut out = BytesMut::with_capacity(24);
+        if !self.begun {
+            self.begun = true;
+            // RFC 1950: deflate with a window of 32 KiB, a preset dictionary, and which.
+            out.put_slice(&[0x78, 0xbb]);
+            out.put_u32(DICTIONARY_ADLER32);
         }
-        let mut out = Vec::with_capacity(plain.len() + 64);
-        let mut rest = &plain[..];
-        loop {
-            let before = self.0.total_in();
-            out.reserve(64);
-            self.0
-                .compress_vec(rest, &mut out, FlushCompress::Sync)
-                .expect("compressing into free space cannot fail");
-            let taken = usize::try_from(self.0.total_in() - before).expect("at most the input was taken");
-            rest = &rest[taken..];
-            if rest.is_empty() && out.len() < out.capacity() {
-                return Bytes::from(out);
-            }
-        }
+        // A stored block of four bytes, the count of headers; then the empty one that a sync flush leaves.
+        out.put_slice(&[0, 4, 0, !4, !0, 0, 0, 0, 0]);
+        out.put_slice(&[0, 0, 0, !0, !0]);
+        out.freeze()
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use flate2::{Compress, Compression, FlushCompress};
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
-    #[test]
-    fn stream_of_blocks_shares_one_history() {
-        let (mut deflater, mut inflater) = (Deflater::new(), Inflater::new());
-        for index in 0..40 {
-            let port = index.to_string();
-            let headers = [("streamtype", "data"), ("port", port.as_str()), ("requestid", "0")];
-            let seen = inflater.read(&deflater.write(&headers)).unwrap();
-            let seen: Vec<_> = seen.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-            assert_eq!(seen, headers);
+    /// What a client compresses with.
+    pub(crate) struct Deflater(Compress);
+
+    impl Deflater {
+        pub(crate) fn new() -> Self {
+            let mut compress = Compress::new(Compression::best(), true);
+            let id = compress.set_dictionary(DICTIONARY).unwrap();
+            assert_eq!(id, DICTIONARY_ADLER32);
+            Self(compress)
         }
-        assert_eq!(inflater.read(&deflater.write(&[])).unwrap(), []);
+
+        pub(crate) fn write(&mut self, headers: &[(&str, &str)]) -> Vec<u8> {
+            let mut plain = Vec::new();
+            plain.put_u32(u32::try_from(headers.len()).unwrap());
+            for text in headers.iter().flat_map(|(name, value)| [name, value]) {
+                plain.put_u32(u32::try_from(text.len()).unwrap());
+                plain.put_slice(text.as_bytes());
+            }
+            self.raw(&plain)
+        }
+
+        fn raw(&mut self, plain: &[u8]) -> Vec<u8> {
+            let mut out = Vec::with_capacity(plain.len() + 128);
+            self.0.compress_vec(plain, &mut out, FlushCompress::Sync).unwrap();
+            out
+        }
     }
 
     #[test]
-    fn large_blocks_are_refused() {
-        let value = "x".repeat(BLOCK_MAX);
-        let block = Deflater::new().write(&[("a", &value)]);
-        assert!(matches!(Inflater::new().read(&block), Err(HeaderError::TooLarge)));
+    fn stream_of_blocks_shares_one_history() {
+        let (mut deflater, mut inflater) = (Deflater::new(), Inflater::new());
+        let mut lengths = Vec::new();
+        for index in 0..40 {
+            let port = index.to_string();
+            let headers = [("streamtype", "data"), ("port", port.as_str()), ("requestid", "0")];
+            let block = deflater.write(&headers);
+            lengths.push(block.len());
+            let seen = inflater.read(&block).unwrap();
+            assert_eq!(headers.map(|(name, _)| seen.get(name)), headers.map(|(_, value)| Some(value)));
+        }
+        assert!(lengths[1] < lengths[0] / 2, "the second block refers to the first: {lengths:?}");
+        assert_eq!(inflater.read(&deflater.write(&[])), Ok(Headers::default()));
+    }
+
+    #[test]
+    fn written_blocks_are_those_of_the_specification_and_read_back() {
+        let (mut writer, mut inflater) = (Writer::default(), Inflater::new());
+        let first = writer.empty();
+        assert_eq!(
+            first[..],
+            *b"\x78\xbb\xe3\xc6\xa7\xc2\x00\x04\x00\xfb\xff\x00\x00\x00\x00\x00\x00\x00\xff\xff"
+        );
+        assert_eq!(inflater.read(&first), Ok(Headers::default()));
+        for _ in 0..3 {
+            let next = writer.empty();
+            assert_eq!(next, first[6..]);
+            assert_eq!(inflater.read(&next), Ok(Headers::default()));
+        }
+    }
+
+    #[test]
+    fn large_and_malformed_blocks_are_refused() {
+        let read = |plain: &[u8]| Inflater::new().read(&Deflater::new().raw(plain));
+        assert_eq!(read(&[0; 1 << 20]), Err(HeaderError::TooLarge));
+        assert_eq!(read(&[0, 0, 0, 33]), Err(HeaderError::TooLarge));
+        assert_eq!(read(&[0, 0, 0, 1]), Err(HeaderError::Malformed));
+        assert_eq!(read(&[0, 0, 0, 0, 7]), Err(HeaderError::Malformed));
+        assert_eq!(read(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, b'a']), Err(HeaderError::Malformed));
+        assert_eq!(read(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0]), Err(HeaderError::Malformed));
+        assert_eq!(Inflater::new().read(&[]), Err(HeaderError::Malformed));
+        assert_eq!(Inflater::new().read(b"plain"), Err(HeaderError::Compression));
+    }
+
+    #[test]
+    fn other_dictionary_is_refused() {
+        let mut compress = Compress::new(Compression::best(), true);
+        compress.set_dictionary(b"another").unwrap();
+        assert_eq!(Inflater::new().read(&Deflater(compress).write(&[])), Err(HeaderError::Compression));
     }
 
     proptest! {
         #[test]
-        fn no_block_panics(blocks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..4)) {
+        fn headers_survive_compression(
+            blocks in vec(vec(("[a-z]{0,20}", "[ -~\u{0}é]{0,40}"), 0..6), 0..5),
+        ) {
+            let (mut deflater, mut inflater) = (Deflater::new(), Inflater::new());
+            for block in blocks {
+                let headers: Vec<_> = block.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+                prop_assert_eq!(inflater.read(&deflater.write(&headers)), Ok(Headers(block)));
+            }
+        }
+
+        #[test]
+        fn no_block_panics(blocks in vec(vec(any::<u8>(), 0..60), 0..4), begun in any::<bool>()) {
             let mut inflater = Inflater::new();
+            if begun {
+                inflater.read(&Deflater::new().write(&[("port", "1")])).unwrap();
+            }
             for block in blocks {
                 let _ = inflater.read(&block);
             }

@@ -1,23 +1,43 @@
-//! Kubernetes port-forward, server side: SPDY/3.1 and its WebSocket tunnel.
+//! Kubernetes port-forward, server side: SPDY/3.1, plain or tunnelled through a WebSocket.
 //!
 //! ```text
-//!  POST, Upgrade: SPDY/3.1 ───────────────┐
-//!                                         ├─▶ session: frames ⇄ streams ⇄ Target::connect(port)
-//!  GET, WebSocket SPDY/3.1+portforward ───┘
+//!  POST, Upgrade: SPDY/3.1 ──────────────┐ accept                       ┌─▶ Target::connect(port)
+//!                                        ├───────▶ session ── streams ──┤
+//!  GET, WebSocket SPDY/3.1+portforward ──┘   │  (async)   (pure)        └─▶ Target::connect(port)
+//!        websocket: messages to bytes        │
+//!                                            └── frame, header_block: bytes to frames (pure)
 //! ```
 //!
-//! A client opens two SPDY streams per connection, `error` and `data`, tied by a request id (client-go
-//! `tools/portforward`); the bytes of the data stream are those of the connection. What is behind a port is the
-//! target's business: usually something in the same process. The crate dials nothing and knows no Kubernetes object.
+//! A client opens two SPDY streams per forwarded connection, `error` and `data`, tied by a request id (client-go
+//! `tools/portforward`); the bytes of the data stream are those of the connection, and what goes wrong is told as
+//! text on the error stream. One session carries any number of connections, to any ports.
+//!
+//! ```text
+//!  client                                      server
+//!  SYN_STREAM 1 {error, port 2379, id 0} ──▶
+//!                                          ◀── SYN_REPLY 1
+//!  DATA 1 FIN ──▶
+//!  SYN_STREAM 3 {data, port 2379, id 0} ──▶
+//!                                          ◀── SYN_REPLY 3       and only now is the target connected
+//!  DATA 3 … ──▶                            ◀── DATA 3 …
+//!  DATA 3 FIN ──▶                                                the target sees an end of input
+//!                                          ◀── DATA 1 FIN, DATA 3 FIN
+//! ```
+//!
+//! What is behind a port is the [`Target`]'s business: usually something in the same process. The crate dials
+//! nothing, spawns nothing, knows no Kubernetes object and no TLS.
 
 mod accept;
 mod dictionary;
 mod frame;
 mod header_block;
-mod pair;
 mod session;
+mod streams;
+mod target;
 mod websocket;
 
 pub use accept::{Answer, Session, accept};
-pub use pair::{ConnectError, Duplex, Target};
+pub use frame::FrameError;
+pub use header_block::HeaderError;
 pub use session::SessionError;
+pub use target::{ConnectError, Duplex, Target};

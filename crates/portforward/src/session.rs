@@ -1,24 +1,49 @@
-//! One SPDY connection: its streams, paired and served.
+//! One session: a client's bytes, the [`Streams`] that decide, and the targets, moved by a single future.
+//!
+//! ```text
+//!  reader ─▶ Decoder ─▶ Streams ─▶ actions ─┬─ Deliver ─▶ 4 pieces per stream ─▶ target
+//!    ▲ only while no action is stuck         └─ Send ────▶ 2 frames ─▶ writer ◀── target's bytes
+//! ```
+//!
+//! What is held for a session: up to 8 KiB read but not decoded (a control frame and a piece of the next), per
+//! connection up to 4 + 1 pieces of at most 8 KiB towards the target and one towards the client, and towards the
+//! client 2 frames queued and 3 in writing. An honest session with one connection stays under 100 KiB and usually
+//! under 30; one that fills all 128 connections to a target that does not read stays under 128 × 48 KiB = 6 MiB.
+//! SPDY clients here know no flow control, so a target that does not read stops the whole session, as it stops
+//! the kubelet's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::sync::mpsc::{self, OwnedPermit};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::frame::{self, Frame, FrameError};
-use crate::header_block::{Deflater, HeaderError, Inflater};
-use crate::pair::{self, Pair, Target};
+use crate::frame::{self, CONTROL_MAX, Decoder, Frame, FrameError};
+use crate::header_block::HeaderError;
+use crate::streams::{Action, Streams};
+use crate::target::{Target, forward};
 
-/// Streams that may be open at a time: 128 forwarded connections, as many as a browser behind `kubectl` opens at
-/// worst. With 8 queued frames of at most 256 KiB each that bounds a hostile session; an honest one queues a few KiB.
-const STREAMS_MAX: usize = 256;
+/// How much is read from the client at a time: enough for the longest control frame.
+const READ_BYTES: usize = 2 * CONTROL_MAX;
 
-/// Frames queued towards one target, and towards the client.
-const QUEUE: usize = 8;
+/// Pieces queued towards a target.
+const DELIVERIES: usize = 4;
+
+/// Frames queued towards the client.
+const OUTGOING: usize = 2;
+
+/// A client that is silent for so long is gone: every client sends a PING each 5 or 10 seconds (client-go
+/// `transport/spdy`, `tools/portforward`).
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How long a client may take to read what it is owed at the end.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a session ended early.
 #[derive(Debug, Error)]
@@ -27,94 +52,74 @@ pub enum SessionError {
     #[error("failed to upgrade the connection")]
     Upgrade(#[source] hyper::Error),
     /// The connection broke.
-    #[error("failed to read from or write to the client")]
-    Io(#[source] std::io::Error),
+    #[error("failed to read from the client")]
+    Read(#[source] std::io::Error),
+    /// The connection broke.
+    #[error("failed to write to the client")]
+    Write(#[source] std::io::Error),
     /// The client broke the protocol.
-    #[error("failed to understand the client: {0}")]
-    Protocol(String),
+    #[error("failed to read a frame")]
+    Frame(#[source] FrameError),
+    /// The client broke the protocol.
+    #[error("failed to read the headers of a stream")]
+    Headers(#[source] HeaderError),
+    /// The client went without a word.
+    #[error("failed to hear from the client for {} s", IDLE_TIMEOUT.as_secs())]
+    Idle,
 }
 
-impl From<FrameError> for SessionError {
-    fn from(error: FrameError) -> Self {
-        Self::Protocol(error.to_string())
+impl SessionError {
+    /// A word for metrics.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Upgrade(_) => "upgrade",
+            Self::Read(_) | Self::Write(_) => "connection",
+            Self::Frame(_) | Self::Headers(_) => "protocol",
+            Self::Idle => "idle",
+        }
+    }
+
+    fn is_protocol(&self) -> bool {
+        matches!(self, Self::Frame(_) | Self::Headers(_))
     }
 }
 
-impl From<HeaderError> for SessionError {
-    fn from(error: HeaderError) -> Self {
-        Self::Protocol(error.to_string())
-    }
-}
-
-/// What a stream is for.
-enum Stream {
-    /// An error stream whose data stream has not come yet, or is being served.
-    Error,
-    /// A data stream that is being served.
-    Data(mpsc::Sender<Bytes>),
-    /// A data stream whose client is done sending.
-    Finished,
-}
-
-struct State {
-    target: Arc<dyn Target>,
-    inflater: Inflater,
-    deflater: Deflater,
-    streams: BTreeMap<u32, Stream>,
-    /// Error streams by the request id that their data stream will name.
-    waiting: BTreeMap<String, u32>,
-    pairs: JoinSet<Pair>,
-    outgoing: mpsc::Sender<Frame>,
-}
-
-/// Serves a connection until the client goes.
+/// Serves a connection until the client goes. Dropping the future drops the targets with it.
 pub(crate) async fn run<IO>(io: IO, target: Arc<dyn Target>) -> Result<(), SessionError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let (mut reader, writer) = tokio::io::split(io);
-    let (outgoing, frames) = mpsc::channel(QUEUE);
-    let mut state = State {
+    let (reader, writer) = tokio::io::split(io);
+    let (outgoing, frames) = mpsc::channel(OUTGOING);
+    let mut pump = Pump {
         target,
-        inflater: Inflater::new(),
-        deflater: Deflater::new(),
-        streams: BTreeMap::new(),
-        waiting: BTreeMap::new(),
-        pairs: JoinSet::new(),
+        streams: Streams::new(),
+        actions: VecDeque::new(),
+        connections: BTreeMap::new(),
+        forwards: FuturesUnordered::new(),
         outgoing,
     };
-    let read = async {
-        let mut buffer = BytesMut::new();
-        loop {
-            while let Some(frame) = frame::decode(&mut buffer)? {
-                if !state.on_frame(frame).await? {
-                    return Ok(());
-                }
-            }
-            buffer.reserve(4096);
-            tokio::select! {
-                read = reader.read_buf(&mut buffer) => {
-                    if read.map_err(SessionError::Io)? == 0 {
-                        return Ok(());
-                    }
-                }
-                Some(done) = state.pairs.join_next() => {
-                    // A pair that panicked has been reported by the runtime; its streams stay until the session ends.
-                    if let Ok(pair) = done {
-                        state.streams.remove(&pair.data);
-                        state.streams.remove(&pair.error);
-                    }
-                }
-            }
-        }
-    };
+    let mut writing = std::pin::pin!(write_frames(writer, frames));
     // Reading and writing go on side by side, so that a client that waits for us is never waited for.
-    tokio::select! {
-        result = read => result,
-        result = write_frames(writer, frames) => result,
-    }
+    let ended = tokio::select! {
+        ended = pump.run(reader) => ended,
+        // It ends by failing only: the pump holds a sender.
+        written = &mut writing => return written,
+    };
+    let status = u32::from(ended.as_ref().is_err_and(SessionError::is_protocol));
+    let last = pump.streams.last();
+    let Pump { outgoing, forwards, .. } = pump;
+    drop(forwards);
+    let farewell = async move {
+        // The writer may have failed, and then there is nobody to part from.
+        let _ = outgoing.send(Frame::GoAway { last, status }).await;
+    };
+    let _ = timeout(FAREWELL_TIMEOUT, futures::future::join(farewell, writing)).await;
+    ended
 }
 
+/// Writes frames until no more can come, then ends the stream.
 async fn write_frames(
     mut writer: impl AsyncWrite + Unpin,
     mut frames: mpsc::Receiver<Frame>,
@@ -123,93 +128,150 @@ async fn write_frames(
     while let Some(frame) = frames.recv().await {
         frame::encode(&frame, &mut out);
         // What is queued goes out in one write.
-        while let Ok(frame) = frames.try_recv() {
-            frame::encode(&frame, &mut out);
+        for _ in 0..OUTGOING {
+            if let Ok(frame) = frames.try_recv() {
+                frame::encode(&frame, &mut out);
+            }
         }
-        writer.write_all(&out).await.map_err(SessionError::Io)?;
-        writer.flush().await.map_err(SessionError::Io)?;
+        writer.write_all(&out).await.map_err(SessionError::Write)?;
+        writer.flush().await.map_err(SessionError::Write)?;
         out.clear();
+        if frames.is_empty() {
+            // Sessions are idle most of their life.
+            out = BytesMut::new();
+        }
     }
-    Ok(())
+    writer.shutdown().await.map_err(SessionError::Write)
 }
 
-impl State {
-    /// Acts on a frame; false when the client is done.
-    async fn on_frame(&mut self, frame: Frame) -> Result<bool, SessionError> {
-        match frame {
-            Frame::SynStream { id, fin, header_block } => self.on_open(id, fin, &header_block).await?,
-            Frame::Headers { header_block } | Frame::SynReply { header_block, .. } => {
-                self.inflater.read(&header_block)?;
+/// The way to a target.
+struct Connection {
+    /// None once the client is done sending.
+    upload: Option<mpsc::Sender<Bytes>>,
+    abort: AbortHandle,
+}
+
+/// How the connection of a data stream ended; none if it was abandoned.
+type Ended = (u32, Option<Result<(), String>>);
+
+struct Pump {
+    target: Arc<dyn Target>,
+    streams: Streams,
+    /// Yet to be done. While there are any nothing is read, which bounds them: one frame or one passage of time
+    /// gives at most one per stream.
+    actions: VecDeque<Action>,
+    /// By data stream.
+    connections: BTreeMap<u32, Connection>,
+    forwards: FuturesUnordered<BoxFuture<'static, Ended>>,
+    outgoing: mpsc::Sender<Frame>,
+}
+
+impl Pump {
+    async fn run(&mut self, mut reader: impl AsyncRead + Unpin) -> Result<(), SessionError> {
+        let begun = Instant::now();
+        let mut heard = begun;
+        let (mut decoder, mut inbox) = (Decoder::default(), BytesMut::new());
+        loop {
+            self.act();
+            if self.actions.is_empty() {
+                if self.streams.is_over() {
+                    return Ok(());
+                }
+                if let Some(frame) = decoder.decode(&mut inbox).map_err(SessionError::Frame)? {
+                    let frame = self.streams.on_frame(begun.elapsed(), frame, &mut self.actions);
+                    frame.map_err(SessionError::Headers)?;
+                    continue;
+                }
+                inbox.reserve(READ_BYTES);
             }
-            Frame::Data { id, fin, bytes } => self.on_data(id, fin, bytes).await,
-            Frame::Reset { id, .. } => {
-                self.streams.remove(&id);
+            let idle = heard + IDLE_TIMEOUT;
+            let wake = self.streams.next_deadline().map_or(idle, |deadline| idle.min(begun + deadline));
+            tokio::select! {
+                read = reader.read_buf(&mut inbox), if self.actions.is_empty() => {
+                    if read.map_err(SessionError::Read)? == 0 {
+                        return Ok(());
+                    }
+                    heard = Instant::now();
+                }
+                room = room(self.actions.front(), &self.connections, &self.outgoing),
+                        if !self.actions.is_empty() => {
+                    let action = self.actions.pop_front();
+                    match (room, action) {
+                        (Room::Client(permit), Some(Action::Send(frame))) => drop(permit.send(frame)),
+                        (Room::Target(permit), Some(Action::Deliver { bytes, .. })) => drop(permit.send(bytes)),
+                        // Whom it was for is gone.
+                        _ => {}
+                    }
+                    heard = Instant::now();
+                }
+                Some((data, ended)) = self.forwards.next() => {
+                    self.connections.remove(&data);
+                    if let Some(result) = ended {
+                        self.actions.extend(self.streams.on_end(data, result));
+                    }
+                }
+                () = sleep_until(wake) => {
+                    if Instant::now() >= idle {
+                        return Err(SessionError::Idle);
+                    }
+                    self.actions.extend(self.streams.on_time(begun.elapsed()));
+                }
             }
-            // Ours would have even ids, and we send none.
-            Frame::Ping { id } if id % 2 == 1 => self.send(Frame::Ping { id }).await,
-            Frame::GoAway => return Ok(false),
-            Frame::Ping { .. } | Frame::Ignored => {}
         }
-        Ok(true)
     }
 
-    async fn on_open(&mut self, id: u32, fin: bool, header_block: &[u8]) -> Result<(), SessionError> {
-        let headers = self.inflater.read(header_block)?;
-        let header =
-            |name: &str| headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
-        if id % 2 == 0 || self.streams.contains_key(&id) {
-            return Err(SessionError::Protocol(format!("stream id {id} is not the client's to open")));
-        }
-        if self.streams.len() >= STREAMS_MAX {
-            // REFUSED_STREAM
-            self.send(Frame::Reset { id, status: 3 }).await;
-            return Ok(());
-        }
-        let request = header("requestid").unwrap_or_default().to_owned();
-        let port = header("port").and_then(|port| port.parse::<u16>().ok()).filter(|&port| port > 0);
-        let paired = self.waiting.get(&request).copied();
-        match (header("streamtype"), port, paired) {
-            (Some("error"), Some(_), None) => {
-                self.waiting.insert(request, id);
-                self.streams.insert(id, Stream::Error);
-                self.reply(id).await;
-            }
-            (Some("data"), Some(port), Some(error)) => {
-                self.waiting.remove(&request);
-                let (sender, receiver) = mpsc::channel(QUEUE);
-                let stream = if fin { Stream::Finished } else { Stream::Data(sender) };
-                self.streams.insert(id, stream);
-                // The reply comes before any data: a client drops data of a stream that was not accepted yet.
-                self.reply(id).await;
-                let pair = Pair { error, data: id, port };
-                self.pairs.spawn(pair::serve(pair, self.target.clone(), receiver, self.outgoing.clone()));
-            }
-            // PROTOCOL_ERROR, for the stream only.
-            _ => self.send(Frame::Reset { id, status: 1 }).await,
-        }
-        Ok(())
-    }
-
-    async fn on_data(&mut self, id: u32, fin: bool, bytes: Bytes) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        if let Stream::Data(sender) = stream {
-            if !bytes.is_empty() {
-                // A target that is gone takes no more; its pair says so on the error stream.
-                let _ = sender.send(bytes).await;
-            }
-            if fin {
-                *stream = Stream::Finished;
+    /// Does what needs no room, up to the first action that does.
+    fn act(&mut self) {
+        while let Some(action) = self.actions.pop_front_if(|action| {
+            matches!(action, Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. })
+        }) {
+            match action {
+                Action::Connect { data, port } => self.connect(data, port),
+                Action::Finish { data } => {
+                    if let Some(connection) = self.connections.get_mut(&data) {
+                        connection.upload = None;
+                    }
+                }
+                Action::Abandon { data } => {
+                    if let Some(connection) = self.connections.remove(&data) {
+                        connection.abort.abort();
+                    }
+                }
+                Action::Send(_) | Action::Deliver { .. } => {}
             }
         }
     }
 
-    async fn reply(&mut self, id: u32) {
-        let header_block = self.deflater.write(&[]);
-        self.send(Frame::SynReply { id, header_block }).await;
+    fn connect(&mut self, data: u32, port: u16) {
+        let (upload, incoming) = mpsc::channel(DELIVERIES);
+        let (abort, registration) = AbortHandle::new_pair();
+        let forward = forward(self.target.connect(port), data, incoming, self.outgoing.clone());
+        let forward = Abortable::new(forward, registration);
+        self.forwards.push(forward.map(move |ended| (data, ended.ok())).boxed());
+        self.connections.insert(data, Connection { upload: Some(upload), abort });
     }
+}
 
-    async fn send(&self, frame: Frame) {
-        // The writer ends with the session only.
-        let _ = self.outgoing.send(frame).await;
+enum Room {
+    Client(OwnedPermit<Frame>),
+    Target(OwnedPermit<Bytes>),
+    /// There is nobody to take it.
+    Nobody,
+}
+
+/// Waits until there is room for an action's frame or bytes.
+async fn room(
+    action: Option<&Action>,
+    connections: &BTreeMap<u32, Connection>,
+    outgoing: &mpsc::Sender<Frame>,
+) -> Room {
+    match action {
+        Some(Action::Send(_)) => outgoing.clone().reserve_owned().await.map_or(Room::Nobody, Room::Client),
+        Some(Action::Deliver { data, .. }) => {
+            let upload = connections.get(data).and_then(|connection| connection.upload.clone());
+            let Some(upload) = upload else { return Room::Nobody };
+            upload.reserve_owned().await.map_or(Room::Nobody, Room::Target)
+        }
+        Some(Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. }) | None => Room::Nobody,
     }
 }
