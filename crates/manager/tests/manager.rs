@@ -11,6 +11,7 @@ use kube::{
 };
 use nephele_kit::chain;
 use nephele_manager::{BuildError, Config, Manager, Options, RunError};
+use nephele_testkit::ManagementApi;
 use serde_json::json;
 use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -98,7 +99,7 @@ impl Running {
 
 #[tokio::test]
 async fn it_becomes_ready_tells_its_metrics_and_stops_when_told() {
-    let manager = Running::start(options(), &nephele_testkit::client());
+    let manager = Running::start(options(), &ManagementApi::start().client());
     manager.ready().await;
     assert_eq!(fetch(manager.health, "/healthz").await, (200, "ok".to_owned()));
     let (status, metrics) = fetch(manager.diagnostics, "/metrics").await;
@@ -122,7 +123,7 @@ async fn it_becomes_ready_tells_its_metrics_and_stops_when_told() {
 #[tokio::test]
 async fn diagnostics_are_encrypted_and_ask_for_a_token() {
     let options = Options { insecure_diagnostics: false, ..options() };
-    let manager = Running::start(options, &nephele_testkit::client());
+    let manager = Running::start(options, &ManagementApi::start().client());
     let (status, body) = fetch_by_tls(manager.diagnostics, "/metrics").await;
     assert_eq!((status, body.as_str()), (401, ""));
     manager.shutdown.cancel();
@@ -131,7 +132,7 @@ async fn diagnostics_are_encrypted_and_ask_for_a_token() {
 
 #[tokio::test]
 async fn one_of_two_works_and_the_other_follows_when_it_stops() {
-    let client = nephele_testkit::client();
+    let client = ManagementApi::start().client();
     let first = Running::start(elected("first"), &client);
     first.leading(true).await;
     first.ready().await;
@@ -149,7 +150,7 @@ async fn one_of_two_works_and_the_other_follows_when_it_stops() {
 
 #[tokio::test]
 async fn a_lost_lease_ends_the_manager_with_the_reason() {
-    let client = nephele_testkit::client();
+    let client = ManagementApi::start().client();
     let manager = Running::start(elected("me"), &client);
     manager.leading(true).await;
     let leases = Api::<Lease>::namespaced(client, "default");
@@ -172,7 +173,7 @@ async fn an_address_that_is_taken_is_named() {
     let address = taken.local_addr().expect("bound").to_string();
     let options = Options { health_address: address.clone(), ..options() };
     let config = Config::new(options).expect("valid");
-    let error = Manager::build(config, nephele_testkit::client()).err().expect("the port is taken");
+    let error = Manager::build(config, ManagementApi::start().client()).err().expect("the port is taken");
     assert!(matches!(error, BuildError::Listen { .. }));
     assert_eq!(error.to_string(), format!("failed to listen on {address} for health"));
 }

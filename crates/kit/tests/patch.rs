@@ -1,0 +1,87 @@
+//! Writes against an API server in this process.
+
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use nephele_kit::{Deleted, PatchError, Precondition, ReconcileError, Retry, patch};
+use nephele_testkit::ManagementApi;
+use serde_json::json;
+
+async fn with_config_map(api: &ManagementApi) -> ConfigMap {
+    let object = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some("c".into()),
+            namespace: Some("default".into()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    api.api::<ConfigMap>().create(&kube::api::PostParams::default(), &object).await.expect("made")
+}
+
+fn finalizers(object: &ConfigMap) -> Vec<&str> {
+    object.metadata.finalizers.iter().flatten().map(String::as_str).collect()
+}
+
+fn conflict(error: &PatchError) -> bool {
+    error.category() == "api_conflict" && matches!(error.retry(), Retry::After(_))
+}
+
+#[tokio::test]
+async fn finalizers_come_and_go_one_by_one() {
+    let management = ManagementApi::start();
+    let api = management.api::<ConfigMap>();
+    let made = with_config_map(&management).await;
+    let one = patch::add_finalizer(&api, &made, "example.org/a").await.expect("patched").expect("changed");
+    let two = patch::add_finalizer(&api, &one, "example.org/b").await.expect("patched").expect("changed");
+    assert_eq!(finalizers(&two), ["example.org/a", "example.org/b"]);
+    assert_eq!(patch::add_finalizer(&api, &two, "example.org/a").await.expect("nothing to do"), None);
+    let left = patch::remove_finalizer(&api, &two, "example.org/a").await.expect("patched").expect("changed");
+    assert_eq!(finalizers(&left), ["example.org/b"]);
+    assert_eq!(patch::remove_finalizer(&api, &left, "example.org/a").await.expect("nothing to do"), None);
+}
+
+#[tokio::test]
+async fn a_finalizer_is_never_written_over_somebody_elses() {
+    let management = ManagementApi::start();
+    let api = management.api::<ConfigMap>();
+    let stale = with_config_map(&management).await;
+    patch::add_finalizer(&api, &stale, "example.org/a").await.expect("patched");
+    let error = patch::add_finalizer(&api, &stale, "example.org/b").await.expect_err("stale");
+    assert!(conflict(&error), "{error:?}");
+    let now = management.get::<ConfigMap>("c").await;
+    assert_eq!(finalizers(&now), ["example.org/a"]);
+}
+
+#[tokio::test]
+async fn only_a_patch_with_a_precondition_minds_other_writers() {
+    let management = ManagementApi::start();
+    let api = management.api::<ConfigMap>();
+    let stale = with_config_map(&management).await;
+    management.patch::<ConfigMap>("c", &json!({ "data": { "theirs": "1" } })).await;
+    let mut wanted = stale.clone();
+    wanted.data = Some([("ours".to_owned(), "2".to_owned())].into());
+    let error = patch::object(&api, &stale, &wanted, Precondition::ResourceVersion).await.expect_err("stale");
+    assert!(conflict(&error), "{error:?}");
+    let merged = patch::object(&api, &stale, &wanted, Precondition::None).await.expect("patched");
+    let data = merged.expect("changed").data.expect("both");
+    assert_eq!(
+        data.into_iter().collect::<Vec<_>>(),
+        [("ours".to_owned(), "2".to_owned()), ("theirs".to_owned(), "1".to_owned())]
+    );
+}
+
+#[tokio::test]
+async fn deleting_waits_for_finalizers_and_does_not_mind_absence() {
+    let management = ManagementApi::start();
+    let api = management.api::<ConfigMap>();
+    let made = with_config_map(&management).await;
+    let held = patch::add_finalizer(&api, &made, "example.org/a").await.expect("patched").expect("changed");
+    assert_eq!(patch::delete(&api, &held).await.expect("asked"), Deleted::InProgress);
+    let going = management.get::<ConfigMap>("c").await;
+    patch::remove_finalizer(&api, &going, "example.org/a").await.expect("patched");
+    management.eventually_gone::<ConfigMap>("c").await;
+    assert_eq!(patch::delete(&api, &held).await.expect("gone"), Deleted::Gone);
+    // Somebody else's object of the same name stays.
+    with_config_map(&management).await;
+    assert_eq!(patch::delete(&api, &held).await.expect("the one that was meant is gone"), Deleted::Gone);
+    management.get::<ConfigMap>("c").await;
+}
