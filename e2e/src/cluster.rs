@@ -1,0 +1,233 @@
+//! A workload cluster, seen from the management cluster.
+
+use anyhow::Context;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use crate::{
+    Look, Management, Workload,
+    management::{Kind, kinds},
+    state,
+    wait::{LIMIT, until},
+};
+
+/// The label of everything that belongs to a cluster.
+const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+
+/// Which machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Those of the control plane.
+    ControlPlane,
+    /// The others.
+    Worker,
+}
+
+/// A workload cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    /// The management cluster it is described in.
+    pub management: Management,
+    /// The namespace it is described in.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Cluster {
+    /// Waits until the cluster is available with exactly so many machines, all of them up to date and ready.
+    ///
+    /// # Errors
+    ///
+    /// When it is not in time, with the conditions of all that belongs to it.
+    pub async fn settled(&self, control_plane: usize, workers: usize) -> anyhow::Result<()> {
+        let what = format!("{} to be available with {control_plane} + {workers} machines", self.name);
+        until(&what, LIMIT, async || {
+            let cluster = self.get().await?;
+            let is = |kind: &str, status: &str| state::is(&cluster, kind, status);
+            let quiet = ["ScalingUp", "ScalingDown", "RollingOut"].iter().all(|kind| is(kind, "False"));
+            let machines = self.machines(None).await?;
+            let ready = machines.iter().filter(|machine| state::is(machine, "Ready", "True"));
+            let (of_control_plane, others): (Vec<_>, Vec<_>) = ready.partition(|machine| is_control_plane(machine));
+            let complete = (of_control_plane.len(), others.len()) == (control_plane, workers)
+                && machines.len() == control_plane + workers;
+            if is("Available", "True") && quiet && complete {
+                return Ok(Look::Done(()));
+            }
+            Ok(Look::NotYet(self.state().await?))
+        })
+        .await
+    }
+
+    /// Waits until the cluster is available.
+    ///
+    /// # Errors
+    ///
+    /// When it is not in time, with the conditions of all that belongs to it.
+    pub async fn available(&self) -> anyhow::Result<()> {
+        until(&format!("{} to be available", self.name), LIMIT, async || {
+            if state::is(&self.get().await?, "Available", "True") {
+                return Ok(Look::Done(()));
+            }
+            Ok(Look::NotYet(self.state().await?))
+        })
+        .await
+    }
+
+    /// The Cluster object.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there.
+    pub async fn get(&self) -> anyhow::Result<Value> {
+        self.management.get(kinds::CLUSTER, &self.namespace, &self.name).await
+    }
+
+    /// An object of the cluster's namespace that has to be there.
+    ///
+    /// # Errors
+    ///
+    /// When it is not.
+    pub async fn object(&self, kind: Kind, name: &str) -> anyhow::Result<Value> {
+        self.management.get(kind, &self.namespace, name).await
+    }
+
+    /// The InMemoryCluster. A cluster with ClusterClass has one of another name.
+    ///
+    /// # Errors
+    ///
+    /// When there is not one.
+    pub async fn infrastructure(&self) -> anyhow::Result<Value> {
+        let found = self.of_kind(kinds::IN_MEMORY_CLUSTER).await?;
+        found.into_iter().next().with_context(|| format!("{} has no InMemoryCluster", self.name))
+    }
+
+    /// The Machines, or those of a role.
+    ///
+    /// # Errors
+    ///
+    /// When the API server cannot say.
+    pub async fn machines(&self, role: Option<Role>) -> anyhow::Result<Vec<Value>> {
+        let mut machines = self.of_kind(kinds::MACHINE).await?;
+        machines.retain(|machine| match role {
+            None => true,
+            Some(Role::ControlPlane) => is_control_plane(machine),
+            Some(Role::Worker) => !is_control_plane(machine),
+        });
+        Ok(machines)
+    }
+
+    /// The objects of a kind that belong to the cluster.
+    ///
+    /// # Errors
+    ///
+    /// When the API server cannot say.
+    pub async fn of_kind(&self, kind: Kind) -> anyhow::Result<Vec<Value>> {
+        self.management.list(kind, &self.namespace, &format!("{CLUSTER_LABEL}={}", self.name)).await
+    }
+
+    /// Changes the number of control plane machines of a cluster without ClusterClass.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub async fn scale_control_plane(&self, replicas: u32) -> anyhow::Result<()> {
+        self.patch(kinds::CONTROL_PLANE, &self.control_plane(), &json!({"spec": {"replicas": replicas}})).await
+    }
+
+    /// Changes the number of worker machines of a cluster without ClusterClass.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub async fn scale_workers(&self, replicas: u32) -> anyhow::Result<()> {
+        self.patch(kinds::MACHINE_DEPLOYMENT, &self.workers(), &json!({"spec": {"replicas": replicas}})).await
+    }
+
+    /// Name of the KubeadmControlPlane of a cluster without ClusterClass.
+    #[must_use]
+    pub fn control_plane(&self) -> String {
+        format!("{}-control-plane", self.name)
+    }
+
+    /// Name of the MachineDeployment of a cluster without ClusterClass.
+    #[must_use]
+    pub fn workers(&self) -> String {
+        format!("{}-workers", self.name)
+    }
+
+    /// Changes an object of the cluster's namespace by a merge patch.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub async fn patch(&self, kind: Kind, name: &str, patch: &Value) -> anyhow::Result<()> {
+        self.management.patch(kind, &self.namespace, name, patch).await
+    }
+
+    /// Asks for the cluster to be deleted.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub async fn delete(&self) -> anyhow::Result<()> {
+        self.management.delete(kinds::CLUSTER, &self.namespace, &self.name).await
+    }
+
+    /// Host and port of the API server.
+    ///
+    /// # Errors
+    ///
+    /// When there are none yet.
+    pub async fn endpoint(&self) -> anyhow::Result<(String, u16)> {
+        let cluster = self.get().await?;
+        let endpoint = &cluster["spec"]["controlPlaneEndpoint"];
+        let port = endpoint["port"].as_u64().and_then(|port| u16::try_from(port).ok());
+        let host = endpoint["host"].as_str().map(str::to_owned);
+        host.zip(port).with_context(|| format!("{} has no endpoint", self.name))
+    }
+
+    /// The kubeconfig that Cluster API publishes.
+    ///
+    /// # Errors
+    ///
+    /// When there is none yet.
+    pub async fn kubeconfig(&self) -> anyhow::Result<String> {
+        let secret = self.object(kinds::SECRET, &format!("{}-kubeconfig", self.name)).await?;
+        let value = secret["data"]["value"].as_str().context("the kubeconfig Secret is empty")?;
+        let bytes = BASE64_STANDARD.decode(value).context("failed to decode the kubeconfig")?;
+        String::from_utf8(bytes).context("the kubeconfig is not text")
+    }
+
+    /// The cluster as its administrator sees it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no kubeconfig yet.
+    pub async fn workload(&self) -> anyhow::Result<Workload> {
+        Workload::connect(&self.kubeconfig().await?).await
+    }
+
+    /// The conditions that are not well, of the cluster and all that belongs to it.
+    ///
+    /// # Errors
+    ///
+    /// When the API server cannot say.
+    pub async fn state(&self) -> anyhow::Result<String> {
+        let mut lines = vec![state::line(&self.get().await?)];
+        for kind in [
+            kinds::IN_MEMORY_CLUSTER,
+            kinds::CONTROL_PLANE,
+            kinds::MACHINE_DEPLOYMENT,
+            kinds::MACHINE,
+            kinds::IN_MEMORY_MACHINE,
+        ] {
+            lines.extend(self.of_kind(kind).await?.iter().map(state::line));
+        }
+        Ok(lines.join("\n"))
+    }
+}
+
+fn is_control_plane(machine: &Value) -> bool {
+    machine["metadata"]["labels"]["cluster.x-k8s.io/control-plane"].is_string()
+}

@@ -1,0 +1,124 @@
+//! A namespace for one test.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::{
+    Cluster, Look, Management, Shape,
+    management::{Kind, kinds},
+    state, templates,
+    wait::until,
+};
+
+/// How long a cluster may take to go.
+const DELETION_LIMIT: Duration = Duration::from_secs(180);
+
+/// What Cluster API and the provider make for a cluster.
+const MADE: [Kind; 8] = [
+    kinds::CLUSTER,
+    kinds::CONTROL_PLANE,
+    kinds::MACHINE_DEPLOYMENT,
+    kinds::MACHINE_SET,
+    kinds::MACHINE,
+    kinds::KUBEADM_CONFIG,
+    kinds::IN_MEMORY_CLUSTER,
+    kinds::IN_MEMORY_MACHINE,
+];
+
+/// A namespace that one test has to itself. It goes with [`Scope::finish`]; after a failure it stays, to be looked at.
+pub struct Scope {
+    /// The management cluster.
+    pub management: Management,
+    /// The namespace.
+    pub namespace: String,
+}
+
+impl Scope {
+    /// Makes a namespace named for the test.
+    ///
+    /// # Errors
+    ///
+    /// When the management cluster cannot be reached.
+    pub async fn new(test: &str) -> anyhow::Result<Self> {
+        let management = Management::connect().await?;
+        let suffix = jiff::Timestamp::now().as_millisecond() % 1_000_000;
+        let namespace = format!("e2e-{test}-{suffix}");
+        management.create_namespace(&namespace).await?;
+        Ok(Self { management, namespace })
+    }
+
+    /// Creates a cluster without ClusterClass.
+    ///
+    /// # Errors
+    ///
+    /// When an object is refused.
+    pub async fn plain(&self, name: &str, shape: Shape) -> anyhow::Result<Cluster> {
+        self.plain_with(name, shape, |_| {}).await
+    }
+
+    /// Creates a cluster without ClusterClass, with changes to its objects.
+    ///
+    /// # Errors
+    ///
+    /// When an object is refused.
+    pub async fn plain_with(
+        &self,
+        name: &str,
+        shape: Shape,
+        change: impl Fn(&mut Value),
+    ) -> anyhow::Result<Cluster> {
+        let mut objects = templates::plain(&self.namespace, name, shape)?;
+        objects.iter_mut().for_each(change);
+        self.management.apply(&self.namespace, &objects).await?;
+        Ok(self.cluster(name))
+    }
+
+    /// Creates a cluster of the released ClusterClass, and the class if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// When an object is refused.
+    pub async fn of_class(&self, name: &str, shape: Shape) -> anyhow::Result<Cluster> {
+        self.management.apply(&self.namespace, &templates::class()?).await?;
+        self.management.apply(&self.namespace, &templates::topology(&self.namespace, name, shape)?).await?;
+        Ok(self.cluster(name))
+    }
+
+    /// Deletes every cluster, waits until nothing of them is left, and removes the namespace.
+    ///
+    /// # Errors
+    ///
+    /// When something is left.
+    pub async fn finish(self) -> anyhow::Result<()> {
+        for name in self.management.names(kinds::CLUSTER, &self.namespace).await? {
+            self.management.delete(kinds::CLUSTER, &self.namespace, &name).await?;
+        }
+        self.nothing_is_left().await?;
+        self.management.delete(kinds::NAMESPACE, "", &self.namespace).await
+    }
+
+    /// Waits until nothing that was made for a cluster is there any more.
+    ///
+    /// # Errors
+    ///
+    /// When something is left.
+    pub async fn nothing_is_left(&self) -> anyhow::Result<()> {
+        until(&format!("{} to be empty", self.namespace), DELETION_LIMIT, async || {
+            let mut left = Vec::new();
+            for kind in MADE {
+                left.extend(self.management.list(kind, &self.namespace, "").await?.iter().map(state::line));
+            }
+            let secrets = self.management.list(kinds::SECRET, &self.namespace, "cluster.x-k8s.io/cluster-name").await?;
+            left.extend(secrets.iter().map(state::line));
+            Ok(Look::when(left.is_empty(), || left.join("\n")))
+        })
+        .await
+        .context("deletion")
+    }
+
+    fn cluster(&self, name: &str) -> Cluster {
+        Cluster { management: self.management.clone(), namespace: self.namespace.clone(), name: name.to_owned() }
+    }
+}

@@ -1,0 +1,11 @@
+//! What clusters do in their lives, with unmodified Cluster API. The tests run side by side, each in a namespace of
+//! its own, which is removed at the end together with a check that nothing is left of the clusters in it.
+
+mod authorities;
+mod available;
+mod drain;
+mod kubectl;
+mod pause;
+mod remediation;
+mod scale;
+mod upgrade;
