@@ -8,6 +8,7 @@ use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryCluster
 use nephele_cloud::{Authorities, Authority, AuthorityError, ClusterError, ClusterId, Endpoint};
 use nephele_kit::{Outcome, PatchError, Precondition, patch};
 
+use super::credentials;
 use super::validate::Wanted;
 use crate::context::Context;
 
@@ -57,6 +58,10 @@ pub(super) async fn provide(
     let id = wanted.spec.id.clone();
     let endpoint = context.cloud.ensure_cluster(wanted.spec.clone());
     if let Ok(endpoint) = &endpoint {
+        // Before the object says that it is provisioned.
+        if !object.is_provisioned() && wanted.ca.is_none() {
+            credentials::prepare(object, context, &wanted.cluster, endpoint).await;
+        }
         let mut published = object.clone();
         published.spec.control_plane_endpoint =
             Some(ControlPlaneEndpoint { host: endpoint.host.clone(), port: i32::from(endpoint.port) });

@@ -1,6 +1,7 @@
 //! `InMemoryCluster`: its load balancer, its certificates, its failure domains.
 
 mod act;
+mod credentials;
 mod fetch;
 mod plan;
 mod report;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
+use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_cloud::{ClusterId, ClusterSpec, Endpoint};
 use nephele_kit::{is_externally_managed, paused_message};
@@ -28,6 +29,7 @@ pub(super) enum Validated {
 /// A cluster that is to be there.
 pub(super) struct Wanted {
     pub(super) spec: ClusterSpec,
+    pub(super) cluster: Arc<Cluster>,
     pub(super) ca: Option<Arc<Secret>>,
     pub(super) etcd: Option<Arc<Secret>>,
 }
@@ -70,6 +72,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
                 network.service_domain
             },
         },
+        cluster: cluster.clone(),
         ca,
         etcd,
     })
