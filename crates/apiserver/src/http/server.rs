@@ -170,7 +170,7 @@ impl ApiServer {
                 return Err(ApiError::unknown_path());
             }
             return match info.verb {
-                "create" => review(&format!("{group}/v1"), kind, user, body::decode(&parts.headers, body)?),
+                "create" => review(&format!("{group}/v1"), kind, user, &parts.headers, body),
                 _ => Err(ApiError::method_not_allowed()),
             };
         }

@@ -326,7 +326,9 @@ fn drop_nulls(value: &mut Value) {
 
 impl From<patch::PatchError> for ApiError {
     fn from(error: patch::PatchError) -> Self {
-        let (code, reason) = if error.is_malformed() {
+        let (code, reason) = if matches!(error, patch::PatchError::Unsupported(_)) {
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType")
+        } else if error.is_malformed() {
             (StatusCode::BAD_REQUEST, "BadRequest")
         } else {
             (StatusCode::UNPROCESSABLE_ENTITY, "Invalid")

@@ -36,8 +36,11 @@ impl Change {
     }
 
     fn size(&self) -> usize {
-        // What the log alone may keep alive: both versions, and some 200 bytes of bookkeeping.
-        200 + self.object.bytes.len() + self.previous.as_ref().map_or(0, |object| object.bytes.len())
+        // What the log alone may keep alive, with some 200 bytes of bookkeeping: the version that was replaced. The one
+        // that replaced it is in the store or belongs to a later change, unless it is the mark of a deletion.
+        let previous = self.previous.as_ref().map_or(0, |object| object.bytes.len());
+        let mark = if self.kind == ChangeKind::Deleted { self.object.bytes.len() } else { 0 };
+        200 + previous + mark
     }
 }
 

@@ -8,6 +8,7 @@
 mod collect;
 mod definition;
 mod error;
+mod events;
 mod log;
 mod object;
 mod prepare;
@@ -84,6 +85,7 @@ struct State {
     log: Log,
     /// Objects by the uid of an owner.
     dependents: BTreeMap<Box<str>, BTreeSet<Place>>,
+    events: events::Written,
     /// What deletions have left to look at; empty whenever the lock is free.
     checks: BTreeSet<Check>,
 }
@@ -125,6 +127,7 @@ impl Store {
             collections: BTreeMap::new(),
             log: Log::new(event_log_capacity, event_log_bytes_max, version),
             dependents: BTreeMap::new(),
+            events: events::Written::default(),
             checks: BTreeSet::new(),
         };
         Arc::new(Self { state: Mutex::new(state), newest: watch::Sender::new(version), uid_seed })

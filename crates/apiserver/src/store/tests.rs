@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::events::EVENTS_MAX;
 use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -19,6 +20,7 @@ fn map(name: &str) -> Key {
     Key::new("", "configmaps", "default", name)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "`json!` values read best when passed as they are")]
 fn create(store: &Store, key: &Key, metadata: Value) -> Arc<Object> {
     store.create(NOW, key, json!({"metadata": metadata})).unwrap()
 }
@@ -325,12 +327,33 @@ fn watcher_that_falls_off_the_log_is_told_so() {
 fn large_objects_shorten_the_log() {
     let store = Store::new(StoreOptions { event_log_bytes_max: 10_000, ..StoreOptions::default() });
     store.create_default_namespaces(NOW);
+    store.create(NOW, &map("a"), json!({"data": {"k": "x".repeat(6_000)}})).unwrap();
     let start = store.resource_version();
-    for name in ["a", "b", "c"] {
-        store.create(NOW, &map(name), json!({"data": {"k": "x".repeat(6_000)}})).unwrap();
+    for index in 0..2 {
+        store.modify(NOW, &map("a"), |value| value["data"]["n"] = index.to_string().into()).unwrap();
     }
     assert!(store.changes_since(start, &map("").resource).is_err());
-    assert_eq!(store.changes_since(start + 2, &map("").resource).unwrap().len(), 1);
+    assert_eq!(store.changes_since(start + 1, &map("").resource).unwrap().len(), 1);
+}
+
+#[test]
+fn events_do_not_pile_up() {
+    let store = store();
+    let event = |index: usize| Key::new("", "events", "default", &format!("e{index}"));
+    let hour = jiff::SignedDuration::from_hours(1);
+    create(&store, &event(0), json!({}));
+    create(&store, &event(1), json!({}));
+    let later = NOW + hour;
+    store.modify(later, &event(1), |value| value["count"] = 2.into()).unwrap();
+    store.create(later + hour / 2, &event(2), json!({})).unwrap();
+    // The first has not been touched for more than an hour.
+    let names: Vec<_> =
+        store.list(&event(0).resource, None).objects.iter().map(|e| e.name.to_string()).collect();
+    assert_eq!(names, ["e1", "e2"]);
+    for index in 3..EVENTS_MAX + 10 {
+        store.create(later + hour / 2, &event(index), json!({})).unwrap();
+    }
+    assert_eq!(store.list(&event(0).resource, None).objects.len(), EVENTS_MAX);
 }
 
 /// A step of a random history.

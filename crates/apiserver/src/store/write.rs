@@ -74,8 +74,9 @@ impl Store {
             let (kind, key, object) = state.prepare_new(&self.uid_seed, now, key, value)?;
             let object = state.put(&key, object);
             if !object.owners.is_empty() {
-                state.checks.insert(Check::NewDependent(key));
+                state.checks.insert(Check::NewDependent(key.clone()));
             }
+            state.note_event(now, &key, &object);
             definition::written(state, &kind, &object);
             Ok(object)
         })
@@ -306,6 +307,7 @@ impl State {
         if stored.owners != current.owners && !stored.owners.is_empty() {
             self.checks.insert(Check::NewDependent(key.clone()));
         }
+        self.note_event(now, key, &stored);
         definition::written(self, kind, &stored);
         Ok(stored)
     }

@@ -143,7 +143,8 @@ async fn unknown_users_are_turned_away() {
     request.extensions_mut().insert(user);
     let (code, review) = json_of(server.handle(request).await).await;
     assert_eq!(code, 201);
-    let expected = json!({"username": "kubernetes-admin", "groups": ["system:masters"]});
+    let expected =
+        json!({"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]});
     assert_eq!(review["status"]["userInfo"], expected);
 }
 
