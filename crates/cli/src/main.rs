@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 
 mod args;
+mod components;
 mod crds;
 mod logging;
 mod manager;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::manager::ManagerArgs;
+use crate::{components::ComponentsArgs, manager::ManagerArgs};
 
 /// A simulated cloud for Cluster API.
 #[derive(Debug, Parser)]
@@ -26,6 +27,8 @@ struct Cli {
 enum Command {
     /// Run the manager: the infrastructure provider and the simulated cloud behind it.
     Manager(Box<ManagerArgs>),
+    /// Print everything the provider consists of, as clusterctl installs it.
+    Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
     Crds,
     /// Print the version.
@@ -49,6 +52,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let verbosity = args.logging.install()?;
             process::block_on(|shutdown| manager::run(*args, verbosity, shutdown))
         }
+        Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),
         Command::Version => {
             println!("nephele {} ({})", nephele_manager::version(), nephele_manager::revision());

@@ -29,6 +29,7 @@ pub fn connect(config: kube::Config, rate: RequestRate, registry: &Registry) -> 
     )
     .map_err(ConnectError::Metrics)?;
     registry.register(Box::new(requests.clone())).map_err(ConnectError::Metrics)?;
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let builder = ClientBuilder::try_from(config).map_err(ConnectError::Client)?;
-    Ok(builder.with_layer(&ThrottleLayer::new(rate, requests)).build())
+    Ok(builder.with_layer(&ThrottleLayer::new(rate, requests, &host)).build())
 }

@@ -56,11 +56,13 @@ impl Bucket {
 pub(crate) struct ThrottleLayer {
     bucket: Arc<Mutex<Bucket>>,
     requests: IntCounterVec,
+    host: Arc<str>,
 }
 
 impl ThrottleLayer {
-    pub(crate) fn new(rate: RequestRate, requests: IntCounterVec) -> Self {
-        Self { bucket: Arc::new(Mutex::new(Bucket::new(rate, Instant::now()))), requests }
+    /// `host` is that of the management API: requests do not carry it yet where this layer sees them.
+    pub(crate) fn new(rate: RequestRate, requests: IntCounterVec, host: &str) -> Self {
+        Self { bucket: Arc::new(Mutex::new(Bucket::new(rate, Instant::now()))), requests, host: host.into() }
     }
 }
 
@@ -68,7 +70,8 @@ impl<S> Layer<S> for ThrottleLayer {
     type Service = Throttled<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Throttled { inner, bucket: Arc::clone(&self.bucket), requests: self.requests.clone() }
+        let Self { bucket, requests, host } = self.clone();
+        Throttled { inner, bucket, requests, host }
     }
 }
 
@@ -76,6 +79,7 @@ pub(crate) struct Throttled<S> {
     inner: S,
     bucket: Arc<Mutex<Bucket>>,
     requests: IntCounterVec,
+    host: Arc<str>,
 }
 
 impl<S, A, B> Service<Request<A>> for Throttled<S>
@@ -97,7 +101,7 @@ where
         let turn = self.bucket.lock().turn(Instant::now());
         let requests = self.requests.clone();
         let method = request.method().as_str().to_owned();
-        let host = request.uri().host().unwrap_or_default().to_owned();
+        let host = Arc::clone(&self.host);
         // Not sent before it is polled, which is after the wait.
         let answer = self.inner.call(request);
         Box::pin(async move {
@@ -109,7 +113,7 @@ where
                 Ok(response) => response.status().as_str().to_owned(),
                 Err(_) => "<error>".to_owned(),
             };
-            requests.with_label_values(&[&code, &method, &host]).inc();
+            requests.with_label_values(&[code.as_str(), &method, &host]).inc();
             result
         })
     }
@@ -135,5 +139,29 @@ mod tests {
         bucket.turn(start);
         let waits: Vec<u128> = (0..4).map(|_| (bucket.turn(later) - later).as_millis()).collect();
         assert_eq!(waits, [0, 0, 100, 200]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_their_turn_and_are_counted_by_answer() {
+        let opts = prometheus::Opts::new("requests_total", "Requests.");
+        let requests = IntCounterVec::new(opts, &["code", "method", "host"]).expect("a valid name");
+        let rate = RequestRate { per_second: 1.0, burst: 1 };
+        let layer = ThrottleLayer::new(rate, requests.clone(), "example.org:6443");
+        let mut service = layer.layer(tower::service_fn(|request: Request<()>| async move {
+            match request.uri().path() {
+                "/broken" => Err(std::io::Error::other("connection reset")),
+                _ => Ok(Response::new(())),
+            }
+        }));
+        let started = Instant::now();
+        let mut seconds = Vec::new();
+        for path in ["/api", "/api", "/broken"] {
+            let request = Request::get(path).body(()).expect("a request");
+            let _ = service.call(request).await;
+            seconds.push(started.elapsed().as_secs());
+        }
+        assert_eq!(seconds, [0, 1, 2]);
+        let count = |code: &str| requests.with_label_values(&[code, "GET", "example.org:6443"]).get();
+        assert_eq!((count("200"), count("<error>")), (2, 1));
     }
 }
