@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// One member.
+/// One member. All members vote: nothing here starts as a learner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its id, not zero.
@@ -17,7 +17,7 @@ pub struct Member {
     pub client_urls: Vec<String>,
 }
 
-/// Why etcd refuses. The texts are etcd's own (`api/v3rpc/rpctypes/error.go`); clients match on them.
+/// Why etcd refuses. The texts are etcd's own (`api/v3rpc/rpctypes/error.go`), since clients match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EtcdError {
     /// The member asked does not run, or was removed.
@@ -29,22 +29,36 @@ pub enum EtcdError {
     /// Only the leader can hand leadership over.
     #[error("etcdserver: not leader")]
     NotLeader,
-    /// The new leader is no running member.
+    /// The new leader is no member.
     #[error("etcdserver: bad leader transferee")]
     BadTransferee,
+    /// The new leader is a member that does not run, so that it never takes over.
+    #[error("etcdserver: request timed out, leader transfer took too long")]
+    TransferTimedOut,
     /// The member is not in the cluster.
     #[error("etcdserver: member not found")]
     MemberNotFound,
-    /// Removing the member would leave no quorum of running ones.
+    /// Removing the member would leave none.
     #[error("etcdserver: re-configuration failed due to not enough started members")]
+    NotEnoughStarted,
+    /// Removing the member would take away the quorum of running ones.
+    #[error("etcdserver: unhealthy cluster")]
     Unhealthy,
 }
 
 /// The members of one etcd cluster. Owned by whoever simulates the cluster.
+///
+/// ```text
+///  set_running, add, forget, remove ─▶ quorum? ─ no ──▶ no leader
+///                                         │
+///                                        yes ─▶ leader runs? ─ yes ─▶ keeps
+///                                                    └─ no ─▶ running member with the least id, next term
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdCluster {
     id: u64,
     members: BTreeMap<u64, State>,
+    /// A running member while there is a quorum, else none.
     leader: Option<u64>,
     term: u64,
     revision: i64,
@@ -56,11 +70,11 @@ struct State {
     running: bool,
 }
 
-/// The id of the member `name` of the cluster `cluster`: the same after every restart, never zero.
+/// The id of the member on `node` of `cluster`: the same after every restart, never zero.
 #[must_use]
-pub fn member_id(cluster: &str, name: &str) -> u64 {
+pub fn member_id(cluster: &str, node: &str) -> u64 {
     // FNV-1a: ids need to differ, not to be secret.
-    let bytes = cluster.bytes().chain([0]).chain(name.bytes());
+    let bytes = cluster.bytes().chain([0]).chain(node.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -80,7 +94,7 @@ impl EtcdCluster {
         self.id
     }
 
-    /// Adds a running member; a member of that id that is there already runs again.
+    /// Adds a running member; a member of that id that is there already takes the new name and addresses, and runs.
     pub fn add_member(&mut self, member: Member) {
         self.members.insert(member.id, State { member, running: true });
         self.changed();
@@ -93,16 +107,21 @@ impl EtcdCluster {
         }
     }
 
-    /// Removes a member on request, as etcd does with its strict check.
+    /// Removes a member on request, as etcd does with its strict check
+    /// (`server/etcdserver/server.go`, `mayRemoveMember`).
     ///
     /// # Errors
-    /// When it is not there, or too few running members would be left.
+    /// When there is no leader, the member is not there, it is the last one, or it runs and too few others do.
     pub fn remove_member(&mut self, id: u64) -> Result<(), EtcdError> {
         self.leader.ok_or(EtcdError::NoLeader)?;
         let removed = self.members.get(&id).ok_or(EtcdError::MemberNotFound)?;
-        let running = self.running() - usize::from(removed.running);
         let left = self.members.len() - 1;
-        if running < left / 2 + 1 {
+        if left == 0 {
+            return Err(EtcdError::NotEnoughStarted);
+        }
+        // A member that is down is no part of the quorum that acts, so it may always go. etcd counts the quorum that
+        // has to be left from the members of before, less strict than the majority of those after.
+        if removed.running && self.running() - 1 < 1 + left / 2 {
             return Err(EtcdError::Unhealthy);
         }
         self.members.remove(&id);
@@ -115,11 +134,12 @@ impl EtcdCluster {
     /// # Errors
     /// When `from` does not lead or `to` cannot.
     pub fn move_leader(&mut self, from: u64, to: u64) -> Result<(), EtcdError> {
-        if self.leader.ok_or(EtcdError::NoLeader)? != from {
+        if self.leader != Some(from) {
             return Err(EtcdError::NotLeader);
         }
-        if !self.members.get(&to).is_some_and(|state| state.running) {
-            return Err(EtcdError::BadTransferee);
+        let state = self.members.get(&to).ok_or(EtcdError::BadTransferee)?;
+        if !state.running {
+            return Err(EtcdError::TransferTimedOut);
         }
         if from != to {
             self.leader = Some(to);
@@ -161,13 +181,13 @@ impl EtcdCluster {
         !self.members.is_empty() && self.running() > self.members.len() / 2
     }
 
-    /// How often a leader was elected.
+    /// How often a leader was chosen.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Counts changes.
+    /// Counts changes of members and of what runs.
     #[must_use]
     pub fn revision(&self) -> i64 {
         self.revision
@@ -181,11 +201,12 @@ impl EtcdCluster {
     /// out the same every time.
     fn changed(&mut self) {
         self.revision += 1;
-        let keeps = self.leader.filter(|&id| self.has_quorum() && self.is_running(id));
-        let next = keeps.or_else(|| {
-            let first = self.members.values().find(|state| state.running).map(|state| state.member.id);
-            first.filter(|_| self.has_quorum())
-        });
+        let running = || self.members.values().filter(|state| state.running).map(|state| state.member.id);
+        let next = if self.has_quorum() {
+            self.leader.filter(|&leader| self.is_running(leader)).or_else(|| running().next())
+        } else {
+            None
+        };
         if next != self.leader {
             self.leader = next;
             self.term += u64::from(next.is_some());
@@ -215,6 +236,26 @@ mod tests {
     fn first_member_leads_and_joining_moves_nothing() {
         assert_eq!(cluster(&[5]).leader(), Some(5));
         assert_eq!(cluster(&[5, 2, 9]).leader(), Some(5));
+        assert_eq!(cluster(&[5, 2, 9]).term(), 2);
+    }
+
+    #[test]
+    fn running_member_with_the_least_id_follows_a_leader_that_stops() {
+        let mut cluster = cluster(&[5, 2, 9, 1, 7]);
+        cluster.set_running(1, false);
+        cluster.set_running(5, false);
+        assert_eq!((cluster.leader(), cluster.term()), (Some(2), 3));
+        cluster.set_running(5, true);
+        assert_eq!((cluster.leader(), cluster.term()), (Some(2), 3), "who comes back follows");
+    }
+
+    #[test]
+    fn leader_is_lost_with_the_quorum_and_chosen_again_with_it() {
+        let mut cluster = cluster(&[1, 2]);
+        cluster.set_running(2, false);
+        assert_eq!((cluster.has_quorum(), cluster.leader(), cluster.term()), (false, None, 2));
+        cluster.set_running(2, true);
+        assert_eq!((cluster.has_quorum(), cluster.leader(), cluster.term()), (true, Some(1), 3));
     }
 
     #[test]
@@ -223,10 +264,14 @@ mod tests {
         assert_eq!(cluster.move_leader(2, 3), Err(EtcdError::NotLeader));
         assert_eq!(cluster.move_leader(1, 9), Err(EtcdError::BadTransferee));
         cluster.set_running(3, false);
-        assert_eq!(cluster.move_leader(1, 3), Err(EtcdError::BadTransferee));
+        assert_eq!(cluster.move_leader(1, 3), Err(EtcdError::TransferTimedOut));
         let term = cluster.term();
+        assert_eq!(cluster.move_leader(1, 1), Ok(()));
+        assert_eq!((cluster.leader(), cluster.term()), (Some(1), term));
         assert_eq!(cluster.move_leader(1, 2), Ok(()));
         assert_eq!((cluster.leader(), cluster.term()), (Some(2), term + 1));
+        cluster.set_running(1, false);
+        assert_eq!(cluster.move_leader(2, 1), Err(EtcdError::NotLeader), "there is none");
     }
 
     #[test]
@@ -239,32 +284,76 @@ mod tests {
         three.set_running(2, false);
         assert_eq!(three.leader(), None);
         assert_eq!(three.remove_member(2), Err(EtcdError::NoLeader));
+        three.set_running(2, true);
+        assert_eq!(three.remove_member(1), Ok(()));
+        assert_eq!(three.leader(), Some(2));
+        assert_eq!(three.remove_member(2), Err(EtcdError::NotEnoughStarted));
     }
 
     #[test]
-    fn ids_differ_and_are_never_zero() {
+    fn ids_differ_and_stay() {
         assert_ne!(member_id("a", "bc"), member_id("ab", "c"));
-        assert_eq!(member_id("a", "b"), member_id("a", "b"));
+        // Published ids: another would be another member to whoever knows them.
+        assert_eq!(member_id("default/demo", "demo-kcp-x7k2p"), 0xd02c_8449_1346_eb79);
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Add(u64),
+        Forget(u64),
+        Remove(u64),
+        Move { from: u64, to: u64 },
+        Run { id: u64, running: bool },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let id = || 1u64..8;
+        prop_oneof![
+            3 => id().prop_map(Step::Add),
+            1 => id().prop_map(Step::Forget),
+            2 => id().prop_map(Step::Remove),
+            2 => (id(), id()).prop_map(|(from, to)| Step::Move { from, to }),
+            3 => (id(), any::<bool>()).prop_map(|(id, running)| Step::Run { id, running }),
+        ]
     }
 
     proptest! {
         #[test]
-        fn leader_is_a_running_member_of_a_quorum_or_none(
-            steps in proptest::collection::vec((0u8..5, 1u64..6, 1u64..6), 0..60),
-        ) {
+        fn whatever_happens_the_cluster_keeps_its_word(steps in proptest::collection::vec(step(), 0..60)) {
             let mut cluster = EtcdCluster::new(1);
-            for (step, id, other) in steps {
-                let term = cluster.term();
+            for step in steps {
+                let before = cluster.clone();
                 match step {
-                    0 => cluster.add_member(member(id)),
-                    1 => cluster.forget_member(id),
-                    2 => drop(cluster.remove_member(id)),
-                    3 => drop(cluster.move_leader(id, other)),
-                    _ => cluster.set_running(id, other % 2 == 0),
+                    Step::Add(id) => cluster.add_member(member(id)),
+                    Step::Forget(id) => cluster.forget_member(id),
+                    Step::Remove(id) => match cluster.remove_member(id) {
+                        Ok(()) => {
+                            prop_assert!(cluster.leader().is_some(), "no removal takes the quorum away");
+                            prop_assert!(!cluster.is_running(id));
+                            prop_assert_eq!(cluster.members().count(), before.members().count() - 1);
+                        }
+                        Err(_) => prop_assert_eq!(&cluster, &before),
+                    },
+                    Step::Move { from, to } => match cluster.move_leader(from, to) {
+                        Ok(()) => prop_assert_eq!(cluster.leader(), Some(to)),
+                        Err(_) => prop_assert_eq!(&cluster, &before),
+                    },
+                    Step::Run { id, running } => cluster.set_running(id, running),
                 }
-                prop_assert!(cluster.term() >= term);
                 prop_assert_eq!(cluster.leader().is_some(), cluster.has_quorum());
                 prop_assert!(cluster.leader().is_none_or(|leader| cluster.is_running(leader)));
+                // One leader to a term.
+                prop_assert!(cluster.term() >= before.term() && cluster.revision() >= before.revision());
+                if cluster.leader().is_some() && before.leader() != cluster.leader() {
+                    prop_assert!(cluster.term() > before.term());
+                }
+                // A leader that can go on does.
+                if let Step::Add(_) | Step::Run { .. } | Step::Forget(_) | Step::Remove(_) = step
+                    && let (Some(old), Some(new)) = (before.leader(), cluster.leader())
+                    && cluster.is_running(old)
+                {
+                    prop_assert_eq!(old, new);
+                }
             }
         }
     }

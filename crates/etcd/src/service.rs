@@ -14,24 +14,22 @@ use tonic::server::{Grpc, UnaryService};
 use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 
+use crate::answer::{Call, answer};
 use crate::cluster::{EtcdCluster, EtcdError};
 use crate::message::{
-    AlarmRequest, AlarmResponse, Member, MemberListRequest, MemberRemoveRequest, MembersResponse,
-    MoveLeaderRequest, MoveLeaderResponse, ResponseHeader, StatusRequest, StatusResponse,
+    AlarmRequest, MemberListRequest, MemberRemoveRequest, MoveLeaderRequest, StatusRequest,
 };
 
-/// What the services report as etcd's version.
-const VERSION: &str = "3.6.6";
-
-/// A plausible size for a database that is not there: 4 MiB.
-const DATABASE_BYTES: i64 = 4 << 20;
+/// The longest request that is read; the longest of the five calls has a few numbers.
+const REQUEST_BYTES_MAX: usize = 1024;
 
 /// A cluster that its simulation and its connections share.
 pub type SharedEtcdCluster = Arc<Mutex<EtcdCluster>>;
 
 /// Told of each answered call, for metrics.
 pub trait CallObserver: Send + Sync {
-    /// `method`, as in `MemberList`, was answered with `code`, as in `OK` or `Unavailable`.
+    /// `method`, as in `MemberList`, or `other` for one that is not simulated, was answered with `code`, as in `OK`
+    /// or `Unavailable`.
     fn observe(&self, method: &'static str, code: &'static str, duration: Duration);
 }
 
@@ -51,7 +49,8 @@ pub struct Connection {
 #[error("failed to serve an etcd connection")]
 pub struct ServeError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
-/// Serves one connection until its end. `io` carries plain HTTP/2 with prior knowledge: TLS has ended before.
+/// Serves one connection until its end. `io` carries plain HTTP/2 with prior knowledge: TLS has ended before. The
+/// server sends no keep-alive pings, and answers those of the client.
 ///
 /// # Errors
 /// When the peer breaks the protocol or the stream.
@@ -61,12 +60,14 @@ where
 {
     let service = hyper::service::service_fn(move |request| {
         let connection = connection.clone();
-        async move { Ok::<_, Infallible>(route(connection, request).await) }
+        async move { Ok::<_, Infallible>(route(&connection, request).await) }
     });
-    // A connection carries a handful of messages of a few hundred bytes; the defaults reserve a megabyte.
+    // A connection carries a handful of messages of a few hundred bytes. By default it may hold a megabyte that came
+    // and 400 KiB to go; here it is the 64 KiB that HTTP/2 gives any connection, and 16 KiB to go.
     hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16 * 1024)
-        .initial_connection_window_size(32 * 1024)
+        .initial_connection_window_size(64 * 1024)
+        .max_send_buf_size(16 * 1024)
         .max_concurrent_streams(32)
         .max_header_list_size(8 * 1024)
         .serve_connection(TokioIo::new(io), service)
@@ -75,176 +76,118 @@ where
 }
 
 async fn route(
-    connection: Connection,
+    connection: &Connection,
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
     let started = Instant::now();
-    let observer = connection.observer.clone();
     let (method, response) = match request.uri().path() {
         "/etcdserverpb.Cluster/MemberList" => {
-            let answer = |c: &Connection, _: MemberListRequest| {
-                c.asked(|cluster| cluster.leader().map(|_| ()).ok_or(EtcdError::NoLeader))?;
-                Ok(c.members())
-            };
-            ("MemberList", unary(connection, answer, request).await)
+            ("MemberList", unary::<MemberListRequest>(connection, request).await)
         }
         "/etcdserverpb.Cluster/MemberRemove" => {
-            let answer = |c: &Connection, request: MemberRemoveRequest| {
-                c.asked(|cluster| cluster.remove_member(request.id))?;
-                Ok(c.members())
-            };
-            ("MemberRemove", unary(connection, answer, request).await)
+            ("MemberRemove", unary::<MemberRemoveRequest>(connection, request).await)
         }
         "/etcdserverpb.Maintenance/MoveLeader" => {
-            let answer = |c: &Connection, request: MoveLeaderRequest| {
-                c.asked(|cluster| cluster.move_leader(c.member, request.target_id))?;
-                Ok(MoveLeaderResponse { header: Some(c.header()) })
-            };
-            ("MoveLeader", unary(connection, answer, request).await)
+            ("MoveLeader", unary::<MoveLeaderRequest>(connection, request).await)
         }
-        "/etcdserverpb.Maintenance/Alarm" => {
-            let answer = |c: &Connection, _: AlarmRequest| {
-                c.asked(|_| Ok(()))?;
-                Ok(AlarmResponse { header: Some(c.header()) })
-            };
-            ("Alarm", unary(connection, answer, request).await)
-        }
-        "/etcdserverpb.Maintenance/Status" => {
-            let answer = |c: &Connection, _: StatusRequest| {
-                c.asked(|_| Ok(()))?;
-                Ok(c.status())
-            };
-            ("Status", unary(connection, answer, request).await)
-        }
-        _ => ("other", Status::unimplemented("not simulated").into_http()),
+        "/etcdserverpb.Maintenance/Alarm" => ("Alarm", unary::<AlarmRequest>(connection, request).await),
+        "/etcdserverpb.Maintenance/Status" => ("Status", unary::<StatusRequest>(connection, request).await),
+        path => ("other", Status::unimplemented(unknown(path)).into_http()),
     };
-    let code = response.headers().get("grpc-status").and_then(|code| code.to_str().ok()).unwrap_or("0");
-    observer.observe(method, code_name(Code::from_bytes(code.as_bytes())), started.elapsed());
+    // A refusal has its code in the headers; an answer has it in the trailers, and there it is always OK.
+    let code = response.headers().get("grpc-status");
+    let code = code.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
+    connection.observer.observe(method, code_name(code), started.elapsed());
     response
 }
 
-impl Connection {
-    /// Asks the member: one that does not run answers nothing.
-    fn asked<T>(&self, ask: impl FnOnce(&mut EtcdCluster) -> Result<T, EtcdError>) -> Result<T, Status> {
-        let mut cluster = self.cluster.lock();
-        if !cluster.is_running(self.member) {
-            return Err(status(EtcdError::Stopped));
-        }
-        ask(&mut cluster).map_err(status)
-    }
-
-    fn header(&self) -> ResponseHeader {
-        let cluster = self.cluster.lock();
-        ResponseHeader {
-            cluster_id: cluster.id(),
-            member_id: self.member,
-            revision: cluster.revision(),
-            raft_term: cluster.term(),
-        }
-    }
-
-    fn members(&self) -> MembersResponse {
-        let header = Some(self.header());
-        let cluster = self.cluster.lock();
-        let members = cluster
-            .members()
-            .map(|member| Member {
-                id: member.id,
-                name: member.name.clone(),
-                peer_urls: member.peer_urls.clone(),
-                client_urls: member.client_urls.clone(),
-                is_learner: false,
-            })
-            .collect();
-        MembersResponse { header, members }
-    }
-
-    fn status(&self) -> StatusResponse {
-        let header = self.header();
-        let cluster = self.cluster.lock();
-        let index = u64::try_from(cluster.revision()).unwrap_or(0);
-        StatusResponse {
-            header: Some(header),
-            version: VERSION.to_owned(),
-            db_size: DATABASE_BYTES,
-            leader: cluster.leader().unwrap_or(0),
-            raft_index: index,
-            raft_term: cluster.term(),
-            raft_applied_index: index,
-            // etcd lists its troubles here, and clients before 1.14 give up on any.
-            errors: if cluster.has_quorum() { vec![] } else { vec![EtcdError::NoLeader.to_string()] },
-            db_size_in_use: DATABASE_BYTES / 2,
-            is_learner: false,
-        }
+/// What grpc-go says to a method that a server does not have.
+fn unknown(path: &str) -> String {
+    match path.trim_start_matches('/').rsplit_once('/') {
+        Some((service, method)) => format!("unknown method {method} for service {service}"),
+        None => format!("malformed method name: {path:?}"),
     }
 }
 
-/// The gRPC codes that etcd gives its errors.
+/// Answers a unary call at once.
+async fn unary<C: Call>(
+    connection: &Connection,
+    request: http::Request<Incoming>,
+) -> http::Response<tonic::body::Body> {
+    Grpc::new(ProstCodec::<C::Response, C>::default())
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .unary(Asked(connection.clone()), request)
+        .await
+}
+
+/// A member that was asked something.
+struct Asked(Connection);
+
+impl<C: Call> UnaryService<C> for Asked {
+    type Response = C::Response;
+    type Future = Ready<Result<Response<C::Response>, Status>>;
+
+    fn call(&mut self, request: Request<C>) -> Self::Future {
+        let Connection { cluster, member, .. } = &self.0;
+        let answer = answer(request.into_inner(), &mut cluster.lock(), *member);
+        ready(answer.map(Response::new).map_err(status))
+    }
+}
+
+/// The gRPC codes that etcd gives its errors (`api/v3rpc/rpctypes/error.go`).
 fn status(error: EtcdError) -> Status {
     let code = match error {
-        EtcdError::Stopped | EtcdError::NoLeader => Code::Unavailable,
-        EtcdError::NotLeader | EtcdError::BadTransferee | EtcdError::Unhealthy => Code::FailedPrecondition,
+        EtcdError::Stopped | EtcdError::NoLeader | EtcdError::Unhealthy => Code::Unavailable,
+        EtcdError::NotLeader | EtcdError::BadTransferee | EtcdError::NotEnoughStarted => {
+            Code::FailedPrecondition
+        }
         EtcdError::MemberNotFound => Code::NotFound,
+        // One that etcd gives no code.
+        EtcdError::TransferTimedOut => Code::Unknown,
     };
     Status::new(code, error.to_string())
 }
 
+/// The names of the gRPC specification, as grpc-go writes them.
 fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
-        Code::Unavailable => "Unavailable",
-        Code::FailedPrecondition => "FailedPrecondition",
-        Code::NotFound => "NotFound",
-        Code::Unimplemented => "Unimplemented",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
         Code::InvalidArgument => "InvalidArgument",
-        _ => "Other",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
     }
-}
-
-/// A unary method that decides at once.
-struct Method<F> {
-    connection: Connection,
-    answer: F,
-}
-
-impl<F, Q, A> UnaryService<Q> for Method<F>
-where
-    F: Fn(&Connection, Q) -> Result<A, Status>,
-{
-    type Response = A;
-    type Future = Ready<Result<Response<A>, Status>>;
-
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
-        ready((self.answer)(&self.connection, request.into_inner()).map(Response::new))
-    }
-}
-
-async fn unary<F, Q, A>(
-    connection: Connection,
-    answer: F,
-    request: http::Request<Incoming>,
-) -> http::Response<tonic::body::Body>
-where
-    F: Fn(&Connection, Q) -> Result<A, Status>,
-    Q: prost::Message + Default + 'static,
-    A: prost::Message + Default + 'static,
-{
-    Grpc::new(ProstCodec::<A, Q>::default()).unary(Method { connection, answer }, request).await
 }
 
 #[cfg(test)]
 mod tests {
-    use hyper_util::rt::TokioIo;
+    use tokio::task::JoinHandle;
     use tonic::client::Grpc as ClientGrpc;
     use tonic::transport::{Channel, Endpoint};
 
     use super::*;
     use crate::cluster;
+    use crate::message::{AlarmResponse, MembersResponse, MoveLeaderResponse, StatusResponse};
 
-    struct Silent;
+    #[derive(Default)]
+    struct Calls(Mutex<Vec<(&'static str, &'static str)>>);
 
-    impl CallObserver for Silent {
-        fn observe(&self, _: &'static str, _: &'static str, _: Duration) {}
+    impl CallObserver for Calls {
+        fn observe(&self, method: &'static str, code: &'static str, _: Duration) {
+            self.0.lock().push((method, code));
+        }
     }
 
     fn shared(ids: &[u64]) -> SharedEtcdCluster {
@@ -257,80 +200,173 @@ mod tests {
     }
 
     /// A client of one member, over a pipe.
-    async fn client(cluster: &SharedEtcdCluster, member: u64) -> ClientGrpc<Channel> {
-        let (near, far) = tokio::io::duplex(64 * 1024);
-        let connection = Connection { cluster: cluster.clone(), member, observer: Arc::new(Silent) };
-        tokio::spawn(serve_connection(far, connection));
-        let mut near = Some(near);
-        let connector = tower::service_fn(move |_| {
-            let near = near.take().map(TokioIo::new);
-            async move { near.ok_or_else(|| std::io::Error::other("the pipe is used once")) }
-        });
-        let channel =
-            Endpoint::from_static("http://etcd-m1").connect_with_connector(connector).await.unwrap();
-        ClientGrpc::new(channel)
+    struct Client {
+        grpc: ClientGrpc<Channel>,
+        calls: Arc<Calls>,
+        served: JoinHandle<Result<(), ServeError>>,
     }
 
-    async fn call<Q, A>(client: &mut ClientGrpc<Channel>, path: &'static str, request: Q) -> Result<A, Status>
-    where
-        Q: prost::Message + Default + 'static,
-        A: prost::Message + Default + 'static,
-    {
-        client.ready().await.unwrap();
-        let path = http::uri::PathAndQuery::from_static(path);
-        let codec = ProstCodec::<Q, A>::default();
-        client.unary(Request::new(request), path, codec).await.map(Response::into_inner)
+    impl Client {
+        async fn new(cluster: &SharedEtcdCluster, member: u64) -> Self {
+            let (near, far) = tokio::io::duplex(16 * 1024);
+            let calls = Arc::new(Calls::default());
+            let connection = Connection { cluster: cluster.clone(), member, observer: calls.clone() };
+            let served = tokio::spawn(serve_connection(far, connection));
+            let mut near = Some(near);
+            let connector = tower::service_fn(move |_| {
+                let near = near.take().map(TokioIo::new);
+                async move { near.ok_or_else(|| std::io::Error::other("the pipe is used once")) }
+            });
+            let channel =
+                Endpoint::from_static("http://etcd-m1").connect_with_connector(connector).await.unwrap();
+            Self { grpc: ClientGrpc::new(channel), calls, served }
+        }
+
+        async fn call<Q, A>(&mut self, path: &'static str, request: Q) -> Result<A, Status>
+        where
+            Q: prost::Message + Default + 'static,
+            A: prost::Message + Default + 'static,
+        {
+            self.grpc.ready().await.unwrap();
+            let path = http::uri::PathAndQuery::from_static(path);
+            let codec = ProstCodec::<Q, A>::default();
+            self.grpc.unary(Request::new(request), path, codec).await.map(Response::into_inner)
+        }
+
+        async fn list(&mut self) -> Result<MembersResponse, Status> {
+            self.call("/etcdserverpb.Cluster/MemberList", MemberListRequest { linearizable: true }).await
+        }
+
+        async fn remove(&mut self, id: u64) -> Result<MembersResponse, Status> {
+            self.call("/etcdserverpb.Cluster/MemberRemove", MemberRemoveRequest { id }).await
+        }
+
+        async fn move_leader(&mut self, target_id: u64) -> Result<MoveLeaderResponse, Status> {
+            self.call("/etcdserverpb.Maintenance/MoveLeader", MoveLeaderRequest { target_id }).await
+        }
+
+        async fn alarm(&mut self) -> Result<AlarmResponse, Status> {
+            self.call("/etcdserverpb.Maintenance/Alarm", AlarmRequest::default()).await
+        }
+
+        async fn status(&mut self) -> Result<StatusResponse, Status> {
+            self.call("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
+        }
+    }
+
+    fn refusal<A: std::fmt::Debug>(answer: Result<A, Status>) -> (Code, String) {
+        let status = answer.unwrap_err();
+        (status.code(), status.message().to_owned())
     }
 
     #[tokio::test]
     async fn members_leader_and_header_are_told() {
         let cluster = shared(&[1, 2, 3]);
-        let mut client = client(&cluster, 2).await;
-        let list: MembersResponse =
-            call(&mut client, "/etcdserverpb.Cluster/MemberList", MemberListRequest { linearizable: true })
-                .await
-                .unwrap();
+        let mut client = Client::new(&cluster, 2).await;
+        let list = client.list().await.unwrap();
         let names: Vec<_> = list.members.iter().map(|member| member.name.as_str()).collect();
         assert_eq!(names, ["m1", "m2", "m3"]);
         let header = list.header.unwrap();
         assert_eq!((header.cluster_id, header.member_id), (77, 2));
-        let status: StatusResponse =
-            call(&mut client, "/etcdserverpb.Maintenance/Status", StatusRequest {}).await.unwrap();
-        assert_eq!((status.leader, status.errors), (1, vec![]));
-        let alarms: AlarmResponse =
-            call(&mut client, "/etcdserverpb.Maintenance/Alarm", AlarmRequest::default()).await.unwrap();
-        assert!(alarms.header.is_some());
+        let status = client.status().await.unwrap();
+        assert_eq!((status.leader, status.errors, status.header), (1, vec![], Some(header.clone())));
+        assert_eq!(client.alarm().await.unwrap().header, Some(header));
+        assert_eq!(*client.calls.0.lock(), [("MemberList", "OK"), ("Status", "OK"), ("Alarm", "OK")]);
     }
 
     #[tokio::test]
-    async fn leader_moves_and_member_goes() {
+    async fn leader_moves_and_every_member_knows() {
         let cluster = shared(&[1, 2, 3]);
-        let mut leader = client(&cluster, 1).await;
-        let request = MoveLeaderRequest { target_id: 2 };
-        let _: MoveLeaderResponse =
-            call(&mut leader, "/etcdserverpb.Maintenance/MoveLeader", request.clone()).await.unwrap();
-        let again: Result<MoveLeaderResponse, _> =
-            call(&mut leader, "/etcdserverpb.Maintenance/MoveLeader", request).await;
-        let refused = again.unwrap_err();
-        assert_eq!((refused.code(), refused.message()), (Code::FailedPrecondition, "etcdserver: not leader"));
+        let (mut first, mut second) = (Client::new(&cluster, 1).await, Client::new(&cluster, 2).await);
+        let refused = (Code::FailedPrecondition, "etcdserver: not leader".to_owned());
+        assert_eq!(refusal(second.move_leader(3).await), refused);
+        assert_eq!(first.move_leader(2).await.unwrap().header.unwrap().raft_term, 3);
+        assert_eq!(first.status().await.unwrap().leader, 2);
+        assert_eq!(second.status().await.unwrap().leader, 2);
+        assert_eq!(refusal(first.move_leader(2).await), refused);
+        let refused = (Code::FailedPrecondition, "etcdserver: bad leader transferee".to_owned());
+        assert_eq!(refusal(second.move_leader(9).await), refused);
+        cluster.lock().set_running(3, false);
+        let text = "etcdserver: request timed out, leader transfer took too long";
+        assert_eq!(refusal(second.move_leader(3).await), (Code::Unknown, text.to_owned()));
+        let codes: Vec<_> = second.calls.0.lock().iter().map(|(_, code)| *code).collect();
+        let refused = "FailedPrecondition";
+        assert_eq!(codes, [refused, "OK", refused, "Unknown"]);
+    }
 
-        let mut other = client(&cluster, 2).await;
-        let left: MembersResponse =
-            call(&mut other, "/etcdserverpb.Cluster/MemberRemove", MemberRemoveRequest { id: 1 })
-                .await
-                .unwrap();
-        assert_eq!(left.members.len(), 2);
-        let gone: Result<StatusResponse, _> =
-            call(&mut leader, "/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
-        assert_eq!(gone.unwrap_err().code(), Code::Unavailable);
+    #[tokio::test]
+    async fn members_are_removed_down_to_the_last() {
+        let cluster = shared(&[1, 2, 3]);
+        let (mut first, mut third) = (Client::new(&cluster, 1).await, Client::new(&cluster, 3).await);
+        let not_found = (Code::NotFound, "etcdserver: member not found".to_owned());
+        assert_eq!(refusal(third.remove(9).await), not_found);
+        cluster.lock().set_running(2, false);
+        let unhealthy = (Code::Unavailable, "etcdserver: unhealthy cluster".to_owned());
+        assert_eq!(refusal(third.remove(1).await), unhealthy);
+        assert_eq!(third.remove(2).await.unwrap().members.len(), 2);
+        let left = third.remove(1).await.unwrap().members;
+        assert_eq!(left.iter().map(|member| member.id).collect::<Vec<_>>(), [3]);
+        let stopped = (Code::Unavailable, "etcdserver: server stopped".to_owned());
+        assert_eq!(refusal(first.status().await), stopped);
+        assert_eq!(third.status().await.unwrap().leader, 3);
+        let text = "etcdserver: re-configuration failed due to not enough started members";
+        assert_eq!(refusal(third.remove(3).await), (Code::FailedPrecondition, text.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn without_a_quorum_there_is_no_leader() {
+        let cluster = shared(&[1, 2]);
+        cluster.lock().set_running(1, false);
+        let mut client = Client::new(&cluster, 2).await;
+        let no_leader = (Code::Unavailable, "etcdserver: no leader".to_owned());
+        assert_eq!(refusal(client.list().await), no_leader);
+        assert_eq!(refusal(client.alarm().await), no_leader);
+        assert_eq!(refusal(client.remove(1).await), no_leader);
+        let status = client.status().await.unwrap();
+        assert_eq!((status.leader, status.errors), (0, vec!["etcdserver: no leader".to_owned()]));
     }
 
     #[tokio::test]
     async fn calls_that_are_not_simulated_say_so() {
-        let cluster = shared(&[1]);
-        let mut client = client(&cluster, 1).await;
-        let answer: Result<StatusResponse, _> =
-            call(&mut client, "/etcdserverpb.KV/Range", StatusRequest {}).await;
-        assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
+        let mut client = Client::new(&shared(&[1]), 1).await;
+        let answer = client.call::<_, StatusResponse>("/etcdserverpb.KV/Range", StatusRequest {}).await;
+        let text = "unknown method Range for service etcdserverpb.KV".to_owned();
+        assert_eq!(refusal(answer), (Code::Unimplemented, text));
+        assert_eq!(*client.calls.0.lock(), [("other", "Unimplemented")]);
+    }
+
+    #[tokio::test]
+    async fn long_and_broken_requests_are_refused_and_the_connection_goes_on() {
+        let mut client = Client::new(&shared(&[1]), 1).await;
+        // Any message with a long string will do: fields of other numbers are passed over.
+        let long = crate::message::Member { name: "n".repeat(REQUEST_BYTES_MAX), ..Default::default() };
+        let answer = client.call::<_, StatusResponse>("/etcdserverpb.Maintenance/Status", long).await;
+        assert_eq!(answer.unwrap_err().code(), Code::OutOfRange);
+        // A string where a number belongs.
+        let broken = StatusResponse { version: "v".to_owned(), ..Default::default() };
+        let answer = client.call::<_, AlarmResponse>("/etcdserverpb.Maintenance/Alarm", broken).await;
+        assert_eq!(answer.unwrap_err().code(), Code::Internal);
+        assert_eq!(client.status().await.unwrap().leader, 1);
+    }
+
+    #[tokio::test]
+    async fn connection_ends_with_its_client() {
+        let mut client = Client::new(&shared(&[1]), 1).await;
+        client.status().await.unwrap();
+        let Client { grpc, served, .. } = client;
+        drop(grpc);
+        assert!(matches!(served.await, Ok(Ok(()))));
+    }
+
+    #[tokio::test]
+    async fn client_that_speaks_something_else_is_an_error() {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut near, far) = tokio::io::duplex(1024);
+        let observer = Arc::new(Calls::default());
+        let served =
+            tokio::spawn(serve_connection(far, Connection { cluster: shared(&[1]), member: 1, observer }));
+        near.write_all(b"GET / HTTP/1.1\r\nHost: etcd\r\n\r\n").await.unwrap();
+        let error = served.await.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "failed to serve an etcd connection");
     }
 }

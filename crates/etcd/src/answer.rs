@@ -1,0 +1,206 @@
+//! What a member answers: each call is a pure function of the cluster, the member asked and the request.
+//!
+//! The answers are those of etcd's `server/etcdserver/api/v3rpc/{member,maintenance}.go`, with two differences: what
+//! would time out there is refused at once here, and every answer has a whole header.
+
+use crate::cluster::{EtcdCluster, EtcdError};
+use crate::message::{
+    AlarmRequest, AlarmResponse, DowngradeInfo, Member, MemberListRequest, MemberRemoveRequest,
+    MembersResponse, MoveLeaderRequest, MoveLeaderResponse, ResponseHeader, StatusRequest, StatusResponse,
+};
+
+/// The etcd that the services say they are.
+pub const VERSION: &str = "3.6.6";
+
+/// The version of the database's format, which goes by etcd's minor version.
+const STORAGE_VERSION: &str = "3.6.0";
+
+/// A plausible size for a database that is not there: a young control plane's takes a few MiB.
+const DATABASE_BYTES: i64 = 4 << 20;
+
+/// etcd's default for `--quota-backend-bytes`.
+const QUOTA_BYTES: i64 = 2 << 30;
+
+/// A call that a member answers.
+pub(crate) trait Call: prost::Message + Default + 'static {
+    /// What it is answered with.
+    type Response: prost::Message + Default + 'static;
+
+    /// Answers it, on a member that runs.
+    fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<Self::Response, EtcdError>;
+}
+
+/// Answers a call on a member; one that does not run, or no longer belongs to the cluster, answers nothing.
+pub(crate) fn answer<C: Call>(
+    call: C,
+    cluster: &mut EtcdCluster,
+    member: u64,
+) -> Result<C::Response, EtcdError> {
+    if !cluster.is_running(member) {
+        return Err(EtcdError::Stopped);
+    }
+    call.answer(cluster, member)
+}
+
+impl Call for MemberListRequest {
+    type Response = MembersResponse;
+
+    fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<MembersResponse, EtcdError> {
+        // A linearizable read asks the leader; the other kind is the member's own knowledge.
+        if self.linearizable {
+            cluster.leader().ok_or(EtcdError::NoLeader)?;
+        }
+        Ok(members(cluster, member))
+    }
+}
+
+impl Call for MemberRemoveRequest {
+    type Response = MembersResponse;
+
+    fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<MembersResponse, EtcdError> {
+        cluster.remove_member(self.id)?;
+        Ok(members(cluster, member))
+    }
+}
+
+impl Call for MoveLeaderRequest {
+    type Response = MoveLeaderResponse;
+
+    fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<MoveLeaderResponse, EtcdError> {
+        cluster.move_leader(member, self.target_id)?;
+        Ok(MoveLeaderResponse { header: Some(header(cluster, member)) })
+    }
+}
+
+impl Call for AlarmRequest {
+    type Response = AlarmResponse;
+
+    /// There are no alarms, none can be raised, and disarming one that is not there succeeds, as in etcd.
+    fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<AlarmResponse, EtcdError> {
+        // Even reading alarms goes through consensus.
+        cluster.leader().ok_or(EtcdError::NoLeader)?;
+        Ok(AlarmResponse { header: Some(header(cluster, member)) })
+    }
+}
+
+impl Call for StatusRequest {
+    type Response = StatusResponse;
+
+    /// A member tells its status with or without a leader.
+    fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<StatusResponse, EtcdError> {
+        // Each term begins with an entry of its own.
+        let index = cluster.term() + u64::try_from(cluster.revision()).unwrap_or_default();
+        Ok(StatusResponse {
+            header: Some(header(cluster, member)),
+            version: VERSION.to_owned(),
+            db_size: DATABASE_BYTES,
+            leader: cluster.leader().unwrap_or(0),
+            raft_index: index,
+            raft_term: cluster.term(),
+            raft_applied_index: index,
+            // Clients before Cluster API 1.14 give up on any error here.
+            errors: cluster.leader().is_none().then(|| EtcdError::NoLeader.to_string()).into_iter().collect(),
+            db_size_in_use: DATABASE_BYTES / 2,
+            is_learner: false,
+            storage_version: STORAGE_VERSION.to_owned(),
+            db_size_quota: QUOTA_BYTES,
+            downgrade_info: Some(DowngradeInfo { enabled: false }),
+        })
+    }
+}
+
+fn header(cluster: &EtcdCluster, member: u64) -> ResponseHeader {
+    ResponseHeader {
+        cluster_id: cluster.id(),
+        member_id: member,
+        revision: cluster.revision(),
+        raft_term: cluster.term(),
+    }
+}
+
+fn members(cluster: &EtcdCluster, member: u64) -> MembersResponse {
+    let members = cluster.members().map(|member| Member {
+        id: member.id,
+        name: member.name.clone(),
+        peer_urls: member.peer_urls.clone(),
+        client_urls: member.client_urls.clone(),
+        is_learner: false,
+    });
+    MembersResponse { header: Some(header(cluster, member)), members: members.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster;
+
+    fn cluster(ids: &[u64]) -> EtcdCluster {
+        let mut cluster = EtcdCluster::new(77);
+        for &id in ids {
+            let peer_urls = vec![format!("https://10.0.0.{id}:2380")];
+            let client_urls = vec![format!("https://10.0.0.{id}:2379")];
+            cluster.add_member(cluster::Member { id, name: format!("m{id}"), peer_urls, client_urls });
+        }
+        cluster
+    }
+
+    const LINEARIZABLE: MemberListRequest = MemberListRequest { linearizable: true };
+
+    #[test]
+    fn members_are_the_same_whoever_is_asked_and_the_header_says_who() {
+        let mut cluster = cluster(&[1, 2, 3]);
+        let first = answer(LINEARIZABLE, &mut cluster, 1).unwrap();
+        let second = answer(LINEARIZABLE, &mut cluster, 2).unwrap();
+        assert_eq!(first.members, second.members);
+        assert_eq!(
+            first.members[2],
+            Member {
+                id: 3,
+                name: "m3".to_owned(),
+                peer_urls: vec!["https://10.0.0.3:2380".to_owned()],
+                client_urls: vec!["https://10.0.0.3:2379".to_owned()],
+                is_learner: false,
+            }
+        );
+        let header = ResponseHeader { cluster_id: 77, member_id: 2, revision: 4, raft_term: 2 };
+        assert_eq!(second.header, Some(header));
+    }
+
+    #[test]
+    fn status_names_a_leader_that_is_a_member() {
+        let mut cluster = cluster(&[4, 2]);
+        let status = answer(StatusRequest {}, &mut cluster, 2).unwrap();
+        assert_eq!((status.leader, &status.errors[..]), (4, &[][..]));
+        assert_eq!((status.version.as_str(), status.raft_term), (VERSION, 2));
+        assert!(status.db_size_in_use <= status.db_size && status.db_size < status.db_size_quota);
+    }
+
+    #[test]
+    fn without_a_quorum_only_a_members_own_knowledge_is_told() {
+        let mut cluster = cluster(&[1, 2]);
+        cluster.set_running(2, false);
+        assert_eq!(answer(LINEARIZABLE, &mut cluster, 1), Err(EtcdError::NoLeader));
+        assert_eq!(answer(AlarmRequest::default(), &mut cluster, 1), Err(EtcdError::NoLeader));
+        assert_eq!(answer(MemberRemoveRequest { id: 2 }, &mut cluster, 1), Err(EtcdError::NoLeader));
+        let own = answer(MemberListRequest { linearizable: false }, &mut cluster, 1).unwrap();
+        assert_eq!(own.members.len(), 2);
+        let status = answer(StatusRequest {}, &mut cluster, 1).unwrap();
+        assert_eq!((status.leader, status.errors), (0, vec!["etcdserver: no leader".to_owned()]));
+    }
+
+    #[test]
+    fn member_that_stopped_or_was_removed_answers_nothing() {
+        let mut cluster = cluster(&[1, 2, 3]);
+        cluster.set_running(3, false);
+        assert_eq!(answer(StatusRequest {}, &mut cluster, 3), Err(EtcdError::Stopped));
+        let left = answer(MemberRemoveRequest { id: 3 }, &mut cluster, 2).unwrap();
+        assert_eq!(left.members.iter().map(|member| member.id).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(answer(LINEARIZABLE, &mut cluster, 3), Err(EtcdError::Stopped));
+        // A member may remove itself, and is still the one to say so.
+        assert_eq!(
+            answer(MemberRemoveRequest { id: 1 }, &mut cluster, 1).map(|left| left.members.len()),
+            Ok(1)
+        );
+        assert_eq!(answer(StatusRequest {}, &mut cluster, 1), Err(EtcdError::Stopped));
+    }
+}
