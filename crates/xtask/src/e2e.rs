@@ -1,6 +1,6 @@
 //! `cargo xtask e2e`: the black-box tests on a real cluster.
 
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, bail};
 
@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// Use the cluster of KUBECONFIG as it is, with Cluster API and the provider installed.
     #[arg(long)]
     existing: bool,
+    /// Use this program, static and built before, instead of building it.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Run only tests whose names contain this.
     filter: Option<String>,
 }
@@ -48,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn on_own_cluster(layout: &Layout, args: &Args) -> anyhow::Result<()> {
     let cluster = cluster::up(layout, true)?;
-    provider::install(&cluster)?;
+    provider::install(&cluster, args.program.as_deref())?;
     let mut tests = tests(args);
     tests.env("KUBECONFIG", layout.kubeconfig()).env("PATH", path_with([layout.at("bin").as_path()])?);
     show(&mut tests)

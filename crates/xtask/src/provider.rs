@@ -21,10 +21,12 @@ pub(crate) const NAMESPACE: &str = "nephele-system";
 
 const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Builds the provider from the checkout and installs it, in place of one that is there.
-pub(crate) fn install(cluster: &Cluster) -> anyhow::Result<()> {
-    let program = build()?;
-    let image = image(&program)?;
+/// Installs the provider, in place of one that is there: this program, or the one the checkout makes.
+pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Result<()> {
+    let image = match program {
+        Some(program) => image(program)?,
+        None => image(&build()?)?,
+    };
     image.load(&cluster.layout, &cluster.tools)?;
     release::lay_out(&Repository::folder(&cluster.layout), &image.name)?;
     let clusterctl =
