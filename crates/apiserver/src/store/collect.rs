@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::State;
 use super::definition;
-use super::object::{GroupResource, Key, Object, metadata_mut};
+use super::object::{GroupResource, Key, Object, metadata_mut, metadata_text};
 use super::write::{FOREGROUND, ORPHAN, Propagation};
 
 /// Something that a change may have made possible or necessary.
@@ -32,10 +32,10 @@ pub(super) enum Check {
 }
 
 /// An owner reference.
-pub(super) struct OwnerReference {
+struct OwnerReference {
     uid: String,
     /// Where the owner should be; none when its kind is not served.
-    pub(super) key: Option<Key>,
+    key: Option<Key>,
     /// Whether the owner's deletion in the foreground waits for the dependent.
     blocking: bool,
 }
@@ -79,9 +79,12 @@ impl State {
 
     /// The owner references of an object, with where to look for each owner: in the dependent's namespace, or
     /// nowhere in particular for cluster-scoped kinds.
-    pub(super) fn owner_references(&self, object: &Object) -> Vec<OwnerReference> {
-        let value = object.value();
-        let references = value["metadata"]["ownerReferences"].as_array();
+    fn owner_references(&self, object: &Object) -> Vec<OwnerReference> {
+        self.owner_references_in(&object.value())
+    }
+
+    fn owner_references_in(&self, object: &Value) -> Vec<OwnerReference> {
+        let references = object["metadata"]["ownerReferences"].as_array();
         references
             .into_iter()
             .flatten()
@@ -94,13 +97,23 @@ impl State {
                     uid: text("uid").to_owned(),
                     key: kind.map(|kind| Key {
                         resource: kind.group_resource(),
-                        namespace: if kind.namespaced { object.namespace.to_string() } else { String::new() },
+                        namespace: if kind.namespaced { metadata_text(object, "namespace") } else { "" }
+                            .to_owned(),
                         name: text("name").to_owned(),
                     }),
                     blocking: reference["blockOwnerDeletion"] == true,
                 }
             })
             .collect()
+    }
+
+    /// Leaves checks of the deleted owners that a dependent had: they may have waited for it alone.
+    pub(super) fn check_owners(&mut self, dependent: &Value) {
+        for owner in self.owner_references_in(dependent).into_iter().filter_map(|owner| owner.key) {
+            if self.get(&owner).is_some_and(|found| found.deleting) {
+                self.checks.insert(Check::Owner(owner));
+            }
+        }
     }
 
     /// What an owner is; `gone` is a uid that is known to be no more.

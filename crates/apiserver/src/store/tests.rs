@@ -222,6 +222,23 @@ fn foreground_deletion_waits_for_blocking_dependents() {
 }
 
 #[test]
+fn dependent_that_blocks_no_longer_lets_its_owner_go() {
+    let store = store();
+    let a = create(&store, &map("a"), json!({}));
+    for name in ["unblocked", "moved"] {
+        let metadata = json!({"ownerReferences": [owner(&a, true)], "finalizers": ["example.com/hold"]});
+        create(&store, &map(name), metadata);
+    }
+    assert!(matches!(delete(&store, &map("a"), Propagation::Foreground), Deletion::Pending(_)));
+    store.modify(NOW, &map("moved"), |value| value["metadata"]["ownerReferences"] = json!([])).unwrap();
+    assert!(store.get(&map("a")).is_some());
+    let unblock =
+        |value: &mut Value| value["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = false.into();
+    store.modify(NOW, &map("unblocked"), unblock).unwrap();
+    assert_eq!(names(&store), ["moved", "unblocked"]);
+}
+
+#[test]
 fn orphans_stay_without_their_owner() {
     let store = store();
     let a = create(&store, &map("a"), json!({}));

@@ -307,6 +307,9 @@ impl State {
         if stored.owners != current.owners && !stored.owners.is_empty() {
             self.checks.insert(Check::NewDependent(key.clone()));
         }
+        if !current.owners.is_empty() {
+            self.check_owners(before);
+        }
         self.note_event(now, key, &stored);
         definition::written(self, kind, &stored);
         Ok(stored)
@@ -411,11 +414,7 @@ impl State {
             self.checks.insert(Check::Dependents(gone.uid.clone()));
         }
         if !gone.owners.is_empty() {
-            for owner in self.owner_references(&gone).into_iter().filter_map(|owner| owner.key) {
-                if self.get(&owner).is_some_and(|found| found.deleting) {
-                    self.checks.insert(Check::Owner(owner));
-                }
-            }
+            self.check_owners(&gone.value());
         }
         if !gone.namespace.is_empty() {
             let namespace = Key::new("", "namespaces", "", &gone.namespace);
