@@ -109,7 +109,7 @@ fn accept_websocket<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answ
     let upgraded = hyper::upgrade::on(&mut request);
     let session = async move {
         let io = upgraded.await.map_err(SessionError::Upgrade)?;
-        session::run(Tunnel::new(TokioIo::new(io)).await, target).await
+        session::run(Tunnel::new(TokioIo::new(io)), target).await
     };
     Answer { response, session: Some(Box::pin(session)) }
 }

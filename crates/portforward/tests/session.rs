@@ -203,17 +203,45 @@ async fn websocket_close_and_ping_are_answered() {
     let pong = client.io.socket.next().await.unwrap().unwrap();
     assert_eq!(pong, Message::Pong("are you there".into()));
     client.io.socket.close(None).await.unwrap();
-    // The farewell of SPDY may still come before the answer to the close.
-    while client.io.socket.next().await.is_some() {}
+    let Some(Ok(Message::Close(Some(close)))) = client.io.socket.next().await else {
+        panic!("a close is answered with a close")
+    };
+    assert_eq!(u16::from(close.code), 1000);
+    assert!(client.io.socket.next().await.is_none());
     assert!(matches!(server.session.await, Ok(Ok(()))));
 }
 
 #[tokio::test]
-async fn text_message_ends_a_tunnel() {
+async fn websocket_message_of_any_length_passes() {
     use futures::SinkExt as _;
+    let (mut client, _server) = tunnel().await;
+    client.forward(1, COUNT, "0").await;
+    // A data frame of a mebibyte in one message, as a single large write of client-go makes it.
+    let frame = [&b"\x00\x00\x00\x03\x01\x10\x00\x00"[..], &noise(1 << 20)].concat();
+    client.io.socket.send(Message::Binary(frame.into())).await.unwrap();
+    assert_eq!(client.whole(&[3]).await[&3], b"1048576");
+}
+
+#[tokio::test]
+async fn text_message_ends_a_tunnel_with_a_protocol_error() {
+    use futures::{SinkExt as _, StreamExt as _};
     let (mut client, server) = tunnel().await;
     client.io.socket.send(Message::text("hello")).await.unwrap();
+    let last = client.io.socket.by_ref().filter_map(async |message| match message {
+        Ok(Message::Close(Some(close))) => Some(u16::from(close.code)),
+        _ => None,
+    });
+    assert_eq!(std::pin::pin!(last).next().await, Some(1002));
     assert!(matches!(server.session.await, Ok(Err(SessionError::Read(_)))));
+}
+
+#[tokio::test]
+async fn tunnel_that_breaks_off_between_messages_is_at_its_end() {
+    let (mut client, server) = tunnel().await;
+    client.ping(1).await;
+    assert_eq!(client.read().await, Some(Frame::Ping(1)));
+    drop(client);
+    assert!(matches!(server.session.await, Ok(Ok(()))));
 }
 
 #[tokio::test]
