@@ -1,56 +1,100 @@
 //! What the reconcilers look at and act through.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
+use nephele_api::infrastructure::GROUP;
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_api::labels;
-use nephele_cloud::{Cloud, ClusterId};
-use nephele_kit::{Cache, Clock};
-use tokio::sync::Mutex;
+use nephele_cloud::{Changed, Cloud, ClusterId};
+use nephele_kit::{Cache, Clock, Events};
+use tokio::sync::broadcast;
+use tokio_stream::wrappers::BroadcastStream;
+
+use crate::authorities::Ledger;
+use crate::secret::AuthoritySecret;
+
+/// Clusters whose machines are to be looked at, before a slow listener is told to look at all: as many as the clusters
+/// that one manager is made for.
+const WOKEN_MAX: usize = 1024;
 
 /// Shared by both reconcilers.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) cloud: Cloud,
     pub(crate) clock: Clock,
+    pub(crate) events: Events,
     pub(crate) clusters: Cache<Cluster>,
     pub(crate) machines: Cache<Machine>,
-    pub(crate) secrets: Cache<Secret>,
-    /// Versions of the CA Secrets that the cloud was last handed, by cluster, so that keys are not parsed each time a
-    /// cluster is looked at. Entries go with their clusters. Owned by the cluster reconciler.
-    pub(crate) handed: Mutex<BTreeMap<ClusterId, String>>,
+    pub(crate) secrets: Cache<AuthoritySecret>,
+    pub(crate) authorities: Ledger,
+    pub(crate) machines_woken: Woken,
 }
 
 impl Context {
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }
+
+    /// The Cluster of an id, if the cache has it.
+    pub(crate) fn cluster(&self, id: &ClusterId) -> Option<Arc<Cluster>> {
+        self.clusters.get(&id.namespace, &id.name)
+    }
+}
+
+/// Lets the cluster reconciler wake machines.
+pub(crate) struct Woken(broadcast::Sender<ClusterId>);
+
+impl Default for Woken {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(WOKEN_MAX))
+    }
+}
+
+impl Woken {
+    /// The machines of this cluster are looked at again.
+    pub(crate) fn wake(&self, id: &ClusterId) {
+        // Fails only while nobody listens: every machine is looked at when that begins.
+        let _ = self.0.send(id.clone());
+    }
+
+    pub(crate) fn listen(&self) -> impl Stream<Item = Changed> + Send + 'static {
+        BroadcastStream::new(self.0.subscribe()).map(|id| id.map_or(Changed::Everything, Changed::Cluster))
+    }
 }
 
 /// The InMemoryCluster that a Cluster refers to.
-pub(crate) fn infrastructure_of(cluster: &Cluster) -> Option<ObjectRef<InMemoryCluster>> {
+pub(crate) fn infrastructure_of_cluster(cluster: &Cluster) -> Option<ObjectRef<InMemoryCluster>> {
     let reference = cluster.spec.infrastructure_ref.as_ref()?;
-    let ours =
-        reference.kind == "InMemoryCluster" && reference.api_group == "infrastructure.cluster.x-k8s.io";
     let namespace = cluster.metadata.namespace.as_deref()?;
-    ours.then(|| ObjectRef::new(&reference.name).within(namespace))
+    reference.is(GROUP, "InMemoryCluster").then(|| ObjectRef::new(&reference.name).within(namespace))
+}
+
+/// The InMemoryMachine that a Machine refers to.
+pub(crate) fn infrastructure_of_machine(machine: &Machine) -> Option<ObjectRef<InMemoryMachine>> {
+    let reference = machine.spec.infrastructure_ref.as_ref()?;
+    let namespace = machine.metadata.namespace.as_deref()?;
+    reference.is(GROUP, "InMemoryMachine").then(|| ObjectRef::new(&reference.name).within(namespace))
 }
 
 /// The Cluster that an object belongs to by its label.
-pub(crate) fn labelled_cluster(
-    metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-) -> Option<ClusterId> {
+pub(crate) fn labelled_cluster(metadata: &ObjectMeta) -> Option<ClusterId> {
     let name = labels::value(metadata, labels::CLUSTER_NAME)?.to_owned();
     Some(ClusterId { namespace: metadata.namespace.clone()?, name })
 }
 
-/// The Cluster of an id, if the cache has it.
-pub(crate) fn find_cluster(clusters: &Cache<Cluster>, id: &ClusterId) -> Option<Arc<Cluster>> {
-    clusters.get(&id.namespace, &id.name)
+/// Whether an object belongs to a Cluster by its label.
+pub(crate) fn is_labelled(metadata: &ObjectMeta, id: &ClusterId) -> bool {
+    labels::value(metadata, labels::CLUSTER_NAME) == Some(id.name.as_str())
+        && metadata.namespace.as_deref() == Some(id.namespace.as_str())
+}
+
+/// Whether our finalizer is on an object: nothing was made for one without.
+pub(crate) fn is_held(metadata: &ObjectMeta, finalizer: &str) -> bool {
+    metadata.finalizers.iter().flatten().any(|present| present == finalizer)
 }

@@ -12,9 +12,11 @@
 //! cloud says that something changed. All state is in the objects and in the cloud, which is made anew from the objects
 //! after a restart.
 
+mod authorities;
 mod cluster;
 mod context;
 mod machine;
 mod run;
+mod secret;
 
 pub use run::{Error, Settings, run};

@@ -3,20 +3,23 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use futures::{FutureExt as _, StreamExt as _, future, stream};
-use k8s_openapi::api::core::v1::Secret;
+use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
 use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, scoped};
 use thiserror::Error;
-use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, find_cluster, infrastructure_of, labelled_cluster};
+use crate::authorities::Ledger;
+use crate::context::{
+    Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, is_labelled, labelled_cluster,
+};
+use crate::secret::AuthoritySecret;
 use crate::{cluster, machine};
 
 /// What the controllers look after, and how much at a time.
@@ -56,110 +59,120 @@ pub async fn run(
 ) -> Result<(), Error> {
     let Settings { watch_namespace, watch_filter, cluster_concurrency, machine_concurrency } = settings;
     let namespace = watch_namespace.as_deref();
+    let filter = WatchFilter::new(watch_filter.as_deref());
+
     let everything = watcher::Config::default;
     let (clusters, follow_clusters) =
         Cache::<Cluster>::start(&services, scoped(client.clone(), namespace), everything(), shutdown.clone());
     let (machines, follow_machines) =
         Cache::<Machine>::start(&services, scoped(client.clone(), namespace), everything(), shutdown.clone());
-    // Only the Secrets that Cluster API itself writes or adopts: certificates and kubeconfigs.
-    let of_clusters = everything().fields("type=cluster.x-k8s.io/secret");
-    let (secrets, follow_secrets) =
-        Cache::<Secret>::start(&services, scoped(client.clone(), namespace), of_clusters, shutdown.clone());
-
+    // By label and not by type: authorities that users bring have a type of their own.
+    let of_clusters = everything().labels(labels::CLUSTER_NAME);
+    let (secrets, follow_secrets) = Cache::<AuthoritySecret>::start(
+        &services,
+        scoped(client.clone(), namespace),
+        of_clusters,
+        shutdown.clone(),
+    );
     let context = Arc::new(Context {
         client: client.clone(),
-        cloud: cloud.clone(),
+        cloud,
         clock: services.clock.clone(),
-        clusters: clusters.clone(),
-        machines: machines.clone(),
-        secrets: secrets.clone(),
-        handed: Mutex::default(),
+        events: services.events.clone(),
+        clusters,
+        machines,
+        secrets,
+        authorities: Ledger::default(),
+        machines_woken: Woken::default(),
     });
 
-    let filter = WatchFilter::new(watch_filter.as_deref());
-    let cluster_runner = Runner::<InMemoryCluster>::new(
+    let runner = Runner::new(
         "inmemorycluster",
         &services,
         scoped(client.clone(), namespace),
         filter.watch_config(),
         cluster_concurrency,
     );
-    let by_secret = clusters.clone();
-    let by_change = clusters.clone();
-    let cluster_store = cluster_runner.store();
-    let changed_clusters = cloud.changes().flat_map(move |changed| {
-        stream::iter(match changed {
-            Changed::Cluster(id) => infrastructure_of_id(&by_change, &id).into_iter().collect(),
-            Changed::Machine(_) => Vec::new(),
-            Changed::Everything => all(&cluster_store),
-        })
-    });
-    let cluster_runner = cluster_runner
-        .watches(&clusters, infrastructure_of)
-        .watches(&secrets, move |secret: &Secret| {
-            labelled_cluster(&secret.metadata).and_then(|id| infrastructure_of_id(&by_secret, &id))
-        })
-        .reconcile_on(changed_clusters);
+    let runner = wake_clusters(runner, &context);
+    let for_clusters = Arc::clone(&context);
+    let run_clusters = runner
+        .run(move |object| cluster::reconcile(object, Arc::clone(&for_clusters)), shutdown.clone())
+        .map(|result| result.map_err(Error::Cluster));
 
-    let machine_runner = Runner::<InMemoryMachine>::new(
+    let runner = Runner::new(
         "inmemorymachine",
         &services,
         scoped(client, namespace),
         filter.watch_config(),
         machine_concurrency,
     );
-    let (of_cluster, of_change) = (machine_runner.store(), machine_runner.store());
-    let changed_machines = cloud.changes().flat_map(move |changed| {
-        stream::iter(match changed {
-            Changed::Machine(id) => vec![ObjectRef::new(&id.name).within(&id.cluster.namespace)],
-            Changed::Cluster(id) => machines_of(&of_change, &id),
-            Changed::Everything => all(&of_change),
-        })
-    });
-    let machine_runner = machine_runner
-        .watches(&machines, infrastructure_of_machine)
-        .watches(&clusters, move |cluster: &Cluster| {
-            let namespace = cluster.namespace().unwrap_or_default();
-            machines_of(&of_cluster, &ClusterId { namespace, name: cluster.name_any() })
-        })
-        .reads(&secrets)
-        .reconcile_on(changed_machines);
-
-    let (for_clusters, for_machines) = (context.clone(), context);
-    let run_clusters = cluster_runner
-        .run(move |object| cluster::reconcile(object, for_clusters.clone()), shutdown.clone())
-        .map(|result| result.map_err(Error::Cluster));
-    let run_machines = machine_runner
-        .run(move |object| machine::reconcile(object, for_machines.clone()), shutdown.clone())
+    let runner = wake_machines(runner, &context);
+    let run_machines = runner
+        .run(move |object| machine::reconcile(object, Arc::clone(&context)), shutdown)
         .map(|result| result.map_err(Error::Machine));
+
     let follow = future::join3(follow_clusters, follow_machines, follow_secrets).map(Ok);
     future::try_join3(run_clusters, run_machines, follow).await.map(drop)
 }
 
-fn infrastructure_of_id(clusters: &Cache<Cluster>, id: &ClusterId) -> Option<ObjectRef<InMemoryCluster>> {
-    infrastructure_of(&*find_cluster(clusters, id)?)
+/// An InMemoryCluster is looked at when its Cluster, its authorities or the simulated cluster change.
+fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Runner<InMemoryCluster> {
+    let of = |context: &Arc<Context>| {
+        let clusters = context.clusters.clone();
+        move |id: &ClusterId| infrastructure_of_cluster(&*clusters.get(&id.namespace, &id.name)?)
+    };
+    let (of_secret, of_change, store) = (of(context), of(context), runner.store());
+    let changed = context.cloud.changes().flat_map(move |changed| {
+        stream::iter(match changed {
+            Changed::Cluster(id) => of_change(&id).into_iter().collect(),
+            Changed::Machine(_) => Vec::new(),
+            Changed::Everything => all(&store),
+        })
+    });
+    runner
+        .watches(&context.clusters, infrastructure_of_cluster)
+        .watches(&context.secrets, move |secret| {
+            let named = AuthoritySecret::is_named_so(&secret.name_any());
+            labelled_cluster(secret.meta()).filter(|_| named).and_then(|id| of_secret(&id))
+        })
+        .reconcile_on(changed)
 }
 
-fn infrastructure_of_machine(machine: &Machine) -> Option<ObjectRef<InMemoryMachine>> {
-    let reference = machine.spec.infrastructure_ref.as_ref()?;
-    let namespace = machine.metadata.namespace.as_deref()?;
-    (reference.kind == "InMemoryMachine").then(|| ObjectRef::new(&reference.name).within(namespace))
+/// An InMemoryMachine is looked at when its Machine, its Cluster or the simulated machine or cluster change.
+fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Runner<InMemoryMachine> {
+    let (of_cluster, of_change, of_wake) = (runner.store(), runner.store(), runner.store());
+    runner
+        .watches(&context.machines, infrastructure_of_machine)
+        .watches(&context.clusters, move |cluster: &Cluster| {
+            let namespace = cluster.namespace().unwrap_or_default();
+            machines_of(&of_cluster, &ClusterId { namespace, name: cluster.name_any() })
+        })
+        .reconcile_on(machines_changed(context.cloud.changes(), of_change))
+        .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
+}
+
+fn machines_changed(
+    changes: impl Stream<Item = Changed> + Send + 'static,
+    store: Store<InMemoryMachine>,
+) -> impl Stream<Item = ObjectRef<InMemoryMachine>> + Send + 'static {
+    changes.flat_map(move |changed| {
+        stream::iter(match changed {
+            Changed::Machine(id) => vec![ObjectRef::new(&id.name).within(&id.cluster.namespace)],
+            Changed::Cluster(id) => machines_of(&store, &id),
+            Changed::Everything => all(&store),
+        })
+    })
 }
 
 fn machines_of(store: &Store<InMemoryMachine>, id: &ClusterId) -> Vec<ObjectRef<InMemoryMachine>> {
-    let of_cluster =
-        |machine: &Arc<InMemoryMachine>| labelled_cluster(&machine.metadata).as_ref() == Some(id);
-    store
-        .state()
-        .iter()
-        .filter(|machine| of_cluster(machine))
-        .map(|machine| ObjectRef::from(&**machine))
-        .collect()
+    let machines = store.state();
+    let of_cluster = machines.iter().filter(|machine| is_labelled(&machine.metadata, id));
+    of_cluster.map(|machine| ObjectRef::from_obj(&**machine)).collect()
 }
 
 fn all<K>(store: &Store<K>) -> Vec<ObjectRef<K>>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    store.state().iter().map(|object| ObjectRef::from(&**object)).collect()
+    store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect()
 }

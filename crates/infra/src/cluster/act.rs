@@ -1,41 +1,37 @@
 //! Brings a cluster about, or lets it go. Everything here may be repeated.
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Resource as _, ResourceExt as _};
+use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryCluster};
-use nephele_cloud::{Authorities, Authority, AuthorityError, ClusterError, ClusterId, Endpoint};
-use nephele_kit::{Outcome, PatchError, Precondition, patch};
+use nephele_cloud::{ClusterError, ClusterId, Endpoint, ErrorClass};
+use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
 
-use super::credentials;
 use super::validate::Wanted;
-use crate::context::Context;
+use super::{Error, credentials};
+use crate::authorities::Standing;
+use crate::context::{Context, is_held};
 
 /// What came of it.
+#[derive(Debug)]
 pub(super) struct Applied {
+    /// The object as it was written, if it was.
+    pub(super) object: Option<InMemoryCluster>,
     pub(super) endpoint: Result<Endpoint, ClusterError>,
-    pub(super) certificates: Certificates,
-}
-
-/// What came of the cluster's certificate authorities.
-pub(super) enum Certificates {
-    /// Their Secrets are not there yet.
-    Missing,
-    /// They are in use.
-    InUse,
-    /// One cannot be used; the message says which and why.
-    Invalid(String),
+    pub(super) authorities: Standing,
 }
 
 impl Applied {
     pub(super) fn outcome(&self) -> Outcome {
         match &self.endpoint {
-            Err(error) => super::retry_after(error),
-            Ok(_) => match self.certificates {
-                Certificates::Missing => Outcome::WaitingOn("certificates"),
-                Certificates::Invalid(_) => Outcome::WaitingOn("valid certificates"),
-                Certificates::InUse => Outcome::Done,
+            Err(error) => match error.class() {
+                ErrorClass::RetryAfter(after) => Outcome::After(after),
+                ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("change"),
+            },
+            Ok(_) => match self.authorities {
+                Standing::Missing => Outcome::WaitingOn("authorities"),
+                Standing::Invalid(_) => Outcome::WaitingOn("valid authorities"),
+                Standing::InUse => Outcome::Done,
             },
         }
     }
@@ -48,78 +44,94 @@ fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
 pub(super) async fn provide(
     object: &InMemoryCluster,
     context: &Context,
-    wanted: Wanted,
-) -> Result<Applied, PatchError> {
-    let api = api(object, context);
-    // Before anything comes to be that would have to be cleaned up.
-    let held = patch::add_finalizer(&api, object, finalizers::CLUSTER).await?;
-    let object = held.as_ref().unwrap_or(object);
-
-    let id = wanted.spec.id.clone();
-    let endpoint = context.cloud.ensure_cluster(wanted.spec.clone());
-    if let Ok(endpoint) = &endpoint {
-        // Before the object says that it is provisioned.
-        if !object.is_provisioned() && wanted.ca.is_none() {
-            credentials::prepare(object, context, &wanted.cluster, endpoint).await;
+    wanted: &Wanted,
+) -> Result<Applied, Error> {
+    let id = &wanted.spec.id;
+    let endpoint = match context.cloud.ensure_cluster(wanted.spec.clone()) {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            return Ok(Applied { object: None, endpoint: Err(error), authorities: Standing::Missing });
         }
-        let mut published = object.clone();
-        published.spec.control_plane_endpoint =
-            Some(ControlPlaneEndpoint { host: endpoint.host.clone(), port: i32::from(endpoint.port) });
-        patch::object(&api, object, &published, Precondition::None).await?;
-    }
-    let certificates = match &endpoint {
-        Ok(_) => hand_over(context, &id, &wanted).await,
-        Err(_) => Certificates::Missing,
     };
-    Ok(Applied { endpoint, certificates })
+    let new = wanted.observed.is_none();
+    let published = publish(object, context, &endpoint).await.inspect_err(|_| {
+        // Without the finalizer nobody would let it go if the object went now; and nobody knows of it yet.
+        if new && !is_held(&object.metadata, finalizers::CLUSTER) {
+            context.cloud.delete_cluster(id);
+        }
+    })?;
+    // The endpoint is settled, and the object does not say yet that it is provisioned.
+    if !object.is_provisioned() && wanted.authorities.is_none() {
+        credentials::prepare(object, context, &wanted.cluster, &endpoint).await;
+    }
+    let authorities = hand_over(object, context, wanted);
+    if new {
+        // Those that were up before a restart wait for it.
+        context.machines_woken.wake(id);
+    }
+    Ok(Applied { object: published, endpoint: Ok(endpoint), authorities })
+}
+
+/// Writes the finalizer and the endpoint, in one patch.
+async fn publish(
+    object: &InMemoryCluster,
+    context: &Context,
+    endpoint: &Endpoint,
+) -> Result<Option<InMemoryCluster>, Error> {
+    let Endpoint { host, port } = endpoint.clone();
+    let mut published = object.clone();
+    published.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host, port: i32::from(port) });
+    let mut precondition = Precondition::None;
+    if !is_held(&object.metadata, finalizers::CLUSTER) {
+        published.finalizers_mut().push(finalizers::CLUSTER.to_owned());
+        // The list is replaced as a whole.
+        precondition = Precondition::ResourceVersion;
+    }
+    patch::object(&api(object, context), object, &published, precondition).await.map_err(Error::Patch)
 }
 
 /// Hands the cloud the authorities, unless it has them already.
-async fn hand_over(context: &Context, id: &ClusterId, wanted: &Wanted) -> Certificates {
-    // Workers of clusters without an etcd authority (external etcd) need none.
-    let Some(ca) = &wanted.ca else { return Certificates::Missing };
-    let version = |secret: &Secret| secret.resource_version().unwrap_or_default();
-    let versions = format!("{}/{}", version(ca), wanted.etcd.as_deref().map(version).unwrap_or_default());
-    let mut handed = context.handed.lock().await;
-    if handed.get(id) == Some(&versions) {
-        return Certificates::InUse;
+fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Standing {
+    let id = &wanted.spec.id;
+    let Some(sources) = &wanted.authorities else { return Standing::Missing };
+    let versions = sources.versions();
+    let has_some = wanted.observed.as_ref().is_some_and(|observed| observed.authorities_set);
+    match context.authorities.known(id, &versions) {
+        Some(Standing::InUse) if !has_some => {}
+        Some(standing) => return standing,
+        None => {}
     }
-    let authorities = (|| {
-        let etcd = wanted.etcd.as_deref().map(authority).transpose()?;
-        Ok::<_, String>(Authorities { cluster: authority(ca)?, etcd })
-    })();
-    let taken = authorities.and_then(|authorities| {
-        context.cloud.set_authorities(id, authorities).map_err(|error| nephele_kit::chain(&error))
-    });
-    match taken {
-        Ok(()) => {
-            handed.insert(id.clone(), versions);
-            Certificates::InUse
-        }
-        Err(message) => Certificates::Invalid(message),
-    }
-}
-
-/// Reads an authority out of a Secret; the error names the Secret and never shows what is in it.
-fn authority(secret: &Secret) -> Result<Authority, String> {
-    let name = secret.name_any();
-    let field = |key: &str| {
-        let data = secret.data.as_ref().and_then(|data| data.get(key));
-        data.map(|ByteString(bytes)| bytes.as_slice()).ok_or_else(|| format!("Secret {name} has no {key}"))
+    let standing = match sources.read() {
+        Err(error) => Standing::Invalid(nephele_kit::chain(&error)),
+        Ok(authorities) => match context.cloud.set_authorities(id, authorities) {
+            Ok(()) => Standing::InUse,
+            Err(error) => Standing::Invalid(nephele_kit::chain(&error)),
+        },
     };
-    let (certificate, key) = (field("tls.crt")?, field("tls.key")?);
-    Authority::from_pem(certificate, key)
-        .map_err(|error: AuthorityError| format!("Secret {name}: {}", nephele_kit::chain(&error)))
+    if context.authorities.note(id, versions, &standing) {
+        context.machines_woken.wake(id);
+        if let Standing::Invalid(message) = &standing {
+            context.events.publish(Event {
+                regarding: object.object_ref(&()),
+                severity: Severity::Warning,
+                reason: reasons::INVALID_CERTIFICATE_AUTHORITY,
+                action: "Reconcile",
+                note: message.clone(),
+            });
+        }
+    }
+    standing
 }
 
 pub(super) async fn remove(
     object: &InMemoryCluster,
     context: &Context,
     id: Option<&ClusterId>,
-) -> Result<(), PatchError> {
+) -> Result<(), Error> {
     if let Some(id) = id {
         context.cloud.delete_cluster(id);
-        context.handed.lock().await.remove(id);
+        context.authorities.forget(id);
     }
-    patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await.map(drop)
+    let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
+    removed.map(drop).map_err(Error::Patch)
 }

@@ -2,36 +2,56 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt as _;
+use kube::{Api, ResourceExt as _};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-use nephele_cloud::ClusterId;
+use nephele_cloud::{ClusterId, ClusterObservation};
 use nephele_kit::owner_cluster;
 
-use crate::context::{Context, find_cluster, labelled_cluster};
+use super::Error;
+use crate::context::{Context, labelled_cluster};
+use crate::secret::AuthoritySecret;
 
 /// What was found.
+#[derive(Default)]
 pub(super) struct Fetched {
-    /// The Cluster that the owner reference names, or while deleting the label.
+    /// The Cluster that the owner reference names, else the label.
     pub(super) id: Option<ClusterId>,
+    /// Whether there is an owner reference to a Cluster.
     pub(super) owned: bool,
     pub(super) cluster: Option<Arc<Cluster>>,
-    pub(super) ca: Option<Arc<Secret>>,
-    pub(super) etcd: Option<Arc<Secret>>,
+    pub(super) ca: Option<Arc<AuthoritySecret>>,
+    pub(super) etcd: Option<Arc<AuthoritySecret>>,
+    /// The cluster as the cloud has it.
+    pub(super) observed: Option<ClusterObservation>,
 }
 
-pub(super) fn fetch(object: &InMemoryCluster, context: &Context) -> Fetched {
+pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result<Fetched, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_cluster(&object.metadata);
     let id = owner
         .map(|owner| ClusterId { namespace: namespace.clone(), name: owner.name.clone() })
         .or_else(|| labelled_cluster(&object.metadata));
-    let cluster = id.as_ref().and_then(|id| find_cluster(&context.clusters, id));
-    let secret = |purpose: &str| {
-        let name = format!("{}-{purpose}", id.as_ref()?.name);
-        context.secrets.get(&namespace, &name)
-    };
-    let (ca, etcd) = (secret("ca"), secret("etcd"));
-    Fetched { owned: owner.is_some(), id, cluster, ca, etcd }
+    let Some(id) = id else { return Ok(Fetched::default()) };
+    let cluster = context.cluster(&id);
+    let (ca_name, etcd_name) =
+        (AuthoritySecret::cluster_name(&id.name), AuthoritySecret::etcd_name(&id.name));
+    let mut ca = context.secrets.get(&namespace, &ca_name);
+    let mut etcd = context.secrets.get(&namespace, &etcd_name);
+    // Users may bring their own authorities and need not label them, so that the cache does not have them.
+    let wanted = owner.is_some() && object.is_provisioned() && object.metadata.deletion_timestamp.is_none();
+    if wanted && ca.is_none() {
+        ca = read(context, &namespace, &ca_name).await?;
+    }
+    if ca.is_some() && etcd.is_none() {
+        etcd = read(context, &namespace, &etcd_name).await?;
+    }
+    let observed = context.cloud.observe_cluster(&id);
+    Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, observed, id: Some(id) })
+}
+
+async fn read(context: &Context, namespace: &str, name: &str) -> Result<Option<Arc<AuthoritySecret>>, Error> {
+    let api: Api<AuthoritySecret> = Api::namespaced(context.client.clone(), namespace);
+    let found = api.get_opt(name).await;
+    found.map(|found| found.map(Arc::new)).map_err(|source| Error::Secret { name: name.to_owned(), source })
 }

@@ -10,7 +10,6 @@ mod validate;
 use std::sync::Arc;
 
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-use nephele_cloud::{ClusterError, ErrorClass};
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
@@ -20,6 +19,15 @@ use plan::Plan;
 /// Why a cluster could not be reconciled.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
+    /// A Secret could not be read.
+    #[error("failed to read Secret {name}")]
+    Secret {
+        /// Its name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
     /// A write to the management API failed.
     #[error("failed to update the InMemoryCluster")]
     Patch(#[source] PatchError),
@@ -27,49 +35,51 @@ pub(crate) enum Error {
 
 impl ReconcileError for Error {
     fn category(&self) -> &'static str {
-        let Self::Patch(error) = self;
-        error.category()
+        match self {
+            Self::Secret { source, .. } => nephele_kit::kube_category(source),
+            Self::Patch(error) => error.category(),
+        }
     }
 
     fn retry(&self) -> Retry {
-        let Self::Patch(error) = self;
-        error.retry()
+        match self {
+            Self::Secret { source, .. } => nephele_kit::kube_retry(source),
+            Self::Patch(error) => error.retry(),
+        }
     }
 }
 
 /// Brings the simulated cluster to what the object says, and says how it is.
 pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
-    // From the caches and the cloud.
-    let fetched = fetch::fetch(&object, &context);
-    // Pure.
+    // 1. fetch: from the caches and the cloud, seldom from the API.
+    let fetched = fetch::fetch(&object, &context).await?;
+    // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
-    // Pure.
-    let plan = plan::plan(&object, validated);
-    match plan {
+    // 3. plan: pure.
+    match plan::plan(&object, validated) {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause(message) => {
-            report::paused(&object, &context, &message, now).await.map_err(Error::Patch)?;
+            report::write(&object, &context, report::paused(&object, &message, now)).await?;
             Ok(Outcome::WaitingOn("unpaused"))
         }
-        Plan::Remove(id) => {
-            act::remove(&object, &context, id.as_ref()).await.map_err(Error::Patch)?;
+        Plan::Unpause => {
+            // The write brings the object back here, and then work begins.
+            report::write(&object, &context, report::unpaused(&object, now)).await?;
             Ok(Outcome::Done)
         }
-        Plan::Provide(provision) => {
-            // Writes.
-            let applied = act::provide(&object, &context, provision).await.map_err(Error::Patch)?;
-            // One status patch, or none.
-            report::provided(&object, &context, &applied, now).await.map_err(Error::Patch)?;
+        Plan::Remove(id) => {
+            act::remove(&object, &context, id.as_ref()).await?;
+            Ok(Outcome::Done)
+        }
+        Plan::Provide(wanted) => {
+            // 4. act: the cloud, then the spec.
+            let applied = act::provide(&object, &context, &wanted).await?;
+            let object = applied.object.as_ref().unwrap_or(&*object);
+            // 5. report: one status patch, or none.
+            report::write(object, &context, report::provided(object, &applied, now)).await?;
+            // 6. when to look again.
             Ok(applied.outcome())
         }
-    }
-}
-
-/// When to look again after the cloud refused.
-pub(crate) fn retry_after(error: &ClusterError) -> Outcome {
-    match error.class() {
-        ErrorClass::RetryAfter(after) => Outcome::After(after),
-        ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("change"),
     }
 }

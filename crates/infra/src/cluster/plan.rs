@@ -1,27 +1,36 @@
 //! What to do about a cluster. Pure.
 
+use nephele_api::conditions::{self, types};
+use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_cloud::ClusterId;
 use nephele_kit::Outcome;
 
 use super::validate::{Validated, Wanted};
+use crate::context::is_held;
 
 /// What to do.
+#[derive(Debug, PartialEq)]
 pub(super) enum Plan {
     /// Nothing.
     Leave(Outcome),
     /// Say that it is paused, for this reason.
     Pause(String),
+    /// Say that it is not paused any more.
+    Unpause,
     /// Bring it about.
-    Provide(Wanted),
+    Provide(Box<Wanted>),
     /// Let it go.
     Remove(Option<ClusterId>),
 }
 
 pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
     let deleting = object.metadata.deletion_timestamp.is_some();
+    let held = is_held(&object.metadata, finalizers::CLUSTER);
     match validated {
         Validated::ExternallyManaged => Plan::Leave(Outcome::WaitingOn("external manager")),
+        // Nothing was made for it; what goes by its name may be another's.
+        _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
         Validated::Paused(message) => Plan::Pause(message),
         Validated::WithoutOwner if deleting => Plan::Remove(None),
@@ -29,6 +38,97 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
         Validated::WithoutCluster(id) if deleting => Plan::Remove(Some(id)),
         Validated::WithoutCluster(_) => Plan::Leave(Outcome::WaitingOn("cluster")),
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
+        Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
         Validated::Wanted(wanted) => Plan::Provide(wanted),
+    }
+}
+
+fn was_paused(object: &InMemoryCluster) -> bool {
+    object.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use nephele_api::conditions::{condition, reasons};
+    use nephele_api::infrastructure::v1beta2::InMemoryClusterStatus;
+    use nephele_cloud::ClusterSpec;
+    use nephele_testkit::objects;
+
+    use super::*;
+
+    fn id() -> ClusterId {
+        ClusterId { namespace: "default".into(), name: "demo".into() }
+    }
+
+    fn wanted() -> Box<Wanted> {
+        let spec = ClusterSpec {
+            id: id(),
+            endpoint: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            pod_cidrs: vec![],
+            service_cidrs: vec![],
+            service_domain: String::new(),
+        };
+        let cluster = Arc::new(objects::cluster("demo"));
+        Box::new(Wanted { spec, cluster, authorities: None, observed: None })
+    }
+
+    fn all() -> [Validated; 5] {
+        [
+            Validated::ExternallyManaged,
+            Validated::WithoutOwner,
+            Validated::WithoutCluster(id()),
+            Validated::Paused("p".into()),
+            Validated::Wanted(wanted()),
+        ]
+    }
+
+    #[test]
+    fn a_living_object_is_provided_once_nothing_is_missing() {
+        let object = objects::in_memory_cluster(&objects::cluster("demo"));
+        let expected = [
+            Plan::Leave(Outcome::WaitingOn("external manager")),
+            Plan::Leave(Outcome::WaitingOn("owner")),
+            Plan::Leave(Outcome::WaitingOn("cluster")),
+            Plan::Pause("p".into()),
+            Plan::Provide(wanted()),
+        ];
+        assert_eq!(all().map(|validated| plan(&object, validated)), expected);
+    }
+
+    #[test]
+    fn deletion_waits_for_nothing_but_a_pause() {
+        let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
+        object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()]);
+        let expected = [
+            Plan::Leave(Outcome::WaitingOn("external manager")),
+            Plan::Remove(None),
+            Plan::Remove(Some(id())),
+            Plan::Pause("p".into()),
+            Plan::Remove(Some(id())),
+        ];
+        assert_eq!(all().map(|validated| plan(&object, validated)), expected);
+    }
+
+    #[test]
+    fn an_object_we_do_not_hold_is_let_go_without_touching_the_cloud() {
+        let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
+        object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert_eq!(plan(&object, Validated::Wanted(wanted())), Plan::Leave(Outcome::Done));
+    }
+
+    #[test]
+    fn the_end_of_a_pause_is_said_before_work_begins() {
+        let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
+        object.status = Some(InMemoryClusterStatus {
+            conditions: vec![condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, "p")],
+            ..InMemoryClusterStatus::default()
+        });
+        assert_eq!(plan(&object, Validated::Wanted(wanted())), Plan::Unpause);
     }
 }

@@ -1,94 +1,227 @@
 //! Says how a cluster is: one patch of its status, skipped when nothing changed.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, ResourceExt as _};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryClusterStatus, Initialization};
-use nephele_kit::{PatchError, Precondition, patch};
+use nephele_cloud::ClusterError;
+use nephele_kit::{Precondition, patch};
 
-use super::act::{Applied, Certificates};
+use super::Error;
+use super::act::Applied;
+use crate::authorities::Standing;
 use crate::context::Context;
 
-pub(super) async fn provided(
-    object: &InMemoryCluster,
-    context: &Context,
-    applied: &Applied,
-    now: Timestamp,
-) -> Result<(), PatchError> {
-    write(object, context, status(object, applied, now)).await
-}
-
-pub(super) async fn paused(
-    object: &InMemoryCluster,
-    context: &Context,
-    message: &str,
-    now: Timestamp,
-) -> Result<(), PatchError> {
-    let mut status = object.status.clone().unwrap_or_default();
-    let paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message);
-    conditions::set(&mut status.conditions, paused, now);
-    write(object, context, status).await
-}
-
-async fn write(
+/// Writes the status.
+pub(super) async fn write(
     object: &InMemoryCluster,
     context: &Context,
     status: InMemoryClusterStatus,
-) -> Result<(), PatchError> {
+) -> Result<(), Error> {
     let api: Api<InMemoryCluster> =
         Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     let mut reported = object.clone();
     reported.status = Some(status);
-    patch::status(&api, object, &reported, Precondition::None).await.map(drop)
+    patch::status(&api, object, &reported, Precondition::None).await.map(drop).map_err(Error::Patch)
+}
+
+/// A status to which conditions are added.
+struct Report {
+    status: InMemoryClusterStatus,
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+impl Report {
+    fn on(object: &InMemoryCluster, now: Timestamp) -> Self {
+        let status = object.status.clone().unwrap_or_default();
+        Self { status, generation: object.metadata.generation, now }
+    }
+
+    fn set(&mut self, condition: Condition) {
+        let condition = Condition { observed_generation: self.generation, ..condition };
+        conditions::set(&mut self.status.conditions, condition, self.now);
+    }
+}
+
+/// The status of a paused cluster: nothing but that changes. Pure.
+pub(super) fn paused(object: &InMemoryCluster, message: &str, now: Timestamp) -> InMemoryClusterStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
+    report.status
+}
+
+/// The status of a cluster that is not paused any more. Pure.
+pub(super) fn unpaused(object: &InMemoryCluster, now: Timestamp) -> InMemoryClusterStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    report.status
 }
 
 /// The status that follows from what was applied. Pure.
-fn status(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
-    let mut status = object.status.clone().unwrap_or_default();
-    let mut set = |condition| {
-        conditions::set(&mut status.conditions, condition, now);
-    };
-    set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
-    let balancer = match &applied.endpoint {
-        Ok(_) => condition(types::LOAD_BALANCER_AVAILABLE, conditions::TRUE, reasons::AVAILABLE, ""),
-        Err(error) => condition(
-            types::LOAD_BALANCER_AVAILABLE,
-            conditions::FALSE,
-            error.category(),
-            nephele_kit::chain(error),
-        ),
-    };
-    let fault = (balancer.status == "False").then(|| balancer.message.clone());
-    set(balancer);
-    let fault = match &applied.certificates {
-        Certificates::Missing => fault,
-        Certificates::InUse => {
-            set(condition(
-                types::CERTIFICATE_AUTHORITIES_AVAILABLE,
-                conditions::TRUE,
-                reasons::AVAILABLE,
-                "",
-            ));
-            fault
-        }
-        Certificates::Invalid(message) => {
-            set(condition(
-                types::CERTIFICATE_AUTHORITIES_AVAILABLE,
-                conditions::FALSE,
-                reasons::INVALID_CERTIFICATE_AUTHORITY,
-                message,
-            ));
-            fault.or_else(|| Some(message.clone()))
-        }
-    };
-    set(match fault {
+pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let balancer = load_balancer(applied.endpoint.as_ref().err());
+    let authorities = authorities(&applied.authorities);
+    let faults = [Some(&balancer), authorities.as_ref()].into_iter().flatten();
+    let fault = faults.filter(|condition| condition.status == conditions::FALSE).map(summary).next();
+    report.set(balancer);
+    if let Some(authorities) = authorities {
+        report.set(authorities);
+    }
+    report.set(match fault {
         None => condition(types::READY, conditions::TRUE, reasons::READY, ""),
         Some(message) => condition(types::READY, conditions::FALSE, reasons::NOT_READY, message),
     });
+    let mut status = report.status;
     if applied.endpoint.is_ok() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
         status.failure_domains.clone_from(&object.spec.failure_domains);
         status.failure_domains.sort_by(|a, b| a.name.cmp(&b.name));
     }
     status
+}
+
+fn load_balancer(error: Option<&ClusterError>) -> Condition {
+    let kind = types::LOAD_BALANCER_AVAILABLE;
+    match error {
+        None => condition(kind, conditions::TRUE, reasons::AVAILABLE, ""),
+        Some(error) => {
+            let reason = match error {
+                ClusterError::PortInUse { .. } | ClusterError::PortsExhausted { .. } => {
+                    reasons::PORT_UNAVAILABLE
+                }
+                ClusterError::Unknown(_) | ClusterError::Issue(_) => reasons::INTERNAL_ERROR,
+            };
+            condition(kind, conditions::FALSE, reason, nephele_kit::chain(error))
+        }
+    }
+}
+
+/// There is nothing to say as long as nobody has made the authorities.
+fn authorities(standing: &Standing) -> Option<Condition> {
+    let kind = types::CERTIFICATE_AUTHORITIES_AVAILABLE;
+    match standing {
+        Standing::Missing => None,
+        Standing::InUse => Some(condition(kind, conditions::TRUE, reasons::AVAILABLE, "")),
+        Standing::Invalid(message) => {
+            Some(condition(kind, conditions::FALSE, reasons::INVALID_CERTIFICATE_AUTHORITY, message))
+        }
+    }
+}
+
+/// A condition in a few words, as part of a summary.
+fn summary(condition: &Condition) -> String {
+    format!("{}: {}", condition.type_, condition.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use nephele_api::infrastructure::v1beta2::FailureDomain;
+    use nephele_cloud::Endpoint;
+    use nephele_testkit::objects;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn object() -> InMemoryCluster {
+        let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
+        object.metadata.generation = Some(2);
+        object
+    }
+
+    fn since(second: i64, kind: &str, status: &str, reason: &str, message: &str) -> Condition {
+        Condition {
+            last_transition_time: Time(at(second)),
+            observed_generation: Some(2),
+            ..condition(kind, status, reason, message)
+        }
+    }
+
+    fn applied(authorities: Standing) -> Applied {
+        let endpoint = Ok(Endpoint { host: "127.0.0.1".into(), port: 20_000 });
+        Applied { object: None, endpoint, authorities }
+    }
+
+    #[test]
+    fn a_new_cluster_is_ready_before_anyone_made_its_authorities() {
+        let mut object = object();
+        let domain = |name: &str| FailureDomain { name: name.into(), ..FailureDomain::default() };
+        object.spec.failure_domains = vec![domain("b"), domain("a")];
+        let expected = InMemoryClusterStatus {
+            initialization: Some(Initialization { provisioned: Some(true) }),
+            failure_domains: vec![domain("a"), domain("b")],
+            conditions: vec![
+                since(5, "Paused", "False", "NotPaused", ""),
+                since(5, "LoadBalancerAvailable", "True", "Available", ""),
+                since(5, "Ready", "True", "Ready", ""),
+            ],
+        };
+        let status = provided(&object, &applied(Standing::Missing), at(5));
+        assert_eq!(status, expected);
+        object.status = Some(status);
+        assert_eq!(provided(&object, &applied(Standing::Missing), at(9)), expected);
+    }
+
+    #[test]
+    fn a_broken_authority_takes_readiness_but_not_the_provisioned_flag() {
+        let mut object = object();
+        object.status = Some(provided(&object, &applied(Standing::InUse), at(5)));
+        let status =
+            provided(&object, &applied(Standing::Invalid("Secret demo-ca has no tls.key".into())), at(9));
+        let message = "Secret demo-ca has no tls.key";
+        let expected = InMemoryClusterStatus {
+            initialization: Some(Initialization { provisioned: Some(true) }),
+            failure_domains: vec![],
+            conditions: vec![
+                since(5, "Paused", "False", "NotPaused", ""),
+                since(5, "LoadBalancerAvailable", "True", "Available", ""),
+                since(9, "CertificateAuthoritiesAvailable", "False", "InvalidCertificateAuthority", message),
+                since(
+                    9,
+                    "Ready",
+                    "False",
+                    "NotReady",
+                    &format!("CertificateAuthoritiesAvailable: {message}"),
+                ),
+            ],
+        };
+        assert_eq!(status, expected);
+    }
+
+    #[test]
+    fn a_cluster_without_a_port_is_not_provisioned() {
+        let error = ClusterError::PortInUse { port: 6443, source: None };
+        let applied = Applied { endpoint: Err(error), ..applied(Standing::Missing) };
+        let message = "failed to listen on port 6443";
+        let expected = InMemoryClusterStatus {
+            initialization: None,
+            failure_domains: vec![],
+            conditions: vec![
+                since(5, "Paused", "False", "NotPaused", ""),
+                since(5, "LoadBalancerAvailable", "False", "PortUnavailable", message),
+                since(5, "Ready", "False", "NotReady", &format!("LoadBalancerAvailable: {message}")),
+            ],
+        };
+        assert_eq!(provided(&object(), &applied, at(5)), expected);
+    }
+
+    #[test]
+    fn a_pause_changes_nothing_but_its_condition() {
+        let mut object = object();
+        let before = provided(&object, &applied(Standing::InUse), at(5));
+        object.status = Some(before.clone());
+        let mut expected = before;
+        expected.conditions[0] = since(9, "Paused", "True", "Paused", "p");
+        assert_eq!(paused(&object, "p", at(9)), expected);
+        object.status = Some(expected.clone());
+        expected.conditions[0] = since(12, "Paused", "False", "NotPaused", "");
+        assert_eq!(unpaused(&object, at(12)), expected);
+    }
 }

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use nephele_api::core::Cluster;
+use nephele_api::core::{Cluster, NetworkRanges};
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-use nephele_cloud::{ClusterId, ClusterSpec, Endpoint};
+use nephele_cloud::{ClusterId, ClusterObservation, ClusterSpec, Endpoint};
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
+use crate::authorities::Sources;
+use crate::secret::AuthoritySecret;
 
 /// What the objects come to.
+#[derive(Debug, PartialEq)]
 pub(super) enum Validated {
     /// Somebody else looks after it.
     ExternallyManaged,
@@ -23,19 +25,23 @@ pub(super) enum Validated {
     /// It is to be left alone; the message says why.
     Paused(String),
     /// It is to be there.
-    Wanted(Wanted),
+    Wanted(Box<Wanted>),
 }
 
 /// A cluster that is to be there.
+#[derive(Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) spec: ClusterSpec,
+    /// The Cluster that owns it.
     pub(super) cluster: Arc<Cluster>,
-    pub(super) ca: Option<Arc<Secret>>,
-    pub(super) etcd: Option<Arc<Secret>>,
+    /// Where its authorities are read from, once all of them are there.
+    pub(super) authorities: Option<Sources<Arc<AuthoritySecret>>>,
+    /// The cluster as the cloud has it.
+    pub(super) observed: Option<ClusterObservation>,
 }
 
 pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated {
-    let Fetched { id, owned, cluster, ca, etcd } = fetched;
+    let Fetched { id, owned, cluster, ca, etcd, observed } = fetched;
     if is_externally_managed(&object.metadata) {
         return Validated::ExternallyManaged;
     }
@@ -47,33 +53,144 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
         return Validated::Paused(message);
     }
     let Some(cluster) = cluster else { return Validated::WithoutCluster(id) };
+    Validated::Wanted(Box::new(Wanted {
+        spec: spec(object, &cluster, id),
+        authorities: sources(&cluster, ca, etcd),
+        cluster,
+        observed,
+    }))
+}
 
+fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSpec {
     // The user's choice, on either object, comes before ours; a part of it will do.
     let own = object.spec.control_plane_endpoint.clone().unwrap_or_default();
     let of_cluster = cluster.spec.control_plane_endpoint.clone().unwrap_or_default();
     let host = if own.host.is_empty() { of_cluster.host } else { own.host };
     let port = if own.port == 0 { of_cluster.port } else { own.port };
+    // The schema keeps ports within their range; one that slipped past it counts as none.
+    let port = u16::try_from(port).unwrap_or(0);
     let network = cluster.spec.cluster_network.clone().unwrap_or_default();
-    let ranges = |ranges: Option<nephele_api::core::NetworkRanges>, fallback: &str| {
-        let blocks = ranges.map(|ranges| ranges.cidr_blocks).unwrap_or_default();
-        if blocks.is_empty() { vec![fallback.to_owned()] } else { blocks }
-    };
-    let created_at = object.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-    Validated::Wanted(Wanted {
-        spec: ClusterSpec {
-            id,
-            endpoint: Some(Endpoint { host, port: u16::try_from(port).unwrap_or(0) }),
-            created_at,
-            pod_cidrs: ranges(network.pods, "192.168.0.0/16"),
-            service_cidrs: ranges(network.services, "10.96.0.0/12"),
-            service_domain: if network.service_domain.is_empty() {
-                "cluster.local".to_owned()
-            } else {
-                network.service_domain
-            },
-        },
-        cluster: cluster.clone(),
-        ca,
-        etcd,
-    })
+    let blocks = |ranges: Option<NetworkRanges>| ranges.unwrap_or_default().cidr_blocks;
+    ClusterSpec {
+        id,
+        endpoint: (!host.is_empty() || port != 0).then_some(Endpoint { host, port }),
+        created_at: object.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        pod_cidrs: blocks(network.pods),
+        service_cidrs: blocks(network.services),
+        service_domain: network.service_domain,
+    }
+}
+
+/// The kubeadm control plane provider writes both Secrets, one after the other: certificates are issued once both are
+/// there. Others may have no etcd of ours.
+fn sources(
+    cluster: &Cluster,
+    ca: Option<Arc<AuthoritySecret>>,
+    etcd: Option<Arc<AuthoritySecret>>,
+) -> Option<Sources<Arc<AuthoritySecret>>> {
+    let control_plane = cluster.spec.control_plane_ref.as_ref();
+    let needs_etcd = control_plane.is_some_and(|reference| reference.kind == "KubeadmControlPlane");
+    if needs_etcd && etcd.is_none() {
+        return None;
+    }
+    Some(Sources { cluster: ca?, etcd })
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_api::core::ObjectReference;
+    use nephele_api::infrastructure::v1beta2::ControlPlaneEndpoint;
+    use nephele_testkit::objects;
+    use serde_json::json;
+
+    use super::*;
+
+    fn id() -> ClusterId {
+        ClusterId { namespace: "default".into(), name: "demo".into() }
+    }
+
+    fn found(cluster: Cluster) -> Fetched {
+        Fetched { id: Some(id()), owned: true, cluster: Some(Arc::new(cluster)), ..Fetched::default() }
+    }
+
+    fn secret(name: &str) -> Arc<AuthoritySecret> {
+        serde_json::from_value(json!({ "metadata": { "name": name } })).map(Arc::new).expect("a Secret")
+    }
+
+    fn wanted_spec() -> ClusterSpec {
+        ClusterSpec {
+            id: id(),
+            endpoint: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            pod_cidrs: vec!["192.168.0.0/16".into()],
+            service_cidrs: vec!["10.128.0.0/12".into()],
+            service_domain: "cluster.local".into(),
+        }
+    }
+
+    #[test]
+    fn a_plain_cluster_leaves_the_endpoint_to_the_cloud() {
+        let cluster = objects::cluster("demo");
+        let object = objects::in_memory_cluster(&cluster);
+        let expected = Wanted {
+            spec: wanted_spec(),
+            cluster: Arc::new(cluster.clone()),
+            authorities: None,
+            observed: None,
+        };
+        assert_eq!(validate(&object, found(cluster)), Validated::Wanted(Box::new(expected)));
+    }
+
+    #[test]
+    fn an_endpoint_of_the_user_is_taken_part_by_part() {
+        let mut cluster = objects::cluster("demo");
+        let mut object = objects::in_memory_cluster(&cluster);
+        let of_cluster = |host: &str, port| Some(nephele_api::core::Endpoint { host: host.into(), port });
+        let own = |host: &str, port| Some(ControlPlaneEndpoint { host: host.into(), port });
+        for (own, of_cluster, expected) in [
+            (None, of_cluster("lb.example", 6443), Some(("lb.example", 6443))),
+            (own("own.example", 0), of_cluster("lb.example", 6443), Some(("own.example", 6443))),
+            (own("", 6444), of_cluster("lb.example", 6443), Some(("lb.example", 6444))),
+            (own("own.example", 6444), None, Some(("own.example", 6444))),
+            (own("own.example", 70_000), None, Some(("own.example", 0))),
+            (None, of_cluster("", 0), None),
+        ] {
+            object.spec.control_plane_endpoint = own;
+            cluster.spec.control_plane_endpoint = of_cluster;
+            let expected = expected.map(|(host, port)| Endpoint { host: host.to_owned(), port });
+            assert_eq!(spec(&object, &cluster, id()).endpoint, expected);
+        }
+    }
+
+    #[test]
+    fn what_forbids_work_comes_in_order() {
+        let mut cluster = objects::cluster("demo");
+        let mut object = objects::in_memory_cluster(&cluster);
+        assert_eq!(validate(&object, Fetched::default()), Validated::WithoutOwner);
+        let labelled = Fetched { owned: false, ..found(cluster.clone()) };
+        assert_eq!(validate(&object, labelled), Validated::WithoutOwner);
+        let lost = Fetched { cluster: None, ..found(cluster.clone()) };
+        assert_eq!(validate(&object, lost), Validated::WithoutCluster(id()));
+        cluster.spec.paused = Some(true);
+        let message = "Cluster spec.paused is set to true".to_owned();
+        assert_eq!(validate(&object, found(cluster.clone())), Validated::Paused(message));
+        objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "");
+        assert_eq!(validate(&object, found(cluster)), Validated::ExternallyManaged);
+    }
+
+    #[test]
+    fn kubeadm_control_planes_have_two_authorities() {
+        let mut cluster = objects::cluster("demo");
+        let both = || (Some(secret("demo-ca")), Some(secret("demo-etcd")));
+        let read = |cluster: &Cluster, (ca, etcd)| sources(cluster, ca, etcd);
+        let sources =
+            |etcd: Option<&str>| Some(Sources { cluster: secret("demo-ca"), etcd: etcd.map(secret) });
+        assert_eq!(read(&cluster, (Some(secret("demo-ca")), None)), sources(None));
+        assert_eq!(read(&cluster, both()), sources(Some("demo-etcd")));
+        let kind = "KubeadmControlPlane".to_owned();
+        cluster.spec.control_plane_ref = Some(ObjectReference { kind, ..ObjectReference::default() });
+        assert_eq!(read(&cluster, (Some(secret("demo-ca")), None)), None);
+        assert_eq!(read(&cluster, (None, Some(secret("demo-etcd")))), None);
+        assert_eq!(read(&cluster, both()), sources(Some("demo-etcd")));
+    }
 }

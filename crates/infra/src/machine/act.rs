@@ -8,12 +8,17 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_cloud::{
     Deletion, ErrorClass, MachineError, MachineId, MachineObservation, MachineSpec, Stage, StageObservation,
 };
-use nephele_kit::{Outcome, PatchError, Precondition, patch};
+use nephele_kit::{Outcome, Precondition, patch};
 
+use super::Error;
 use crate::context::Context;
 
 /// What came of it.
+#[derive(Debug)]
 pub(super) struct Applied {
+    /// The object as it was written, if it was.
+    pub(super) object: Option<InMemoryMachine>,
+    /// The machine as it is; none when it went meanwhile.
     pub(super) observed: Result<Option<MachineObservation>, MachineError>,
 }
 
@@ -30,49 +35,70 @@ impl Applied {
                     observed.stages.values().all(|stage| matches!(stage, StageObservation::Reached { .. }));
                 if done { Outcome::Done } else { Outcome::WaitingOn("start-up") }
             }
-            // Deleted between asking and looking.
+            // Its cluster went between asking and looking.
             Ok(None) => Outcome::After(Duration::from_secs(1)),
         }
     }
+}
+
+/// What came of letting it go.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// There is nothing left.
+    Done,
+    /// The cloud takes its time, and tells when it is through.
+    InProgress,
 }
 
 fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
+/// Keeps the object from going before its machine.
+pub(super) async fn hold(
+    object: &InMemoryMachine,
+    context: &Context,
+) -> Result<Option<InMemoryMachine>, Error> {
+    patch::add_finalizer(&api(object, context), object, finalizers::MACHINE).await.map_err(Error::Patch)
+}
+
 pub(super) async fn provide(
     object: &InMemoryMachine,
     context: &Context,
     spec: MachineSpec,
-) -> Result<Applied, PatchError> {
-    let api = api(object, context);
+) -> Result<Applied, Error> {
     // Before anything comes to be that would have to be cleaned up.
-    let held = patch::add_finalizer(&api, object, finalizers::MACHINE).await?;
+    let held = hold(object, context).await?;
     let object = held.as_ref().unwrap_or(object);
 
     let id = spec.id.clone();
     let observed = context.cloud.ensure_machine(spec).map(|()| context.cloud.observe_machine(&id));
+    let mut named = None;
     if let Ok(Some(observed)) = &observed
-        && matches!(observed.stages.get(&Stage::Vm), Some(StageObservation::Reached { .. }))
+        && observed.reached(Stage::Vm).is_some()
+        // What it was given once stays, whatever that is.
+        && object.spec.provider_id.is_empty()
     {
         // Before the status says that the machine is provisioned: Cluster API reads both at that moment.
-        let mut named = object.clone();
-        named.spec.provider_id.clone_from(&observed.provider_id);
-        patch::object(&api, object, &named, Precondition::None).await?;
+        let mut wanted = object.clone();
+        wanted.spec.provider_id.clone_from(&observed.provider_id);
+        let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
+        named = patched.map_err(Error::Patch)?;
     }
-    Ok(Applied { observed })
+    Ok(Applied { object: named.or(held), observed })
 }
 
 pub(super) async fn remove(
     object: &InMemoryMachine,
     context: &Context,
     id: Option<&MachineId>,
-) -> Result<Outcome, PatchError> {
+) -> Result<Removal, Error> {
     if let Some(id) = id
         && context.cloud.delete_machine(id) == Deletion::InProgress
     {
-        return Ok(Outcome::WaitingOn("deletion"));
+        return Ok(Removal::InProgress);
     }
-    patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await?;
-    Ok(Outcome::Done)
+    let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
+    removed.map_err(Error::Patch)?;
+    Ok(Removal::Done)
 }

@@ -13,6 +13,7 @@ use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
 use crate::context::Context;
+use act::Removal;
 use plan::Plan;
 
 /// Why a machine could not be reconciled.
@@ -38,28 +39,45 @@ impl ReconcileError for Error {
 /// Brings the simulated machine to what the object says, and says how it is.
 pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
-    // From the caches and the cloud.
+    // 1. fetch: from the caches and the cloud.
     let fetched = fetch::fetch(&object, &context);
-    // Pure.
+    // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
-    // Pure.
-    let plan = plan::plan(&object, validated);
-    match plan {
+    // 3. plan: pure.
+    match plan::plan(&object, validated) {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause(message) => {
-            report::paused(&object, &context, &message, now).await.map_err(Error::Patch)?;
+            report::write(&object, &context, report::paused(&object, &message, now)).await?;
             Ok(Outcome::WaitingOn("unpaused"))
         }
-        Plan::Wait(waiting) => {
-            report::waiting(&object, &context, &waiting, now).await.map_err(Error::Patch)?;
+        Plan::Unpause => {
+            // The write brings the object back here, and then work begins.
+            report::write(&object, &context, report::unpaused(&object, now)).await?;
+            Ok(Outcome::Done)
+        }
+        Plan::Wait { waiting, role } => {
+            // While there is time, so that nothing is left to do but boot when the wait is over.
+            let held = act::hold(&object, &context).await?;
+            let object = held.as_ref().unwrap_or(&*object);
+            report::write(object, &context, report::waiting(object, &waiting, role, now)).await?;
             Ok(Outcome::WaitingOn(waiting.reason()))
         }
-        Plan::Remove(id) => act::remove(&object, &context, id.as_ref()).await.map_err(Error::Patch),
+        Plan::Remove(id) => match act::remove(&object, &context, id.as_ref()).await? {
+            Removal::Done => Ok(Outcome::Done),
+            Removal::InProgress => {
+                report::write(&object, &context, report::deleting(&object, now)).await?;
+                Ok(Outcome::WaitingOn("deletion"))
+            }
+        },
         Plan::Provide(spec) => {
-            // Writes.
-            let applied = act::provide(&object, &context, spec).await.map_err(Error::Patch)?;
-            // One status patch, or none.
-            report::provided(&object, &context, &applied, now).await.map_err(Error::Patch)?;
+            // 4. act: the cloud, then the spec.
+            let applied = act::provide(&object, &context, *spec).await?;
+            let object = applied.object.as_ref().unwrap_or(&*object);
+            // 5. report: one status patch, or none.
+            if let Some(status) = report::provided(object, &applied, now) {
+                report::write(object, &context, status).await?;
+            }
+            // 6. when to look again.
             Ok(applied.outcome())
         }
     }

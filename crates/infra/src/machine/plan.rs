@@ -1,14 +1,16 @@
 //! What to do about a machine. Pure.
 
-use nephele_api::conditions::reasons;
+use nephele_api::conditions::{self, reasons, types};
+use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_cloud::{MachineId, MachineSpec, Role};
 use nephele_kit::Outcome;
 
-use super::validate::{Validated, Wanted};
+use super::validate::{Mistake, Simulated, Validated, Wanted};
+use crate::context::is_held;
 
-/// Longest name of a control-plane machine: its etcd member is asked for by the TLS server name `etcd-<name>`, one
-/// DNS label of at most 63 characters (RFC 1035 section 2.3.4).
+/// Longest name of a control plane machine: clients of its etcd member ask TLS for `etcd-<name>`, one DNS label of at
+/// most 63 characters (RFC 1035, section 2.3.4).
 const CONTROL_PLANE_NAME_MAX: usize = 58;
 
 /// What to do.
@@ -18,10 +20,12 @@ pub(super) enum Plan {
     Leave(Outcome),
     /// Say that it is paused, for this reason.
     Pause(String),
+    /// Say that it is not paused any more.
+    Unpause,
     /// Say what it waits for.
-    Wait(Waiting),
+    Wait { waiting: Waiting, role: Role },
     /// Bring it about.
-    Provide(MachineSpec),
+    Provide(Box<MachineSpec>),
     /// Let it go.
     Remove(Option<MachineId>),
 }
@@ -29,69 +33,93 @@ pub(super) enum Plan {
 /// What a machine waits for before it boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
+    /// A name that fits; it has this many characters.
+    ShorterName(usize),
+    /// That the user mends something.
+    Correction(Mistake),
     ClusterInfrastructure,
     ControlPlaneInitialized,
     BootstrapData,
     /// The simulated cluster, after a restart.
-    Cluster,
-    Certificates,
-    /// A name that fits.
-    ShorterName(usize),
+    SimulatedCluster,
+    Authorities,
+    /// Authorities that can be used; the message says what is wrong with those that are there.
+    ValidAuthorities(String),
 }
 
 impl Waiting {
     /// The reason of the condition.
     pub(super) fn reason(&self) -> &'static str {
         match self {
-            Self::ClusterInfrastructure | Self::Cluster => reasons::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
+            Self::ShorterName(_) => reasons::NAME_TOO_LONG,
+            Self::Correction(Mistake::Behaviour(_)) => reasons::INVALID_CONFIGURATION,
+            Self::Correction(Mistake::FailureDomain { .. }) => reasons::UNKNOWN_FAILURE_DOMAIN,
+            Self::ClusterInfrastructure | Self::SimulatedCluster => {
+                reasons::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY
+            }
             Self::ControlPlaneInitialized => reasons::WAITING_FOR_CONTROL_PLANE_INITIALIZED,
             Self::BootstrapData => reasons::WAITING_FOR_BOOTSTRAP_DATA,
-            Self::Certificates => reasons::WAITING_FOR_CERTIFICATE_AUTHORITIES,
-            Self::ShorterName(_) => reasons::NAME_TOO_LONG,
+            Self::Authorities => reasons::WAITING_FOR_CERTIFICATE_AUTHORITIES,
+            Self::ValidAuthorities(_) => reasons::INVALID_CERTIFICATE_AUTHORITY,
         }
     }
 
     /// The message of the condition.
     pub(super) fn message(&self) -> String {
         match self {
-            Self::ClusterInfrastructure | Self::Cluster => String::new(),
+            Self::ShorterName(length) => format!(
+                "The name has {length} characters; a control plane machine's may have {CONTROL_PLANE_NAME_MAX}, \
+                 because clients of its etcd member ask TLS for etcd-<name>"
+            ),
+            Self::Correction(Mistake::Behaviour(message)) | Self::ValidAuthorities(message) => {
+                message.clone()
+            }
+            Self::Correction(Mistake::FailureDomain { wanted, known }) => {
+                format!("The Machine asks for failure domain {wanted}; the cluster has {}", known.join(", "))
+            }
+            Self::ClusterInfrastructure => "Waiting for the Cluster's infrastructure".to_owned(),
+            Self::SimulatedCluster => "Waiting for the simulated cluster".to_owned(),
             Self::ControlPlaneInitialized => "Waiting for the control plane to be initialized".to_owned(),
             Self::BootstrapData => "Waiting for the bootstrap provider to provide bootstrap data".to_owned(),
-            Self::Certificates => {
-                "Waiting for usable certificate authorities in the cluster's -ca and -etcd Secrets".to_owned()
+            Self::Authorities => {
+                "Waiting for the Secrets with the cluster's certificate authorities".to_owned()
             }
-            Self::ShorterName(length) => format!(
-                "The name has {length} characters; a control-plane machine's may have {CONTROL_PLANE_NAME_MAX}, \
-                 because its etcd member is asked for by the TLS server name etcd-<name>"
-            ),
         }
     }
 }
 
 pub(super) fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
     let deleting = object.metadata.deletion_timestamp.is_some();
+    let held = is_held(&object.metadata, finalizers::MACHINE);
     match validated {
         Validated::ExternallyManaged => Plan::Leave(Outcome::WaitingOn("external manager")),
+        // Nothing was made for it.
+        _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
         Validated::Paused(message) => Plan::Pause(message),
         Validated::WithoutOwner(id) | Validated::Orphaned(id) if deleting => Plan::Remove(id),
         Validated::WithoutOwner(_) => Plan::Leave(Outcome::WaitingOn("owner")),
         Validated::Orphaned(_) => Plan::Leave(Outcome::WaitingOn("machine and cluster")),
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
+        Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
         Validated::Wanted(wanted) => match waits_for(&wanted) {
-            Some(waiting) => Plan::Wait(waiting),
-            None => Plan::Provide(wanted.spec),
+            Some(waiting) => Plan::Wait { waiting, role: wanted.spec.role },
+            None => Plan::Provide(Box::new(wanted.spec)),
         },
     }
 }
 
+/// What comes first. What users have to mend comes before what passes by itself.
 fn waits_for(wanted: &Wanted) -> Option<Waiting> {
     let control_plane = wanted.spec.role == Role::ControlPlane;
-    let length = wanted.spec.id.name.len();
-    if control_plane && length > CONTROL_PLANE_NAME_MAX {
-        return Some(Waiting::ShorterName(length));
-    }
     if !wanted.provisioned {
+        let length = wanted.spec.id.name.len();
+        if control_plane && length > CONTROL_PLANE_NAME_MAX {
+            return Some(Waiting::ShorterName(length));
+        }
+        if let Some(mistake) = &wanted.mistake {
+            return Some(Waiting::Correction(mistake.clone()));
+        }
         if !wanted.infrastructure_provisioned {
             return Some(Waiting::ClusterInfrastructure);
         }
@@ -103,93 +131,20 @@ fn waits_for(wanted: &Wanted) -> Option<Waiting> {
             });
         }
     }
-    if !wanted.cluster_known {
-        return Some(Waiting::Cluster);
+    match &wanted.simulated {
+        Simulated::No => Some(Waiting::SimulatedCluster),
+        // A worker joins through an API server that is up, so the authorities are there when it does.
+        Simulated::WithoutAuthorities => control_plane.then_some(Waiting::Authorities),
+        Simulated::WithBadAuthorities(fault) => {
+            control_plane.then(|| Waiting::ValidAuthorities(fault.clone()))
+        }
+        Simulated::Yes => None,
     }
-    // A worker joins through an API server that is up, so that the authorities are there when it does.
-    (control_plane && !wanted.authorities_set).then_some(Waiting::Certificates)
+}
+
+fn was_paused(object: &InMemoryMachine) -> bool {
+    object.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use nephele_cloud::ClusterId;
-
-    use super::*;
-
-    fn wanted(role: Role) -> Wanted {
-        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-        Wanted {
-            spec: MachineSpec {
-                id: MachineId { cluster, name: "m".into() },
-                role,
-                version: "v1.36.3".into(),
-                zone: None,
-                instance_type: None,
-                start_up: BTreeMap::new(),
-                addresses: vec![],
-                reached: BTreeMap::new(),
-            },
-            infrastructure_provisioned: true,
-            control_plane_initialized: true,
-            bootstrapped: true,
-            cluster_known: true,
-            authorities_set: true,
-            provisioned: false,
-        }
-    }
-
-    #[test]
-    fn machine_waits_for_what_comes_first() {
-        let worker = wanted(Role::Worker);
-        let control_plane = wanted(Role::ControlPlane);
-        let mut long = control_plane.clone();
-        long.spec.id.name = "x".repeat(59);
-        let cases = [
-            (worker.clone(), None),
-            (control_plane.clone(), None),
-            (
-                Wanted { infrastructure_provisioned: false, ..worker.clone() },
-                Some(Waiting::ClusterInfrastructure),
-            ),
-            (Wanted { bootstrapped: false, ..worker.clone() }, Some(Waiting::BootstrapData)),
-            (
-                Wanted { bootstrapped: false, control_plane_initialized: false, ..worker.clone() },
-                Some(Waiting::ControlPlaneInitialized),
-            ),
-            (
-                Wanted { bootstrapped: false, control_plane_initialized: false, ..control_plane.clone() },
-                Some(Waiting::BootstrapData),
-            ),
-            (Wanted { authorities_set: false, ..control_plane.clone() }, Some(Waiting::Certificates)),
-            (Wanted { authorities_set: false, ..worker.clone() }, None),
-            (Wanted { cluster_known: false, ..worker.clone() }, Some(Waiting::Cluster)),
-            (long, Some(Waiting::ShorterName(59))),
-            (
-                Wanted {
-                    provisioned: true,
-                    bootstrapped: false,
-                    infrastructure_provisioned: false,
-                    ..control_plane
-                },
-                None,
-            ),
-        ];
-        for (wanted, expected) in cases {
-            assert_eq!(waits_for(&wanted), expected, "{wanted:?}");
-        }
-    }
-
-    #[test]
-    fn deletion_waits_for_nothing() {
-        let mut object = InMemoryMachine::default();
-        object.metadata.deletion_timestamp =
-            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
-        let stuck = Wanted { infrastructure_provisioned: false, bootstrapped: false, ..wanted(Role::Worker) };
-        let id = stuck.spec.id.clone();
-        assert_eq!(plan(&object, Validated::Wanted(Box::new(stuck))), Plan::Remove(Some(id)));
-        assert_eq!(plan(&object, Validated::WithoutOwner(None)), Plan::Remove(None));
-        assert_eq!(plan(&object, Validated::Paused("p".into())), Plan::Pause("p".into()));
-    }
-}
+mod tests;

@@ -7,144 +7,183 @@ use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress,
 };
-use nephele_cloud::{MachineObservation, Stage, StageObservation};
-use nephele_kit::{PatchError, Precondition, patch};
+use nephele_cloud::{MachineObservation, Role, Stage, StageObservation};
+use nephele_kit::{Precondition, patch};
 
+use super::Error;
 use super::act::Applied;
 use super::plan::Waiting;
 use super::validate::condition_type;
 use crate::context::Context;
 
-pub(super) async fn provided(
-    object: &InMemoryMachine,
-    context: &Context,
-    applied: &Applied,
-    now: Timestamp,
-) -> Result<(), PatchError> {
-    let status = match &applied.observed {
-        Ok(Some(observed)) => observed_status(object, observed, now),
-        Ok(None) => return Ok(()),
-        Err(error) => refused_status(
-            object,
-            condition(types::VM_PROVISIONED, conditions::FALSE, error.category(), nephele_kit::chain(error)),
-            now,
-        ),
-    };
-    write(object, context, status).await
-}
-
-pub(super) async fn waiting(
-    object: &InMemoryMachine,
-    context: &Context,
-    waiting: &Waiting,
-    now: Timestamp,
-) -> Result<(), PatchError> {
-    let vm = condition(types::VM_PROVISIONED, conditions::FALSE, waiting.reason(), waiting.message());
-    // A machine that was up before a restart is up: it only has not been taken over again yet.
-    let was_up = object
-        .status
-        .as_ref()
-        .is_some_and(|status| conditions::is_true(&status.conditions, types::VM_PROVISIONED));
-    if was_up {
-        return Ok(());
-    }
-    write(object, context, refused_status(object, vm, now)).await
-}
-
-pub(super) async fn paused(
-    object: &InMemoryMachine,
-    context: &Context,
-    message: &str,
-    now: Timestamp,
-) -> Result<(), PatchError> {
-    let mut status = object.status.clone().unwrap_or_default();
-    let paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message);
-    conditions::set(&mut status.conditions, paused, now);
-    write(object, context, status).await
-}
-
-async fn write(
+/// Writes the status.
+pub(super) async fn write(
     object: &InMemoryMachine,
     context: &Context,
     status: InMemoryMachineStatus,
-) -> Result<(), PatchError> {
+) -> Result<(), Error> {
     let api: Api<InMemoryMachine> =
         Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     let mut reported = object.clone();
     reported.status = Some(status);
-    patch::status(&api, object, &reported, Precondition::None).await.map(drop)
+    patch::status(&api, object, &reported, Precondition::None).await.map(drop).map_err(Error::Patch)
 }
 
-/// The status of a machine that does not boot (yet). Pure.
-fn refused_status(object: &InMemoryMachine, vm: Condition, now: Timestamp) -> InMemoryMachineStatus {
-    let mut status = object.status.clone().unwrap_or_default();
-    let ready = condition(types::READY, conditions::FALSE, reasons::NOT_READY, summary(&vm));
-    for condition in [condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""), vm, ready] {
-        conditions::set(&mut status.conditions, condition, now);
+/// A status to which conditions are added.
+struct Report {
+    status: InMemoryMachineStatus,
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+impl Report {
+    fn on(object: &InMemoryMachine, now: Timestamp) -> Self {
+        let status = object.status.clone().unwrap_or_default();
+        Self { status, generation: object.metadata.generation, now }
     }
-    status
+
+    fn set(&mut self, condition: Condition) {
+        self.set_since(condition, self.now);
+    }
+
+    fn set_since(&mut self, condition: Condition, since: Timestamp) {
+        let condition = Condition { observed_generation: self.generation, ..condition };
+        conditions::set(&mut self.status.conditions, condition, since);
+    }
+
+    fn not_paused(mut self) -> Self {
+        self.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+        self
+    }
+
+    /// Adds the conditions of the stages, each with the time it holds since, and the summary.
+    fn stages(mut self, stages: Vec<(Condition, Timestamp)>) -> Self {
+        let unmet = stages.iter().filter(|(condition, _)| condition.status != conditions::TRUE);
+        // A stage that is behind another has nothing to add.
+        let blocked = [reasons::WAITING_FOR_VM_PROVISIONED, reasons::WAITING_FOR_NODE_PROVISIONED];
+        let faults = unmet.filter(|(condition, _)| !blocked.contains(&condition.reason.as_str()));
+        let faults: Vec<String> = faults.map(|(condition, _)| summary(condition)).collect();
+        for (condition, since) in stages {
+            self.set_since(condition, since);
+        }
+        self.set(if faults.is_empty() {
+            condition(types::READY, conditions::TRUE, reasons::READY, "")
+        } else {
+            condition(types::READY, conditions::FALSE, reasons::NOT_READY, faults.join("; "))
+        });
+        self
+    }
 }
 
-/// The status that follows from what was observed. Pure.
+/// The status of a paused machine: nothing but that changes. Pure.
+pub(super) fn paused(object: &InMemoryMachine, message: &str, now: Timestamp) -> InMemoryMachineStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
+    report.status
+}
+
+/// The status of a machine that is not paused any more. Pure.
+pub(super) fn unpaused(object: &InMemoryMachine, now: Timestamp) -> InMemoryMachineStatus {
+    Report::on(object, now).not_paused().status
+}
+
+/// The status of a machine that is being deleted. Pure.
+pub(super) fn deleting(object: &InMemoryMachine, now: Timestamp) -> InMemoryMachineStatus {
+    let mut report = Report::on(object, now);
+    for (kind, status) in [(types::DELETING, conditions::TRUE), (types::READY, conditions::FALSE)] {
+        report.set(condition(
+            kind,
+            status,
+            reasons::DELETING,
+            "Waiting for the simulated machine to be gone",
+        ));
+    }
+    report.status
+}
+
+/// The status of a machine that may not boot yet. Pure.
+pub(super) fn waiting(
+    object: &InMemoryMachine,
+    waiting: &Waiting,
+    role: Role,
+    now: Timestamp,
+) -> InMemoryMachineStatus {
+    // A machine that was up before a restart is up: it only has not been taken over again yet.
+    if object.is_provisioned() {
+        return object.status.clone().unwrap_or_default();
+    }
+    let vm = condition(types::VM_PROVISIONED, conditions::FALSE, waiting.reason(), waiting.message());
+    not_booting(object, vm, role, now)
+}
+
+/// The status that follows from what was observed; none when there was nothing to observe. Pure.
+pub(super) fn provided(
+    object: &InMemoryMachine,
+    applied: &Applied,
+    now: Timestamp,
+) -> Option<InMemoryMachineStatus> {
+    match &applied.observed {
+        Ok(Some(observed)) => Some(observed_status(object, observed, now)),
+        Ok(None) => None,
+        Err(error) => {
+            let message = nephele_kit::chain(error);
+            let vm = condition(types::VM_PROVISIONED, conditions::FALSE, error.category(), message);
+            // What is refused has no stages; a machine shows those that both roles have.
+            (!object.is_provisioned()).then(|| not_booting(object, vm, Role::Worker, now))
+        }
+    }
+}
+
+fn not_booting(object: &InMemoryMachine, vm: Condition, role: Role, now: Timestamp) -> InMemoryMachineStatus {
+    let later = Stage::of(role).iter().filter(|stage| **stage != Stage::Vm);
+    let blocked = |stage: &Stage| {
+        condition(condition_type(*stage), conditions::FALSE, reasons::WAITING_FOR_VM_PROVISIONED, "")
+    };
+    let stages = std::iter::once(vm).chain(later.map(blocked)).map(|condition| (condition, now));
+    Report::on(object, now).not_paused().stages(stages.collect()).status
+}
+
 fn observed_status(
     object: &InMemoryMachine,
     observed: &MachineObservation,
     now: Timestamp,
 ) -> InMemoryMachineStatus {
-    let mut status = object.status.clone().unwrap_or_default();
-    let not_paused = condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, "");
-    conditions::set(&mut status.conditions, not_paused, now);
-    let mut troubles = Vec::new();
-    for (stage, state) in &observed.stages {
+    let booted = observed.reached(Stage::Vm);
+    let stages = observed.stages.iter().map(|(stage, state)| {
         // The instant at which a stage was reached is what a restart takes it over with.
-        let at = if let StageObservation::Reached { at } = state { *at } else { now };
-        let condition = stage_condition(*stage, state);
-        if condition.status != "True" {
-            troubles.push(summary(&condition));
-        }
-        conditions::set(&mut status.conditions, condition, at);
-    }
-    let ready = if troubles.is_empty() {
-        condition(types::READY, conditions::TRUE, reasons::READY, "")
-    } else {
-        condition(types::READY, conditions::FALSE, reasons::NOT_READY, troubles.join("; "))
-    };
-    conditions::set(&mut status.conditions, ready, now);
-
-    if matches!(observed.stages.get(&Stage::Vm), Some(StageObservation::Reached { .. })) {
+        let since = observed.reached(*stage).unwrap_or(now);
+        (stage_condition(*stage, state, booted.is_some()), since)
+    });
+    let mut status = Report::on(object, now).not_paused().stages(stages.collect()).status;
+    if booted.is_some() {
+        let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
+            kind: address.kind.clone(),
+            address: address.address.clone(),
+        };
         status.initialization = Some(Initialization { provisioned: Some(true) });
         status.failure_domain = observed.zone.clone().unwrap_or_default();
-        let address = |a: &nephele_cloud::MachineAddress| MachineAddress {
-            kind: a.kind.clone(),
-            address: a.address.clone(),
-        };
         status.addresses = observed.addresses.iter().map(address).collect();
     }
     status
 }
 
-fn stage_condition(stage: Stage, state: &StageObservation) -> Condition {
+fn stage_condition(stage: Stage, state: &StageObservation, booted: bool) -> Condition {
     let kind = condition_type(stage);
+    let unmet = |reason, message: &str| condition(kind, conditions::FALSE, reason, message);
     match state {
         StageObservation::Reached { .. } => condition(kind, conditions::TRUE, reasons::PROVISIONED, ""),
-        StageObservation::Waiting { .. } => {
-            condition(kind, conditions::FALSE, reasons::WAITING_FOR_STARTUP_TIMEOUT, "")
-        }
-        StageObservation::Failed { cause } => {
-            condition(kind, conditions::FALSE, reasons::STARTUP_FAILED, cause.clone())
-        }
-        StageObservation::Blocked => {
-            let reason = match stage {
-                Stage::Vm | Stage::Node => reasons::WAITING_FOR_VM_PROVISIONED,
-                Stage::Etcd | Stage::ApiServer => reasons::WAITING_FOR_NODE_PROVISIONED,
-            };
-            condition(kind, conditions::FALSE, reason, "")
-        }
+        StageObservation::Waiting { .. } => unmet(reasons::WAITING_FOR_STARTUP_TIMEOUT, ""),
+        StageObservation::Failed { cause } => unmet(reasons::STARTUP_FAILED, cause),
+        StageObservation::Blocked if booted => unmet(reasons::WAITING_FOR_NODE_PROVISIONED, ""),
+        StageObservation::Blocked => unmet(reasons::WAITING_FOR_VM_PROVISIONED, ""),
     }
 }
 
-/// One trouble among others, in a few words.
+/// A condition in a few words, as part of a summary.
 fn summary(condition: &Condition) -> String {
     let Condition { type_, reason, message, .. } = condition;
     if message.is_empty() { format!("{type_}: {reason}") } else { format!("{type_}: {message}") }
 }
+
+#[cfg(test)]
+mod tests;

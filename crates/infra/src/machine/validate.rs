@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
-use nephele_api::core::Machine;
+use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
-use nephele_cloud::{MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
+use nephele_cloud::{ClusterId, MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
 
 /// What the objects come to.
+#[derive(Debug, PartialEq)]
 pub(super) enum Validated {
     /// Somebody else looks after it.
     ExternallyManaged,
@@ -31,18 +32,45 @@ pub(super) enum Validated {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) spec: MachineSpec,
+    /// What the user wrote that cannot be done.
+    pub(super) mistake: Option<Mistake>,
     pub(super) infrastructure_provisioned: bool,
     pub(super) control_plane_initialized: bool,
     pub(super) bootstrapped: bool,
-    /// Whether the cloud knows the cluster, and its authorities.
-    pub(super) cluster_known: bool,
-    pub(super) authorities_set: bool,
+    /// How the cloud has the cluster.
+    pub(super) simulated: Simulated,
     /// Whether it was provisioned before: then nothing is waited for again.
     pub(super) provisioned: bool,
 }
 
+/// How the cloud has the cluster of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Simulated {
+    /// Not yet, as right after a restart.
+    No,
+    /// Without the authorities that a control plane needs.
+    WithoutAuthorities,
+    /// With authorities that cannot be used; the message says why.
+    WithBadAuthorities(String),
+    /// With all that a machine needs.
+    Yes,
+}
+
+/// What a user may write that cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mistake {
+    /// A field of the behaviour does not say what it should; the message names it.
+    Behaviour(String),
+    /// The cluster has failure domains, and not this one.
+    FailureDomain {
+        wanted: String,
+        /// In order.
+        known: Vec<String>,
+    },
+}
+
 pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated {
-    let Fetched { owned, machine, cluster_id, cluster, observed } = fetched;
+    let Fetched { owned, machine, id: cluster_id, cluster, observed, authorities_fault } = fetched;
     if is_externally_managed(&object.metadata) {
         return Validated::ExternallyManaged;
     }
@@ -57,55 +85,91 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
     let (Some(machine), Some(cluster), Some(id)) = (machine, cluster, id.clone()) else {
         return Validated::Orphaned(id);
     };
+    let simulated = match (observed, authorities_fault) {
+        (None, _) => Simulated::No,
+        (Some(observed), _) if observed.authorities_set => Simulated::Yes,
+        (Some(_), Some(fault)) => Simulated::WithBadAuthorities(fault),
+        (Some(_), None) => Simulated::WithoutAuthorities,
+    };
+    let start_up = start_up(object);
+    let mistake = match &start_up {
+        Err(mistake) => Some(mistake.clone()),
+        Ok(_) => misplaced(&machine, &cluster),
+    };
     Validated::Wanted(Box::new(Wanted {
-        spec: spec(object, &machine, id),
+        spec: spec(object, &machine, id.cluster, start_up.unwrap_or_default()),
+        mistake,
         infrastructure_provisioned: cluster.is_infrastructure_provisioned(),
         control_plane_initialized: cluster.is_control_plane_initialized(),
         bootstrapped: machine.data_secret_name().is_some(),
-        cluster_known: observed.is_some(),
-        authorities_set: observed.is_some_and(|observed| observed.authorities_set),
+        simulated,
         provisioned: object.is_provisioned(),
     }))
 }
 
-fn spec(object: &InMemoryMachine, machine: &Machine, id: MachineId) -> MachineSpec {
+fn spec(
+    object: &InMemoryMachine,
+    machine: &Machine,
+    cluster: ClusterId,
+    start_up: BTreeMap<Stage, StartUp>,
+) -> MachineSpec {
     let status = object.status.clone().unwrap_or_default();
     let role = if labels::is_control_plane(&machine.metadata) { Role::ControlPlane } else { Role::Worker };
-    let behaviour = object.spec.behaviour.clone().unwrap_or_default();
-    let parts = [
-        (Stage::Vm, &behaviour.vm),
-        (Stage::Node, &behaviour.node),
-        (Stage::Etcd, &behaviour.etcd),
-        (Stage::ApiServer, &behaviour.api_server),
-    ];
-    let start_up =
-        parts.into_iter().filter_map(|(stage, part)| Some((stage, start_up(part.as_ref()?)?))).collect();
-    let reached: BTreeMap<_, _> = Stage::of(role)
-        .iter()
-        .filter_map(|stage| {
-            Some((*stage, conditions::true_since(&status.conditions, condition_type(*stage))?))
-        })
-        .collect();
-    let addresses = status.addresses.into_iter();
+    let reached = Stage::of(role).iter().filter_map(|stage| {
+        Some((*stage, conditions::true_since(&status.conditions, condition_type(*stage))?))
+    });
+    let addresses = status.addresses.iter();
     MachineSpec {
+        id: MachineId { cluster, name: object.name_any() },
         role,
         version: machine.spec.version.clone(),
-        zone: text(&machine.spec.failure_domain).or_else(|| text(&status.failure_domain)),
+        // Where it was placed is where it stays.
+        zone: text(&status.failure_domain).or_else(|| text(&machine.spec.failure_domain)),
         instance_type: text(&object.spec.instance_type),
         start_up,
-        addresses: addresses.map(|a| MachineAddress { kind: a.kind, address: a.address }).collect(),
-        reached,
-        id,
+        addresses: addresses
+            .map(|a| MachineAddress { kind: a.kind.clone(), address: a.address.clone() })
+            .collect(),
+        reached: reached.collect(),
     }
 }
 
-/// How long a part takes to start. The schema has checked both texts; what slips past it counts as no delay, so that one
-/// odd object holds nobody up.
-fn start_up(component: &Component) -> Option<StartUp> {
-    let provisioning = &component.provisioning;
-    let duration = StartupDuration::parse(&provisioning.startup_duration).ok()?.get();
-    let jitter = StartupJitter::parse(&provisioning.startup_jitter).map_or(0.0, StartupJitter::get);
-    Some(StartUp { duration, jitter })
+/// How long each part takes to start. The schema refuses what cannot be read; this is for what slipped past it.
+fn start_up(object: &InMemoryMachine) -> Result<BTreeMap<Stage, StartUp>, Mistake> {
+    let behaviour = object.spec.behaviour.clone().unwrap_or_default();
+    let parts = [
+        (Stage::Vm, behaviour.vm),
+        (Stage::Node, behaviour.node),
+        (Stage::Etcd, behaviour.etcd),
+        (Stage::ApiServer, behaviour.api_server),
+    ];
+    parts.into_iter().filter_map(|(stage, part)| Some((stage, part?))).map(part_start_up).collect()
+}
+
+fn part_start_up((stage, component): (Stage, Component)) -> Result<(Stage, StartUp), Mistake> {
+    let mistake = |field: &str, error: &dyn std::fmt::Display| {
+        Mistake::Behaviour(format!("spec.behaviour.{}.provisioning.{field} {error}", stage.as_str()))
+    };
+    let provisioning = component.provisioning;
+    let duration = match provisioning.startup_duration.as_str() {
+        "" => StartupDuration::default(),
+        text => StartupDuration::parse(text).map_err(|error| mistake("startupDuration", &error))?,
+    };
+    let jitter = match provisioning.startup_jitter.as_str() {
+        "" => StartupJitter::default(),
+        text => StartupJitter::parse(text).map_err(|error| mistake("startupJitter", &error))?,
+    };
+    Ok((stage, StartUp { duration: duration.get(), jitter: jitter.get() }))
+}
+
+/// Whether the Machine asks for a failure domain that its cluster does not have. A cluster without any takes all names,
+/// as the upstream in-memory provider did.
+fn misplaced(machine: &Machine, cluster: &Cluster) -> Option<Mistake> {
+    let wanted = text(&machine.spec.failure_domain)?;
+    let domains = cluster.status.as_ref().map(|status| status.failure_domains.as_slice()).unwrap_or_default();
+    let mut known: Vec<String> = domains.iter().map(|domain| domain.name.clone()).collect();
+    known.sort();
+    (!known.is_empty() && !known.contains(&wanted)).then_some(Mistake::FailureDomain { wanted, known })
 }
 
 fn text(text: &str) -> Option<String> {
@@ -121,3 +185,6 @@ pub(super) fn condition_type(stage: Stage) -> &'static str {
         Stage::ApiServer => types::API_SERVER_PROVISIONED,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! The certificate authorities of clusters: reading them, and what came of it last time.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use kube::ResourceExt as _;
+use nephele_cloud::{Authorities, Authority, AuthorityError, ClusterId};
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use crate::secret::AuthoritySecret;
+
+/// The Secrets that the authorities of a cluster are read from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sources<S> {
+    pub(crate) cluster: S,
+    /// None where someone else runs etcd.
+    pub(crate) etcd: Option<S>,
+}
+
+/// How a cluster stands with its authorities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Their Secrets are not there yet.
+    Missing,
+    /// They are in use.
+    InUse,
+    /// One cannot be used; the message says which and why.
+    Invalid(String),
+}
+
+/// Why a Secret holds no authority. The message names the Secret and shows nothing of what is in it.
+#[derive(Debug, Error)]
+pub(crate) enum InvalidAuthority {
+    /// A key of its data is absent or empty.
+    #[error("Secret {secret} has no {key}")]
+    Absent {
+        /// Name of the Secret.
+        secret: String,
+        /// The key.
+        key: &'static str,
+    },
+    /// What is there is something else.
+    #[error("Secret {secret} holds no usable certificate authority")]
+    Unusable {
+        /// Name of the Secret.
+        secret: String,
+        /// What is wrong with it.
+        #[source]
+        source: AuthorityError,
+    },
+}
+
+impl<S: AsRef<AuthoritySecret>> Sources<S> {
+    /// The versions of the Secrets.
+    pub(crate) fn versions(&self) -> String {
+        let etcd = self.etcd.as_ref().map(|etcd| etcd.as_ref().version());
+        format!("{} {}", self.cluster.as_ref().version(), etcd.unwrap_or_default())
+    }
+
+    /// Reads them. An etcd Secret without a key belongs to an etcd that someone else runs.
+    pub(crate) fn read(&self) -> Result<Authorities, InvalidAuthority> {
+        let etcd = self.etcd.as_ref().map(AsRef::as_ref).filter(|etcd| !is_empty(etcd.key.as_ref()));
+        Ok(Authorities { cluster: authority(self.cluster.as_ref())?, etcd: etcd.map(authority).transpose()? })
+    }
+}
+
+fn authority(secret: &AuthoritySecret) -> Result<Authority, InvalidAuthority> {
+    let name = || secret.name_any();
+    let (Some(certificate), Some(key)) = (&secret.certificate, &secret.key) else {
+        let key = if secret.certificate.is_none() { "tls.crt" } else { "tls.key" };
+        return Err(InvalidAuthority::Absent { secret: name(), key });
+    };
+    Authority::from_pem(&certificate.0, &key.0)
+        .map_err(|source| InvalidAuthority::Unusable { secret: name(), source })
+}
+
+fn is_empty(bytes: Option<&ByteString>) -> bool {
+    bytes.is_none_or(|bytes| bytes.0.is_empty())
+}
+
+/// What came of the authorities of each cluster, and of which versions of their Secrets: keys are not parsed each time
+/// a cluster is looked at. Entries go with their clusters. Owned by the cluster reconciler.
+#[derive(Default)]
+pub(crate) struct Ledger(Mutex<BTreeMap<ClusterId, (String, Standing)>>);
+
+impl Ledger {
+    /// What came of these versions, if they were tried last.
+    pub(crate) fn known(&self, id: &ClusterId, versions: &str) -> Option<Standing> {
+        let entries = self.0.lock();
+        entries.get(id).filter(|(tried, _)| tried == versions).map(|(_, standing)| standing.clone())
+    }
+
+    /// Notes what came of a try; tells whether it is something else than before.
+    pub(crate) fn note(&self, id: &ClusterId, versions: String, standing: &Standing) -> bool {
+        let before = self.0.lock().insert(id.clone(), (versions, standing.clone()));
+        before.is_none_or(|(_, before)| before != *standing)
+    }
+
+    /// Why the authorities of a cluster cannot be used, as far as they were tried.
+    pub(crate) fn fault(&self, id: &ClusterId) -> Option<String> {
+        match self.0.lock().get(id) {
+            Some((_, Standing::Invalid(message))) => Some(message.clone()),
+            Some((_, Standing::InUse | Standing::Missing)) | None => None,
+        }
+    }
+
+    pub(crate) fn forget(&self, id: &ClusterId) {
+        self.0.lock().remove(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn secret(name: &str, data: &serde_json::Value) -> Box<AuthoritySecret> {
+        let metadata = json!({ "name": name, "uid": "u", "resourceVersion": "1" });
+        serde_json::from_value(json!({ "metadata": metadata, "data": data })).expect("a Secret")
+    }
+
+    #[test]
+    fn a_bad_secret_is_named_and_its_content_is_not_shown() {
+        let message = |data| {
+            let sources = Sources { cluster: secret("demo-ca", &data), etcd: None };
+            nephele_kit::chain(&sources.read().expect_err("no authority"))
+        };
+        assert_eq!(message(json!({})), "Secret demo-ca has no tls.crt");
+        assert_eq!(message(json!({ "tls.crt": "Z2FyYmFnZQ==" })), "Secret demo-ca has no tls.key");
+        let garbage = message(json!({ "tls.crt": "Z2FyYmFnZQ==", "tls.key": "Z2FyYmFnZQ==" }));
+        assert!(garbage.starts_with("Secret demo-ca holds no usable certificate authority: "), "{garbage}");
+        assert!(!garbage.contains("garbage"), "{garbage}");
+    }
+
+    #[test]
+    fn only_the_versions_tried_last_are_known() {
+        let ledger = Ledger::default();
+        let id = ClusterId { namespace: "default".into(), name: "demo".into() };
+        let broken = Standing::Invalid("broken".into());
+        assert!(ledger.note(&id, "1".into(), &broken));
+        assert!(!ledger.note(&id, "2".into(), &broken));
+        assert_eq!(ledger.known(&id, "1"), None);
+        assert_eq!(ledger.known(&id, "2"), Some(broken));
+        assert_eq!(ledger.fault(&id), Some("broken".to_owned()));
+        assert!(ledger.note(&id, "3".into(), &Standing::InUse));
+        assert_eq!(ledger.fault(&id), None);
+        ledger.forget(&id);
+        assert_eq!(ledger.known(&id, "3"), None);
+    }
+}

@@ -1,0 +1,140 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use nephele_api::conditions::condition;
+use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
+use nephele_cloud::ClusterId;
+use nephele_testkit::objects;
+
+use super::*;
+
+fn wanted(role: Role) -> Wanted {
+    let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
+    Wanted {
+        spec: MachineSpec {
+            id: MachineId { cluster, name: "m".into() },
+            role,
+            version: "v1.36.3".into(),
+            zone: None,
+            instance_type: None,
+            start_up: BTreeMap::new(),
+            addresses: vec![],
+            reached: BTreeMap::new(),
+        },
+        mistake: None,
+        infrastructure_provisioned: true,
+        control_plane_initialized: true,
+        bootstrapped: true,
+        simulated: Simulated::Yes,
+        provisioned: false,
+    }
+}
+
+fn object() -> InMemoryMachine {
+    objects::in_memory_machine(&objects::worker("demo", "m"))
+}
+
+#[test]
+fn a_machine_waits_for_what_comes_first() {
+    let (worker, control_plane) = (wanted(Role::Worker), wanted(Role::ControlPlane));
+    let named = |length: usize| {
+        let mut named = control_plane.clone();
+        named.spec.id.name = "x".repeat(length);
+        named
+    };
+    let mistake = Mistake::Behaviour("spec.behaviour.vm is odd".into());
+    let nothing_yet = Wanted {
+        infrastructure_provisioned: false,
+        control_plane_initialized: false,
+        bootstrapped: false,
+        simulated: Simulated::No,
+        ..worker.clone()
+    };
+    let uninitialized = Wanted { infrastructure_provisioned: true, ..nothing_yet.clone() };
+    let bad = Simulated::WithBadAuthorities("broken".into());
+    for (wanted, expected) in [
+        (worker.clone(), None),
+        (control_plane.clone(), None),
+        (nothing_yet.clone(), Some(Waiting::ClusterInfrastructure)),
+        (uninitialized.clone(), Some(Waiting::ControlPlaneInitialized)),
+        (Wanted { control_plane_initialized: true, ..uninitialized.clone() }, Some(Waiting::BootstrapData)),
+        (
+            Wanted { bootstrapped: false, control_plane_initialized: false, ..control_plane.clone() },
+            Some(Waiting::BootstrapData),
+        ),
+        // A control plane machine does not wait for itself.
+        (Wanted { control_plane_initialized: false, ..control_plane.clone() }, None),
+        (Wanted { simulated: Simulated::No, ..worker.clone() }, Some(Waiting::SimulatedCluster)),
+        (Wanted { simulated: Simulated::WithoutAuthorities, ..worker.clone() }, None),
+        (
+            Wanted { simulated: Simulated::WithoutAuthorities, ..control_plane.clone() },
+            Some(Waiting::Authorities),
+        ),
+        (Wanted { simulated: bad.clone(), ..worker.clone() }, None),
+        (
+            Wanted { simulated: bad, ..control_plane.clone() },
+            Some(Waiting::ValidAuthorities("broken".into())),
+        ),
+        (named(58), None),
+        (named(59), Some(Waiting::ShorterName(59))),
+        (
+            Wanted { mistake: Some(mistake.clone()), ..nothing_yet.clone() },
+            Some(Waiting::Correction(mistake)),
+        ),
+        // What was provisioned once does not wait for its owners again, but for the cloud after a restart.
+        (Wanted { provisioned: true, simulated: Simulated::Yes, ..nothing_yet.clone() }, None),
+        (Wanted { provisioned: true, ..nothing_yet }, Some(Waiting::SimulatedCluster)),
+        (Wanted { provisioned: true, ..named(59) }, None),
+    ] {
+        assert_eq!(waits_for(&wanted), expected, "{wanted:?}");
+    }
+}
+
+#[test]
+fn a_living_object_is_provided_once_nothing_is_missing() {
+    let id = wanted(Role::Worker).spec.id;
+    let gated = Wanted { bootstrapped: false, ..wanted(Role::Worker) };
+    for (validated, expected) in [
+        (Validated::ExternallyManaged, Plan::Leave(Outcome::WaitingOn("external manager"))),
+        (Validated::WithoutOwner(Some(id.clone())), Plan::Leave(Outcome::WaitingOn("owner"))),
+        (Validated::Orphaned(Some(id)), Plan::Leave(Outcome::WaitingOn("machine and cluster"))),
+        (Validated::Paused("p".into()), Plan::Pause("p".into())),
+        (
+            Validated::Wanted(Box::new(gated)),
+            Plan::Wait { waiting: Waiting::BootstrapData, role: Role::Worker },
+        ),
+        (
+            Validated::Wanted(Box::new(wanted(Role::Worker))),
+            Plan::Provide(Box::new(wanted(Role::Worker).spec)),
+        ),
+    ] {
+        assert_eq!(plan(&object(), validated), expected);
+    }
+}
+
+#[test]
+fn deletion_waits_for_nothing_but_a_pause() {
+    let mut object = object();
+    object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let gated = || {
+        let gated = Wanted { infrastructure_provisioned: false, bootstrapped: false, ..wanted(Role::Worker) };
+        Validated::Wanted(Box::new(gated))
+    };
+    assert_eq!(plan(&object, gated()), Plan::Leave(Outcome::Done));
+    object.metadata.finalizers = Some(vec![finalizers::MACHINE.into()]);
+    let id = wanted(Role::Worker).spec.id;
+    assert_eq!(plan(&object, gated()), Plan::Remove(Some(id.clone())));
+    assert_eq!(plan(&object, Validated::Orphaned(Some(id.clone()))), Plan::Remove(Some(id)));
+    assert_eq!(plan(&object, Validated::WithoutOwner(None)), Plan::Remove(None));
+    assert_eq!(plan(&object, Validated::Paused("p".into())), Plan::Pause("p".into()));
+}
+
+#[test]
+fn the_end_of_a_pause_is_said_before_work_begins() {
+    let mut object = object();
+    let paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, "p");
+    object.status =
+        Some(InMemoryMachineStatus { conditions: vec![paused], ..InMemoryMachineStatus::default() });
+    assert_eq!(plan(&object, Validated::Wanted(Box::new(wanted(Role::Worker)))), Plan::Unpause);
+}

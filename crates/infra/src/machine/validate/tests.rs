@@ -1,0 +1,205 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nephele_api::conditions::{condition, reasons};
+use nephele_api::core::ClusterStatus;
+use nephele_api::infrastructure::v1beta2::{
+    Behaviour, FailureDomain, InMemoryMachineStatus, Initialization, Provisioning,
+};
+use nephele_cloud::{ClusterObservation, Endpoint};
+use nephele_testkit::objects;
+
+use super::*;
+
+fn id() -> MachineId {
+    let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
+    MachineId { cluster, name: "m".into() }
+}
+
+fn found(machine: &Machine, cluster: &Cluster) -> Fetched {
+    Fetched {
+        owned: true,
+        machine: Some(Arc::new(machine.clone())),
+        id: Some(id().cluster),
+        cluster: Some(Arc::new(cluster.clone())),
+        ..Fetched::default()
+    }
+}
+
+fn observed(authorities_set: bool) -> Option<ClusterObservation> {
+    let endpoint = Endpoint { host: "127.0.0.1".into(), port: 20_000 };
+    Some(ClusterObservation { endpoint, authorities_set, backends: 0, machines: 0 })
+}
+
+fn expected(role: Role) -> Wanted {
+    Wanted {
+        spec: MachineSpec {
+            id: id(),
+            role,
+            version: "v1.36.3".into(),
+            zone: None,
+            instance_type: None,
+            start_up: BTreeMap::new(),
+            addresses: vec![],
+            reached: BTreeMap::new(),
+        },
+        mistake: None,
+        infrastructure_provisioned: false,
+        control_plane_initialized: false,
+        bootstrapped: true,
+        simulated: Simulated::No,
+        provisioned: false,
+    }
+}
+
+fn wanted(validated: Validated) -> Wanted {
+    match validated {
+        Validated::Wanted(wanted) => *wanted,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_label_of_the_machine_makes_a_control_plane() {
+    let cluster = objects::cluster("demo");
+    for (machine, role) in [
+        (objects::worker("demo", "m"), Role::Worker),
+        (objects::control_plane("demo", "m"), Role::ControlPlane),
+    ] {
+        let object = objects::in_memory_machine(&machine);
+        assert_eq!(wanted(validate(&object, found(&machine, &cluster))), expected(role));
+    }
+}
+
+#[test]
+fn what_the_machine_has_to_wait_for_is_read_from_its_owners_and_the_cloud() {
+    let mut cluster = objects::cluster("demo");
+    cluster.status = Some(objects::provisioned(true));
+    let mut machine = objects::worker("demo", "m");
+    machine.spec.bootstrap = None;
+    let object = objects::in_memory_machine(&machine);
+    let all = Wanted {
+        infrastructure_provisioned: true,
+        control_plane_initialized: true,
+        bootstrapped: false,
+        ..expected(Role::Worker)
+    };
+    for (observed, fault, simulated) in [
+        (None, None, Simulated::No),
+        (observed(false), None, Simulated::WithoutAuthorities),
+        (observed(false), Some("broken"), Simulated::WithBadAuthorities("broken".into())),
+        (observed(true), Some("broken"), Simulated::Yes),
+    ] {
+        let authorities_fault = fault.map(str::to_owned);
+        let fetched = Fetched { observed, authorities_fault, ..found(&machine, &cluster) };
+        assert_eq!(wanted(validate(&object, fetched)), Wanted { simulated, ..all.clone() });
+    }
+}
+
+#[test]
+fn a_machine_that_was_up_is_described_as_it_was() {
+    let machine = objects::worker("demo", "m");
+    let mut object = objects::in_memory_machine(&machine);
+    let since = Timestamp::from_second(7).expect("in range");
+    let mut list = Vec::new();
+    conditions::set(&mut list, condition("VMProvisioned", "True", reasons::PROVISIONED, ""), since);
+    conditions::set(
+        &mut list,
+        condition("NodeProvisioned", "False", reasons::WAITING_FOR_STARTUP_TIMEOUT, ""),
+        since,
+    );
+    object.spec.instance_type = "m.large".into();
+    object.status = Some(InMemoryMachineStatus {
+        initialization: Some(Initialization { provisioned: Some(true) }),
+        addresses: vec![nephele_api::infrastructure::v1beta2::MachineAddress {
+            kind: "InternalIP".into(),
+            address: "10.0.0.7".into(),
+        }],
+        failure_domain: "a".into(),
+        conditions: list,
+    });
+    let mut moved = machine.clone();
+    moved.spec.failure_domain = "b".into();
+    let plain = expected(Role::Worker);
+    let expected = Wanted {
+        spec: MachineSpec {
+            zone: Some("a".into()),
+            instance_type: Some("m.large".into()),
+            addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
+            reached: [(Stage::Vm, since)].into(),
+            ..plain.spec.clone()
+        },
+        provisioned: true,
+        ..plain
+    };
+    assert_eq!(wanted(validate(&object, found(&moved, &objects::cluster("demo")))), expected);
+}
+
+#[test]
+fn behaviour_becomes_start_up_times() {
+    let provisioning = |duration: &str, jitter: &str| {
+        let provisioning = Provisioning { startup_duration: duration.into(), startup_jitter: jitter.into() };
+        Some(Component { provisioning })
+    };
+    let machine = objects::control_plane("demo", "m");
+    let mut object = objects::in_memory_machine(&machine);
+    object.spec.behaviour = Some(Behaviour {
+        vm: provisioning("1.5s", "0.2"),
+        node: provisioning("", ""),
+        api_server: None,
+        etcd: provisioning("1m", ""),
+    });
+    let times = |millis, jitter| StartUp { duration: Duration::from_millis(millis), jitter };
+    let expected =
+        [(Stage::Vm, times(1500, 0.2)), (Stage::Node, times(0, 0.0)), (Stage::Etcd, times(60_000, 0.0))];
+    assert_eq!(start_up(&object), Ok(expected.into()));
+
+    for (vm, message) in [
+        (provisioning("-1s", ""), "spec.behaviour.vm.provisioning.startupDuration must not be negative"),
+        (
+            provisioning("soon", ""),
+            "spec.behaviour.vm.provisioning.startupDuration must be a duration such as 300ms, 20s or 1m30s",
+        ),
+        (
+            provisioning("1s", "2"),
+            "spec.behaviour.vm.provisioning.startupJitter must be a decimal fraction from 0 to 1, such as 0.2",
+        ),
+    ] {
+        object.spec.behaviour = Some(Behaviour { vm, ..Behaviour::default() });
+        assert_eq!(start_up(&object), Err(Mistake::Behaviour(message.into())));
+    }
+}
+
+#[test]
+fn a_failure_domain_has_to_be_one_of_the_clusters_when_it_has_some() {
+    let mut cluster = objects::cluster("demo");
+    let mut machine = objects::worker("demo", "m");
+    machine.spec.failure_domain = "x".into();
+    assert_eq!(misplaced(&machine, &cluster), None);
+    let domain = |name: &str| FailureDomain { name: name.into(), ..FailureDomain::default() };
+    cluster.status =
+        Some(ClusterStatus { failure_domains: vec![domain("b"), domain("a")], ..ClusterStatus::default() });
+    let mistake = Mistake::FailureDomain { wanted: "x".into(), known: vec!["a".into(), "b".into()] };
+    assert_eq!(misplaced(&machine, &cluster), Some(mistake));
+    machine.spec.failure_domain = "a".into();
+    assert_eq!(misplaced(&machine, &cluster), None);
+}
+
+#[test]
+fn what_forbids_work_comes_in_order() {
+    let mut cluster = objects::cluster("demo");
+    let machine = objects::worker("demo", "m");
+    let mut object = objects::in_memory_machine(&machine);
+    let unowned = Fetched { owned: false, ..found(&machine, &cluster) };
+    assert_eq!(validate(&object, unowned), Validated::WithoutOwner(Some(id())));
+    let lost = Fetched { machine: None, ..found(&machine, &cluster) };
+    assert_eq!(validate(&object, lost), Validated::Orphaned(Some(id())));
+    let lost = Fetched { cluster: None, ..found(&machine, &cluster) };
+    assert_eq!(validate(&object, lost), Validated::Orphaned(Some(id())));
+    cluster.spec.paused = Some(true);
+    let message = "Cluster spec.paused is set to true".to_owned();
+    assert_eq!(validate(&object, found(&machine, &cluster)), Validated::Paused(message));
+    objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "x");
+    assert_eq!(validate(&object, found(&machine, &cluster)), Validated::ExternallyManaged);
+}

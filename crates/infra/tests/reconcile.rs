@@ -1,0 +1,463 @@
+//! Both controllers against a management API in this process, with a real cloud behind them. The test plays Cluster
+//! API core.
+
+mod world;
+
+use k8s_openapi::api::core::v1::Secret;
+use nephele_api::conditions::{self, types};
+use nephele_api::core::{Bootstrap, Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::{
+    ControlPlaneEndpoint, InMemoryCluster, InMemoryMachine, Initialization,
+};
+use nephele_api::{finalizers, labels};
+use nephele_cloud::{Stage, StageObservation};
+use nephele_testkit::objects::{self, Purpose};
+use serde_json::json;
+use world::{World, is_ready, reason};
+
+const PROVISIONED: Option<Initialization> = Some(Initialization { provisioned: Some(true) });
+
+#[tokio::test]
+async fn a_cluster_with_a_control_plane_and_a_worker_comes_up() {
+    let world = World::start(41_000);
+    let object = world.cluster("demo").await;
+    let endpoint = object.spec.control_plane_endpoint.clone();
+    assert_eq!(endpoint, Some(ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 41_000 }));
+    assert_eq!(object.metadata.finalizers, Some(vec![finalizers::CLUSTER.to_owned()]));
+
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let machine = world.ready(&machine).await;
+    assert_eq!(machine.spec.provider_id, "in-memory://cp");
+    let status = machine.status.clone().unwrap_or_default();
+    assert_eq!(status.initialization, PROVISIONED);
+    assert!(status.addresses.iter().any(|address| address.kind == "InternalIP"), "{:?}", status.addresses);
+    let observed = world.cloud.observe_cluster(&World::id("demo")).expect("it is there");
+    assert_eq!((observed.backends, observed.machines, observed.authorities_set), (1, 1, true));
+
+    let worker = world.machine(&objects::worker("demo", "w")).await;
+    let waiting = world.waits(&worker, "WaitingForControlPlaneInitialized").await;
+    assert_eq!(waiting.spec.provider_id, "");
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world.waits(&worker, "WaitingForBootstrapData").await;
+    world.bootstrap("w").await;
+    let worker = world.ready(&worker).await;
+    assert_eq!(worker.spec.provider_id, "in-memory://w");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_the_owner_is_there() {
+    let world = World::start(41_100);
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let mut orphan = objects::in_memory_cluster(&cluster);
+    orphan.metadata.owner_references = None;
+    let orphan = world.api.create(&orphan).await;
+    let mut machine = objects::in_memory_machine(&objects::worker("demo", "w"));
+    machine.metadata.owner_references = None;
+    let machine = world.api.create(&machine).await;
+    // Another cluster, made later, is provisioned: so both had their turn.
+    world.cluster("other").await;
+    assert_eq!(world.api.get::<InMemoryCluster>("demo").await, orphan);
+    assert_eq!(world.api.get::<InMemoryMachine>("w").await, machine);
+
+    let mut owned = orphan.clone();
+    objects::own(&mut owned, &cluster);
+    let owners = json!({ "metadata": { "ownerReferences": owned.metadata.owner_references } });
+    world.api.patch::<InMemoryCluster>("demo", &owners).await;
+    world.provisioned("demo").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_owner_in_another_version_that_is_no_controller_counts() {
+    let world = World::start(41_200);
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    for owner in object.metadata.owner_references.iter_mut().flatten() {
+        owner.api_version = "cluster.x-k8s.io/v1beta1".into();
+        owner.controller = None;
+    }
+    world.api.create(&object).await;
+    world.provisioned("demo").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_externally_managed_cluster_is_left_alone() {
+    let world = World::start(41_300);
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "");
+    let object = world.api.create(&object).await;
+    world.cluster("other").await;
+    assert_eq!(world.api.get::<InMemoryCluster>("demo").await, object);
+    assert_eq!(world.cloud.observe_cluster(&World::id("demo")), None);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_the_user_chose_is_kept() {
+    let world = World::start(41_400);
+    let mut cluster = objects::cluster("demo");
+    cluster.spec.control_plane_endpoint =
+        Some(nephele_api::core::Endpoint { host: "lb.example".into(), port: 41_450 });
+    let cluster = world.api.create(&cluster).await;
+    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    let object = world.provisioned("demo").await;
+    let expected = ControlPlaneEndpoint { host: "lb.example".into(), port: 41_450 };
+    assert_eq!(object.spec.control_plane_endpoint, Some(expected));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_endpoint_is_there_when_the_flag_is() {
+    let world = World::start(41_500);
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    let seen = world
+        .api
+        .eventually::<InMemoryCluster>("demo", "to be provisioned", InMemoryCluster::is_provisioned)
+        .await;
+    assert!(seen.spec.control_plane_endpoint.is_some());
+    let writes: Vec<_> = world.writes("demo");
+    assert_eq!(
+        writes[writes.len() - 2..],
+        ["patch inmemoryclusters".to_owned(), "patch inmemoryclusters/status".to_owned()]
+    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn each_gate_holds_a_machine_and_says_so() {
+    let world = World::start(41_600);
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    world.provisioned("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.waits(&machine, "WaitingForClusterInfrastructureReady").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(false))).await;
+    world.waits(&machine, "WaitingForBootstrapData").await;
+    world.bootstrap("cp").await;
+    world.waits(&machine, "WaitingForCertificateAuthorities").await;
+    world.authorities("demo").await;
+    world.ready(&machine).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_control_plane_name_that_is_too_long_is_told() {
+    let world = World::start(41_700);
+    world.cluster("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", &"x".repeat(59))).await;
+    world.waits(&machine, "NameTooLong").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_broken_authority_is_told_on_the_cluster_and_on_those_who_wait_for_it() {
+    let world = World::start(41_800);
+    world.cluster("demo").await;
+    world.api.create(&objects::secret("demo", Purpose::Cluster, b"garbage", b"garbage")).await;
+    let object = world
+        .api
+        .eventually::<InMemoryCluster>("demo", "to say so", |object| {
+            let status = object.status.clone().unwrap_or_default();
+            reason(&status.conditions, types::CERTIFICATE_AUTHORITIES_AVAILABLE)
+                == Some("InvalidCertificateAuthority")
+        })
+        .await;
+    let status = object.status.unwrap_or_default();
+    assert_eq!(reason(&status.conditions, types::READY), Some("NotReady"));
+    assert_eq!(status.initialization, PROVISIONED);
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let waiting = world.waits(&machine, "InvalidCertificateAuthority").await;
+    let status = waiting.status.unwrap_or_default();
+    let message = &conditions::find(&status.conditions, types::VM_PROVISIONED).expect("a condition").message;
+    assert!(message.starts_with("Secret demo-ca holds no usable certificate authority"), "{message}");
+
+    // Mended, all goes on.
+    let good = objects::authority_secret("demo", Purpose::Cluster);
+    let name = Purpose::Cluster.secret_name("demo");
+    world.api.patch::<Secret>(&name, &json!({ "data": good.data })).await;
+    world.ready(&machine).await;
+    world
+        .api
+        .eventually::<InMemoryCluster>("demo", "to be ready again", |object| {
+            let status = object.status.clone().unwrap_or_default();
+            conditions::is_true(&status.conditions, types::READY)
+        })
+        .await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn authorities_that_a_user_brings_without_label_or_type_are_found() {
+    let world = World::start(41_900);
+    for purpose in [Purpose::Cluster, Purpose::Etcd] {
+        let mut secret = objects::authority_secret("demo", purpose);
+        secret.metadata.labels = None;
+        secret.type_ = Some("kubernetes.io/tls".into());
+        world.api.create(&secret).await;
+    }
+    world.cluster("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    world.ready(&machine).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_pause_is_told_first_and_holds_even_deletion() {
+    let world = World::start(42_000);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let machine = world.ready(&machine).await;
+    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": true } })).await;
+    let message = "Cluster spec.paused is set to true";
+    world.paused("cp", message).await;
+    world
+        .api
+        .eventually::<InMemoryCluster>("demo", "to be paused", |object| {
+            let status = object.status.clone().unwrap_or_default();
+            conditions::is_true(&status.conditions, types::PAUSED)
+        })
+        .await;
+
+    world.api.delete::<InMemoryMachine>("cp").await;
+    // The annotation changes the message: so the object had its turn after the deletion was asked for.
+    let annotation = json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": "" } } });
+    world.api.patch::<InMemoryMachine>("cp", &annotation).await;
+    let held = world
+        .paused("cp", &format!("{message}, InMemoryMachine has the cluster.x-k8s.io/paused annotation"))
+        .await;
+    assert!(held.metadata.deletion_timestamp.is_some());
+    assert_eq!(held.metadata.finalizers, machine.metadata.finalizers);
+    assert!(world.cloud.observe_machine(&World::machine_id("demo", "cp")).is_some());
+
+    let none = json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": null } } });
+    world.api.patch::<InMemoryMachine>("cp", &none).await;
+    world.paused("cp", message).await;
+    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": false } })).await;
+    world.api.eventually_gone::<InMemoryMachine>("cp").await;
+    world
+        .api
+        .eventually::<InMemoryCluster>("demo", "to go on", |object| {
+            let status = object.status.clone().unwrap_or_default();
+            reason(&status.conditions, types::PAUSED) == Some("NotPaused")
+        })
+        .await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn deletion_takes_the_machines_then_the_cluster_and_frees_the_port() {
+    let world = World::start(42_100);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    world.ready(&machine).await;
+    world.api.delete::<InMemoryMachine>("cp").await;
+    world.api.eventually_gone::<InMemoryMachine>("cp").await;
+    assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "cp")), None);
+    assert_eq!(world.cloud.observe_cluster(&World::id("demo")).map(|seen| seen.backends), Some(0));
+    world.api.delete::<InMemoryCluster>("demo").await;
+    world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    assert_eq!(world.cloud.observe_cluster(&World::id("demo")), None);
+    // The next one gets the same port.
+    world.api.delete::<Cluster>("demo").await;
+    let again = world.cluster("again").await;
+    let port = again.spec.control_plane_endpoint.map(|endpoint| endpoint.port);
+    assert!(port.is_some_and(|port| (42_100..42_200).contains(&port)), "{port:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn deletion_does_not_wait_for_gates_or_owners() {
+    let world = World::start(42_200);
+    world.cluster("demo").await;
+    let gated = world.machine(&objects::control_plane("demo", "gated")).await;
+    world.waits(&gated, "WaitingForBootstrapData").await;
+    world.api.delete::<InMemoryMachine>("gated").await;
+    world.api.eventually_gone::<InMemoryMachine>("gated").await;
+
+    let lost = world.machine(&objects::control_plane("demo", "lost")).await;
+    world.waits(&lost, "WaitingForBootstrapData").await;
+    world.api.patch::<InMemoryMachine>("lost", &json!({ "metadata": { "ownerReferences": null } })).await;
+    world.api.delete::<InMemoryMachine>("lost").await;
+    world.api.eventually_gone::<InMemoryMachine>("lost").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn after_a_restart_everything_is_as_it_was() {
+    let world = World::start(42_300);
+    let cluster = world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let machine = world.ready(&machine).await;
+    let seen = world.cloud.observe_machine(&World::machine_id("demo", "cp")).expect("it is there");
+    let cluster = world.settled_cluster(&cluster).await;
+
+    let world = world.restart().await;
+    world
+        .until("the machine is taken over", |cloud| {
+            let seen = cloud.observe_cluster(&World::id("demo"));
+            seen.is_some_and(|seen| seen.backends == 1 && seen.authorities_set)
+        })
+        .await;
+    let again = world.cloud.observe_machine(&World::machine_id("demo", "cp")).expect("it is there");
+    assert_eq!(
+        (&again.addresses, &again.provider_id, &again.zone),
+        (&seen.addresses, &seen.provider_id, &seen.zone)
+    );
+    for stage in Stage::ALL {
+        assert!(matches!(again.stages[&stage], StageObservation::Reached { .. }), "{stage:?}");
+    }
+    // Nothing had to be written for it. A cluster made afterwards is up, so everything before it was looked at.
+    world.cluster("other").await;
+    assert_eq!(world.api.get::<InMemoryMachine>("cp").await, machine);
+    assert_eq!(world.api.get::<InMemoryCluster>("demo").await, cluster);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_settled_world_is_not_written_to() {
+    let world = World::start(42_400);
+    let cluster = world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let machine = world.ready(&machine).await;
+    let cluster = world.settled_cluster(&cluster).await;
+    let _ = world.api.take_writes();
+    // Each of these makes both controllers look again.
+    for value in ["1", "2", "3"] {
+        let touch = json!({ "metadata": { "annotations": { "touched": value } } });
+        world.api.patch::<Cluster>("demo", &touch).await;
+        world.api.patch::<Machine>("cp", &touch).await;
+    }
+    world.cluster("other").await;
+    assert_eq!(world.writes("demo"), ["patch clusters"; 3]);
+    assert_eq!(world.api.get::<InMemoryMachine>("cp").await, machine);
+    assert_eq!(world.api.get::<InMemoryCluster>("demo").await, cluster);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_without_delays_is_up_after_five_writes() {
+    let world = World::start(42_500);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.waits(&machine, "WaitingForBootstrapData").await;
+    world.bootstrap("cp").await;
+    world.ready(&machine).await;
+    let writes = world.writes("cp");
+    let ours: Vec<_> = writes.iter().filter(|write| write.contains("inmemorymachines")).collect();
+    assert!(ours.len() <= 5, "{ours:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_finalizer_that_was_taken_away_comes_back() {
+    let world = World::start(42_600);
+    world.cluster("demo").await;
+    world.api.patch::<InMemoryCluster>("demo", &json!({ "metadata": { "finalizers": null } })).await;
+    world
+        .api
+        .eventually::<InMemoryCluster>("demo", "to have its finalizer", |object| {
+            object.metadata.finalizers.as_deref() == Some(&[finalizers::CLUSTER.to_owned()])
+        })
+        .await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_filter_leaves_what_is_not_labelled() {
+    let world = World::start_filtered(42_700, "mine");
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let foreign = world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    let cluster = world.api.create(&objects::cluster("mine")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    objects::label(&mut object, nephele_kit::WATCH_FILTER_LABEL, "mine");
+    world.api.create(&object).await;
+    world.provisioned("mine").await;
+    assert_eq!(world.api.get::<InMemoryCluster>("demo").await, foreign);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn delays_are_waited_for_stage_by_stage() {
+    let world = World::start(42_800);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = objects::control_plane("demo", "cp");
+    let mut object = objects::in_memory_machine(&machine);
+    object.spec = objects::starting_in("150ms");
+    let machine = world.api.create(&machine).await;
+    objects::own(&mut object, &machine);
+    object.metadata.owner_references.as_mut().map(|owners| owners.remove(0));
+    let object = world.api.create(&object).await;
+    assert!(!is_ready(&object));
+    let booting = world.waits(&object, "WaitingForStartupTimeout").await;
+    assert_eq!(booting.spec.provider_id, "");
+    let ready = world.ready(&object).await;
+    let list = ready.status.unwrap_or_default().conditions;
+    let since = |kind| conditions::true_since(&list, kind).expect("it holds");
+    assert!(since(types::VM_PROVISIONED) <= since(types::NODE_PROVISIONED));
+    assert!(since(types::NODE_PROVISIONED) <= since(types::API_SERVER_PROVISIONED));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_of_a_pool_has_an_empty_bootstrap_name_and_boots() {
+    let world = World::start(42_900);
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    let mut machine = objects::worker("demo", "w");
+    machine.spec.bootstrap = Some(Bootstrap { config_ref: None, data_secret_name: Some(String::new()) });
+    let machine = world.api.create(&machine).await;
+    let object = world.api.create(&objects::in_memory_machine(&machine)).await;
+    assert_eq!(labels::value(&object.metadata, labels::CLUSTER_NAME), Some("demo"));
+    world.ready(&object).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_kubeadm_cluster_has_a_kubeconfig_for_its_endpoint_when_it_is_provisioned() {
+    let world = World::start(43_000);
+    world.define_kubeadm_control_plane().await;
+    let group = "controlplane.cluster.x-k8s.io";
+    let control_plane = serde_json::from_value(json!({
+        "apiVersion": format!("{group}/v1beta2"), "kind": "KubeadmControlPlane",
+        "metadata": { "name": "demo", "namespace": objects::NAMESPACE }, "spec": {},
+    }))
+    .expect("an object");
+    world.create_kubeadm_control_plane(&control_plane).await;
+    let mut cluster = objects::cluster("demo");
+    cluster.spec.control_plane_ref = Some(nephele_api::core::ObjectReference {
+        api_group: group.into(),
+        kind: "KubeadmControlPlane".into(),
+        name: "demo".into(),
+    });
+    let cluster = world.api.create(&cluster).await;
+    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    world.provisioned("demo").await;
+    let secret = world.api.get::<Secret>("demo-kubeconfig").await;
+    let text = secret.data.and_then(|mut data| data.remove("value")).expect("a kubeconfig").0;
+    let config: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:43000");
+    world
+        .until("its authorities are in use", |cloud| {
+            cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.authorities_set)
+        })
+        .await;
+    world.stop().await;
+}

@@ -1,0 +1,218 @@
+//! A management API, a cloud and both controllers, and what a test asks of them.
+
+use std::{net::Ipv4Addr, num::NonZeroU16, sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use nephele_api::{
+    conditions::{self, types},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+};
+use nephele_cloud::{Cloud, CloudConfig, ClusterId, MachineId};
+use nephele_infra::Settings;
+use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, wall_clock};
+use nephele_testkit::{
+    ManagementApi,
+    objects::{self, NAMESPACE, Purpose},
+};
+use prometheus::Registry;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct World {
+    pub(crate) api: ManagementApi,
+    pub(crate) cloud: Cloud,
+    first_port: u16,
+    shutdown: CancellationToken,
+    controllers: JoinHandle<()>,
+}
+
+impl World {
+    /// Clusters get ports from `first_port` on; each test has a hundred of its own.
+    pub(crate) fn start(first_port: u16) -> Self {
+        Self::over(ManagementApi::start(), first_port, None)
+    }
+
+    pub(crate) fn start_filtered(first_port: u16, filter: &str) -> Self {
+        Self::over(ManagementApi::start(), first_port, Some(filter.to_owned()))
+    }
+
+    fn over(api: ManagementApi, first_port: u16, watch_filter: Option<String>) -> Self {
+        let (registry, shutdown) = (Registry::new(), CancellationToken::new());
+        let config = CloudConfig {
+            advertise_host: "127.0.0.1".into(),
+            bind_address: Ipv4Addr::LOCALHOST.into(),
+            ports: first_port..=first_port + 99,
+            seed: "test".into(),
+            connection_hold: Duration::from_secs(1),
+            clock: Arc::new(Timestamp::now),
+        };
+        let (cloud, drive) = Cloud::start(config, &registry).expect("a new registry");
+        tokio::spawn(drive);
+        let metrics = Metrics::register(&registry).expect("a new registry");
+        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
+        let (events, publish) =
+            Events::new(api.client(), reporter, wall_clock(), metrics.clone(), shutdown.clone());
+        tokio::spawn(publish);
+        let readiness = Readiness::default();
+        let services = Services { metrics, events, clock: wall_clock(), readiness, resync: None };
+        let concurrency = NonZeroU16::new(10).expect("ten");
+        let settings = Settings {
+            watch_namespace: None,
+            watch_filter,
+            cluster_concurrency: concurrency,
+            machine_concurrency: concurrency,
+        };
+        let run = nephele_infra::run(api.client(), cloud.clone(), services, settings, shutdown.clone());
+        let controllers =
+            tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") });
+        Self { api, cloud, first_port, shutdown, controllers }
+    }
+
+    /// Ends the controllers and the cloud; both lose all they know.
+    pub(crate) async fn stop(self) -> ManagementApi {
+        self.shutdown.cancel();
+        self.controllers.await.expect("no panic");
+        self.cloud.shutdown().await;
+        self.api
+    }
+
+    /// New controllers and a new cloud over the objects that are there.
+    pub(crate) async fn restart(self) -> Self {
+        let first_port = self.first_port;
+        Self::over(self.stop().await, first_port, None)
+    }
+
+    pub(crate) fn id(cluster: &str) -> ClusterId {
+        ClusterId { namespace: NAMESPACE.into(), name: cluster.into() }
+    }
+
+    pub(crate) fn machine_id(cluster: &str, name: &str) -> MachineId {
+        MachineId { cluster: Self::id(cluster), name: name.into() }
+    }
+
+    /// A Cluster with its InMemoryCluster, up to where core has noticed that it is provisioned.
+    pub(crate) async fn cluster(&self, name: &str) -> InMemoryCluster {
+        let cluster = self.api.create(&objects::cluster(name)).await;
+        self.api.create(&objects::in_memory_cluster(&cluster)).await;
+        let object = self.provisioned(name).await;
+        self.api.patch_status::<Cluster>(name, &json!(objects::provisioned(false))).await;
+        object
+    }
+
+    /// Lets the management API serve Cluster API's control plane provider's kind.
+    pub(crate) async fn define_kubeadm_control_plane(&self) {
+        let definition: CustomResourceDefinition = serde_json::from_value(json!({
+            "metadata": { "name": "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io" },
+            "spec": {
+                "group": "controlplane.cluster.x-k8s.io",
+                "scope": "Namespaced",
+                "names": { "kind": "KubeadmControlPlane", "plural": "kubeadmcontrolplanes" },
+                "versions": [{ "name": "v1beta2", "served": true, "storage": true, "schema": {
+                    "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                } }],
+            },
+        }))
+        .expect("a definition");
+        let api: Api<CustomResourceDefinition> = Api::all(self.api.client());
+        api.create(&PostParams::default(), &definition).await.expect("the definition is taken");
+    }
+
+    pub(crate) async fn create_kubeadm_control_plane(&self, object: &DynamicObject) {
+        let kind = GroupVersionKind::gvk("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane");
+        let resource = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.api.client(), NAMESPACE, &resource);
+        api.create(&PostParams::default(), object).await.expect("the object is taken");
+    }
+
+    pub(crate) async fn provisioned(&self, name: &str) -> InMemoryCluster {
+        self.api.eventually(name, "to be provisioned", InMemoryCluster::is_provisioned).await
+    }
+
+    /// The Secrets that the control plane provider makes.
+    pub(crate) async fn authorities(&self, cluster: &str) {
+        for purpose in [Purpose::Cluster, Purpose::Etcd] {
+            self.api.create(&objects::authority_secret(cluster, purpose)).await;
+        }
+    }
+
+    /// A Machine with its InMemoryMachine; its bootstrap data is not ready.
+    pub(crate) async fn machine(&self, machine: &Machine) -> InMemoryMachine {
+        let mut machine = machine.clone();
+        machine.spec.bootstrap = None;
+        let machine = self.api.create(&machine).await;
+        self.api.create(&objects::in_memory_machine(&machine)).await
+    }
+
+    pub(crate) async fn bootstrap(&self, machine: &str) {
+        let patch = json!({ "spec": { "bootstrap": { "dataSecretName": format!("{machine}-bootstrap") } } });
+        self.api.patch::<Machine>(machine, &patch).await;
+    }
+
+    pub(crate) async fn ready(&self, machine: &InMemoryMachine) -> InMemoryMachine {
+        self.api.eventually(&machine.name_any(), "to be ready", is_ready).await
+    }
+
+    pub(crate) async fn waits(&self, machine: &InMemoryMachine, expected: &str) -> InMemoryMachine {
+        self.api
+            .eventually(&machine.name_any(), expected, |machine: &InMemoryMachine| {
+                let status = machine.status.clone().unwrap_or_default();
+                reason(&status.conditions, types::VM_PROVISIONED) == Some(expected)
+            })
+            .await
+    }
+
+    pub(crate) async fn paused(&self, machine: &str, message: &str) -> InMemoryMachine {
+        self.api
+            .eventually(machine, &format!("to be paused: {message}"), |machine: &InMemoryMachine| {
+                let status = machine.status.clone().unwrap_or_default();
+                let paused = conditions::find(&status.conditions, types::PAUSED);
+                paused.is_some_and(|paused| paused.status == conditions::TRUE && paused.message == message)
+            })
+            .await
+    }
+
+    /// The InMemoryCluster once its authorities are in use.
+    pub(crate) async fn settled_cluster(&self, object: &InMemoryCluster) -> InMemoryCluster {
+        self.api
+            .eventually(&object.name_any(), "to use its authorities", |object: &InMemoryCluster| {
+                let status = object.status.clone().unwrap_or_default();
+                conditions::is_true(&status.conditions, types::CERTIFICATE_AUTHORITIES_AVAILABLE)
+            })
+            .await
+    }
+
+    /// The writes so far to objects of this name, as verb and resource.
+    pub(crate) fn writes(&self, name: &str) -> Vec<String> {
+        let writes = self.api.take_writes().into_iter().filter(|write| write.name == name);
+        writes.map(|write| format!("{} {}", write.verb, write.resource)).collect()
+    }
+
+    /// Waits for something of the cloud, which says when to look again.
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Cloud) -> bool) {
+        let mut changes = self.cloud.changes();
+        let wait = async {
+            while !holds(&self.cloud) {
+                changes.next().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), wait)
+            .await
+            .unwrap_or_else(|_| panic!("waited for: {what}"));
+    }
+}
+
+pub(crate) fn is_ready(machine: &InMemoryMachine) -> bool {
+    let status = machine.status.as_ref();
+    status.is_some_and(|status| conditions::is_true(&status.conditions, types::READY))
+}
+
+pub(crate) fn reason<'a>(list: &'a [Condition], kind: &str) -> Option<&'a str> {
+    conditions::find(list, kind).map(|condition| condition.reason.as_str())
+}
