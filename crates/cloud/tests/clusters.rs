@@ -1,5 +1,7 @@
 //! Clusters as their clients meet them, over loopback.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 mod support;
 
 use std::time::Duration;

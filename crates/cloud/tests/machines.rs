@@ -1,5 +1,7 @@
 //! Machines over time, and over restarts.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! What is behind the ports of the control plane's pods, end to end.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 mod support;
 
 use nephele_cloud::{Authorities, Endpoint, MachineId, Role};

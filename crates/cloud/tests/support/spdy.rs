@@ -74,6 +74,8 @@ async fn pump(io: impl AsyncRead + AsyncWrite, far: DuplexStream, port: u16) -> 
             while let Some((word, flags, body)) = take_frame(&mut buffer) {
                 match word {
                     1 => said.push_str(&String::from_utf8_lossy(&body)),
+                    // RST_STREAM: a connection that failed ends so, after what its error stream said.
+                    0x8003_0003 => return said,
                     3 if to_user.write_all(&body).await.is_err() => return said,
                     3 if flags & 1 == 1 => {
                         let _ = to_user.shutdown().await;
