@@ -48,7 +48,8 @@ impl Cluster {
             let quiet = ["ScalingUp", "ScalingDown", "RollingOut"].iter().all(|kind| is(kind, "False"));
             let machines = self.machines(None).await?;
             let ready = machines.iter().filter(|machine| state::is(machine, "Ready", "True"));
-            let (of_control_plane, others): (Vec<_>, Vec<_>) = ready.partition(|machine| is_control_plane(machine));
+            let (of_control_plane, others): (Vec<_>, Vec<_>) =
+                ready.partition(|machine| is_control_plane(machine));
             let complete = (of_control_plane.len(), others.len()) == (control_plane, workers)
                 && machines.len() == control_plane + workers;
             if is("Available", "True") && quiet && complete {
@@ -132,7 +133,8 @@ impl Cluster {
     ///
     /// When it is refused.
     pub async fn scale_control_plane(&self, replicas: u32) -> anyhow::Result<()> {
-        self.patch(kinds::CONTROL_PLANE, &self.control_plane(), &json!({"spec": {"replicas": replicas}})).await
+        self.patch(kinds::CONTROL_PLANE, &self.control_plane(), &json!({"spec": {"replicas": replicas}}))
+            .await
     }
 
     /// Changes the number of worker machines of a cluster without ClusterClass.

@@ -10,7 +10,8 @@ use anyhow::{Context, bail};
 ///
 /// When it fails, with what it said.
 pub async fn run(kubeconfig: &str, args: &[&str]) -> anyhow::Result<String> {
-    let (kubeconfig, args) = (kubeconfig.to_owned(), args.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+    let (kubeconfig, args) =
+        (kubeconfig.to_owned(), args.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
     tokio::task::spawn_blocking(move || blocking(&kubeconfig, &args)).await.context("kubectl was given up")?
 }
 
@@ -25,7 +26,12 @@ fn blocking(kubeconfig: &str, args: &[String]) -> anyhow::Result<String> {
     fs::remove_file(&file).with_context(|| format!("failed to remove {}", file.display()))?;
     let output = output.context("failed to run kubectl")?;
     if !output.status.success() {
-        bail!("kubectl {}: {}: {}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "kubectl {}: {}: {}",
+            args.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     String::from_utf8(output.stdout).context("kubectl printed something else than text")
 }

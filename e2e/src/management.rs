@@ -71,7 +71,9 @@ impl Management {
     ///
     /// When it is not.
     pub async fn get(&self, kind: Kind, namespace: &str, name: &str) -> anyhow::Result<Value> {
-        self.find(kind, namespace, name).await?.with_context(|| format!("{} {namespace}/{name} is not there", kind.2))
+        self.find(kind, namespace, name)
+            .await?
+            .with_context(|| format!("{} {namespace}/{name} is not there", kind.2))
     }
 
     /// The objects of a namespace with these labels.
@@ -131,7 +133,8 @@ impl Management {
     ///
     /// When it is refused.
     pub async fn patch(&self, kind: Kind, namespace: &str, name: &str, patch: &Value) -> anyhow::Result<()> {
-        let patched = self.api(kind, namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched =
+            self.api(kind, namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.map(drop).with_context(|| format!("failed to patch {} {namespace}/{name}", kind.2))
     }
 
@@ -144,7 +147,9 @@ impl Management {
         match self.api(kind, namespace).delete(name, &DeleteParams::background()).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => Err(error).with_context(|| format!("failed to delete {} {namespace}/{name}", kind.2)),
+            Err(error) => {
+                Err(error).with_context(|| format!("failed to delete {} {namespace}/{name}", kind.2))
+            }
         }
     }
 

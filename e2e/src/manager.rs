@@ -18,8 +18,10 @@ pub fn process() -> anyhow::Result<u32> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-        let is_manager = command.split(|byte| *byte == 0).next().is_some_and(|program| program.ends_with(b"/manager"));
-        if is_manager && environment.split(|byte| *byte == 0).any(|variable| variable == NAMESPACE.as_bytes()) {
+        let is_manager =
+            command.split(|byte| *byte == 0).next().is_some_and(|program| program.ends_with(b"/manager"));
+        if is_manager && environment.split(|byte| *byte == 0).any(|variable| variable == NAMESPACE.as_bytes())
+        {
             found.push(pid);
         }
     }
@@ -36,7 +38,8 @@ pub fn process() -> anyhow::Result<u32> {
 ///
 /// When it may not be killed.
 pub fn kill(pid: u32) -> anyhow::Result<()> {
-    let status = Command::new("kill").args(["-KILL", &pid.to_string()]).status().context("failed to run kill")?;
+    let status =
+        Command::new("kill").args(["-KILL", &pid.to_string()]).status().context("failed to run kill")?;
     if status.success() { Ok(()) } else { bail!("failed to kill process {pid}: {status}") }
 }
 
@@ -46,7 +49,8 @@ pub fn kill(pid: u32) -> anyhow::Result<()> {
 ///
 /// When there is no such process.
 pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("failed to read the status of a process")?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .context("failed to read the status of a process")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no resident memory")?;
     line.trim().trim_end_matches(" kB").parse().context("failed to read the resident memory")
 }

@@ -110,7 +110,8 @@ impl Scope {
             for kind in MADE {
                 left.extend(self.management.list(kind, &self.namespace, "").await?.iter().map(state::line));
             }
-            let secrets = self.management.list(kinds::SECRET, &self.namespace, "cluster.x-k8s.io/cluster-name").await?;
+            let secrets =
+                self.management.list(kinds::SECRET, &self.namespace, "cluster.x-k8s.io/cluster-name").await?;
             left.extend(secrets.iter().map(state::line));
             Ok(Look::when(left.is_empty(), || left.join("\n")))
         })
@@ -119,6 +120,10 @@ impl Scope {
     }
 
     fn cluster(&self, name: &str) -> Cluster {
-        Cluster { management: self.management.clone(), namespace: self.namespace.clone(), name: name.to_owned() }
+        Cluster {
+            management: self.management.clone(),
+            namespace: self.namespace.clone(),
+            name: name.to_owned(),
+        }
     }
 }

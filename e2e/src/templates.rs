@@ -75,7 +75,8 @@ fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((variable, after)) = after.split_once('}') else { break };
-        let (variable, default) = variable.split_once(":=").map_or((variable, None), |(name, text)| (name, Some(text)));
+        let (variable, default) =
+            variable.split_once(":=").map_or((variable, None), |(name, text)| (name, Some(text)));
         text.push_str(before);
         match value(variable).or_else(|| default.map(str::to_owned)) {
             Some(value) => text.push_str(&value),
@@ -115,7 +116,8 @@ mod tests {
     #[test]
     fn replicas_are_numbers() {
         let documents = plain("n", "c", Shape::new(3, 2)).expect("YAML");
-        let replicas: Vec<_> = documents.iter().filter_map(|document| document["spec"]["replicas"].as_u64()).collect();
+        let replicas: Vec<_> =
+            documents.iter().filter_map(|document| document["spec"]["replicas"].as_u64()).collect();
         assert_eq!(replicas, [3, 2]);
     }
 }

@@ -53,7 +53,11 @@ impl Workload {
     ///
     /// When the API server cannot say.
     pub async fn nodes(&self) -> anyhow::Result<Vec<Node>> {
-        Ok(Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await.context("failed to list nodes")?.items)
+        Ok(Api::<Node>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await
+            .context("failed to list nodes")?
+            .items)
     }
 
     /// Adds a condition to a Node's status, as node problem detectors do.
@@ -133,8 +137,12 @@ impl Workload {
     ///
     /// When the API server cannot say.
     pub async fn node_identities(&self) -> anyhow::Result<Vec<(String, String)>> {
-        let mut nodes: Vec<_> =
-            self.nodes().await?.iter().map(|node| (node.name_any(), node.uid().unwrap_or_default())).collect();
+        let mut nodes: Vec<_> = self
+            .nodes()
+            .await?
+            .iter()
+            .map(|node| (node.name_any(), node.uid().unwrap_or_default()))
+            .collect();
         nodes.sort();
         Ok(nodes)
     }

@@ -32,7 +32,11 @@ enum Task {
     #[command(subcommand)]
     Cluster(cluster::Action),
     /// Write the files that are made from code.
-    Codegen,
+    Codegen {
+        /// Only say whether the files are what the types say.
+        #[arg(long)]
+        check: bool,
+    },
     /// Lay out the provider's release as a clusterctl local repository.
     Release(release::Args),
     /// Run the black-box tests on a real cluster.
@@ -42,7 +46,8 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cluster(action) => cluster::run(&action),
-        Task::Codegen => codegen::run(),
+        Task::Codegen { check: true } => codegen::check(),
+        Task::Codegen { check: false } => codegen::run(),
         Task::Release(args) => release::run(&args),
         Task::E2e(args) => e2e::run(&args),
     };

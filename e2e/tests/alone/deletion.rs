@@ -57,7 +57,9 @@ async fn memory_is_given_back_when_clusters_go() -> anyhow::Result<()> {
     rounds(&scope, ROUNDS / LANES).await?;
     until("memory to be what it was, within 10 %", SETTLE_LIMIT, async || {
         let now = manager::resident_kib(pid)?;
-        Ok(Look::when(now * 10 <= before * 11, || format!("{before} KiB before, {now} KiB after {ROUNDS} clusters")))
+        Ok(Look::when(now * 10 <= before * 11, || {
+            format!("{before} KiB before, {now} KiB after {ROUNDS} clusters")
+        }))
     })
     .await?;
     scope.finish().await

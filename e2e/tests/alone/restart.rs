@@ -22,8 +22,10 @@ async fn clusters_survive_the_death_of_the_manager() -> anyhow::Result<()> {
     let clusters = try_join_all(names.iter().map(|name| scope.of_class(name, Shape::new(1, 1)))).await?;
     until("the first of the new machines to be provisioned", nephele_e2e::wait::LIMIT, async || {
         let machines = scope.management.list(kinds::IN_MEMORY_MACHINE, &scope.namespace, "").await?;
-        let provisioned =
-            machines.iter().filter(|machine| machine["status"]["initialization"]["provisioned"] == true).count();
+        let provisioned = machines
+            .iter()
+            .filter(|machine| machine["status"]["initialization"]["provisioned"] == true)
+            .count();
         // Two of them are the existing cluster's.
         Ok(Look::when(provisioned > 2, || format!("{provisioned} of {} machines", machines.len())))
     })
@@ -55,7 +57,11 @@ async fn identity(cluster: &Cluster) -> anyhow::Result<(String, u16, Vec<String>
     provider_ids.sort();
     let nodes = until("the Nodes to be back", RESTART_LIMIT, async || {
         let nodes = cluster.workload().await?.node_identities().await?;
-        Ok(if nodes.len() == provider_ids.len() { Look::Done(nodes) } else { Look::NotYet(format!("{nodes:?}")) })
+        Ok(if nodes.len() == provider_ids.len() {
+            Look::Done(nodes)
+        } else {
+            Look::NotYet(format!("{nodes:?}"))
+        })
     })
     .await?;
     Ok((host, port, provider_ids, nodes))

@@ -13,7 +13,8 @@ async fn cluster_of_a_class_becomes_available() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn plain_cluster_with_three_control_plane_machines_and_two_workers_becomes_available() -> anyhow::Result<()> {
+async fn plain_cluster_with_three_control_plane_machines_and_two_workers_becomes_available()
+-> anyhow::Result<()> {
     let scope = Scope::new("plain").await?;
     let cluster = scope.plain("cluster", Shape::new(3, 2)).await?;
     cluster.settled(3, 2).await?;

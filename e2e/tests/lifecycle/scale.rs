@@ -42,7 +42,8 @@ async fn etcd_is_healthy(cluster: &Cluster, members: usize) -> anyhow::Result<()
     until(&format!("etcd with {members} members"), LIMIT, async || {
         let control_plane = cluster.object(kinds::CONTROL_PLANE, &cluster.control_plane()).await?;
         let machines = cluster.machines(Some(Role::ControlPlane)).await?;
-        let healthy = machines.iter().filter(|machine| state::is(machine, "EtcdMemberHealthy", "True")).count();
+        let healthy =
+            machines.iter().filter(|machine| state::is(machine, "EtcdMemberHealthy", "True")).count();
         let holds = state::is(&control_plane, "EtcdClusterHealthy", "True") && healthy == members;
         Ok(Look::when(holds, || {
             let lines: Vec<_> = std::iter::once(&control_plane).chain(&machines).map(state::line).collect();

@@ -42,8 +42,10 @@ async fn control_plane_and_workers_are_upgraded_machine_by_machine() -> anyhow::
     let proxy = format!("registry.k8s.io/kube-proxy:{NEW}");
     let dns = format!("registry.k8s.io/coredns/coredns:{DNS}");
     until("kube-proxy and CoreDNS to be upgraded", LIMIT, async || {
-        let images =
-            (workload.image::<DaemonSet>("kube-proxy").await?, workload.image::<Deployment>("coredns").await?);
+        let images = (
+            workload.image::<DaemonSet>("kube-proxy").await?,
+            workload.image::<Deployment>("coredns").await?,
+        );
         Ok(Look::when(images == (proxy.clone(), dns.clone()), || format!("{images:?}")))
     })
     .await?;
@@ -51,7 +53,11 @@ async fn control_plane_and_workers_are_upgraded_machine_by_machine() -> anyhow::
 }
 
 /// Waits until so many machines of the new version are there and no other.
-async fn upgraded(cluster: &Cluster, kind: nephele_e2e::management::Kind, replicas: u64) -> anyhow::Result<()> {
+async fn upgraded(
+    cluster: &Cluster,
+    kind: nephele_e2e::management::Kind,
+    replicas: u64,
+) -> anyhow::Result<()> {
     until(&format!("{} to be upgraded", kind.2), LIMIT, async || {
         let owner = &cluster.of_kind(kind).await?[0];
         let status = &owner["status"];
