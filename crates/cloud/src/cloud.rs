@@ -247,6 +247,10 @@ impl Cloud {
         for (stage, at) in &spec.reached {
             cluster.on_stage(&id.name, *stage, *at);
         }
+        if !spec.reached.is_empty() {
+            // Nothing more may happen to it, and whoever waits for its cluster has to learn that it is back.
+            self.tell(Changed::Machine(id));
+        }
         self.poll();
         Ok(())
     }
