@@ -40,7 +40,8 @@ fn bracket<'a>(value: &'a Value, inner: &str, rest: &str) -> Option<&'a Value> {
         return value.as_array()?.iter().filter(holds).find_map(|item| step(item, rest));
     }
     if let Some(name) = unquote(inner) {
-        return step(value.get(name)?, rest);
+        // Definitions escape the points of label names here too, where they need not.
+        return step(value.get(name.replace('\\', ""))?, rest);
     }
     let items = value.as_array()?;
     let index = inner.parse::<i64>().ok()?;
@@ -105,6 +106,7 @@ mod tests {
         check(".spec.n", Some(json!(1)));
         check("$.spec.n", Some(json!(1)));
         check(".metadata.labels['a.b/c']", Some(json!("x")));
+        check(r".metadata.labels['a\.b/c']", Some(json!("x")));
         check(".metadata['labels'][\"a.b/c\"]", Some(json!("x")));
         check(r".metadata.labels.a\.b/c", Some(json!("x")));
         check(r#".status.conditions[?(@.type=="Ready")].status"#, Some(json!("True")));
