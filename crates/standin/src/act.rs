@@ -1,0 +1,305 @@
+//! Writes what was decided. Everything here may be repeated.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::PostParams;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use nephele_api::core::{Bootstrap, Machine, MachineSpec, ObjectReference};
+use nephele_api::infrastructure;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineSpec};
+use nephele_api::labels;
+use nephele_kit::{PatchError, Precondition, patch};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use crate::certificates::{CertificateError, Purpose, admin_kubeconfig, key_pair};
+use crate::decide::Action;
+use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE};
+use crate::observe::Observed;
+use crate::plan::ClusterPlan;
+use crate::workload::{self, WorkloadError};
+
+/// Why an action failed.
+#[derive(Debug, Error)]
+pub(crate) enum ActError {
+    #[error("failed to change an object")]
+    Patch(#[source] PatchError),
+    #[error("failed to create {0}")]
+    Create(String, #[source] kube::Error),
+    #[error("failed to make certificates")]
+    Certificate(#[source] CertificateError),
+    #[error("failed to change the workload cluster")]
+    Workload(#[source] WorkloadError),
+}
+
+/// Where actions happen.
+pub(crate) struct Actor<'a> {
+    pub(crate) client: &'a Client,
+    /// The cluster itself, when it was asked.
+    pub(crate) workload: Option<&'a Client>,
+    pub(crate) plan: &'a ClusterPlan,
+    pub(crate) observed: &'a Observed,
+    pub(crate) now: Timestamp,
+}
+
+impl Actor<'_> {
+    pub(crate) async fn act(&self, action: Action) -> Result<(), ActError> {
+        match action {
+            Action::AdoptInfrastructure => self.adopt_infrastructure().await,
+            Action::PublishEndpoint(endpoint) => {
+                let mut cluster = self.observed.cluster.clone();
+                cluster.spec.control_plane_endpoint = Some(endpoint);
+                self.patch(&self.observed.cluster, &cluster).await
+            }
+            Action::CreateKeyPair(purpose) => self.create_key_pair(purpose).await,
+            Action::CreateKubeconfig(endpoint) => {
+                let ca = self.observed.secret(Purpose::Cluster.as_str()).and_then(|ca| ca.data.as_ref());
+                let part =
+                    |key: &str| ca.and_then(|ca| ca.get(key)).map_or(&[][..], |bytes| bytes.0.as_slice());
+                let host =
+                    if endpoint.host.contains(':') { format!("[{}]", endpoint.host) } else { endpoint.host };
+                let server = format!("https://{host}:{}", endpoint.port);
+                let (certificate, key) = (part("tls.crt"), part("tls.key"));
+                let text = admin_kubeconfig(&self.observed.name(), &server, certificate, key, self.now)
+                    .map_err(ActError::Certificate)?;
+                let name = names::secret(&self.observed.name(), "kubeconfig");
+                self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster()).await
+            }
+            Action::CreateMachine { name, control_plane } => {
+                self.create(&self.machine(&name, control_plane)).await
+            }
+            Action::CreateInfrastructureMachine(name) => {
+                let Some(machine) = self.find(&name) else { return Ok(()) };
+                self.create(&self.infrastructure_machine(machine)).await
+            }
+            Action::CreateBootstrapData(name) => self.create_bootstrap_data(&name).await,
+            Action::NameProvider { machine, provider_id } => {
+                let change = |machine: &mut Machine| machine.spec.provider_id = provider_id;
+                self.change_machine(&machine, change).await
+            }
+            Action::AdoptNode { machine, node } => {
+                let known = self.observed.workload.as_ref().map(|workload| &workload.nodes);
+                let node = known.and_then(|nodes| nodes.iter().find(|other| other.name_any() == node));
+                let (Some(client), Some(machine), Some(node)) = (self.workload, self.find(&machine), node)
+                else {
+                    return Ok(());
+                };
+                workload::mark(client, node, &self.observed.cluster, machine)
+                    .await
+                    .map_err(ActError::Workload)
+            }
+            Action::ReportMachine { machine, status } => {
+                let Some(old) = self.find(&machine) else { return Ok(()) };
+                let new = Machine { status: Some(status), ..old.clone() };
+                self.report(old, &new).await
+            }
+            Action::ReportCluster(status) => {
+                let old = &self.observed.cluster;
+                let mut new = old.clone();
+                new.status = Some(status);
+                self.report(old, &new).await
+            }
+            Action::DeleteMachine(name) => self.delete(self.find(&name)).await,
+            Action::DeleteInfrastructureMachine(name) => {
+                let machine = self.find(&name);
+                self.delete(machine.and_then(|machine| self.observed.infrastructure_of(machine))).await
+            }
+            Action::DeleteNode { node, .. } => {
+                let Some(client) = self.workload else { return Ok(()) };
+                workload::delete_node(client, &node).await.map_err(ActError::Workload)
+            }
+            Action::ReleaseMachine(name) => self.release(self.find(&name), MACHINE_FINALIZER).await,
+            Action::DeleteInfrastructure => self.delete(self.observed.infrastructure.as_ref()).await,
+            Action::ReleaseCluster => self.release(Some(&self.observed.cluster), CLUSTER_FINALIZER).await,
+        }
+    }
+
+    fn find(&self, machine: &str) -> Option<&Machine> {
+        self.observed.machines.iter().find(|other| other.name_any() == machine)
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.observed.namespace())
+    }
+
+    /// Creates an object, unless it is there already.
+    async fn create<K>(&self, object: &K) -> Result<(), ActError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        create(&self.api(), object).await
+    }
+
+    async fn patch<K>(&self, old: &K, new: &K) -> Result<(), ActError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        // Lists among what is patched, owner references, are replaced as a whole.
+        let patched = patch::object(&self.api(), old, new, Precondition::ResourceVersion).await;
+        patched.map(drop).map_err(ActError::Patch)
+    }
+
+    async fn report<K>(&self, old: &K, new: &K) -> Result<(), ActError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        patch::status(&self.api(), old, new, Precondition::None).await.map(drop).map_err(ActError::Patch)
+    }
+
+    async fn delete<K>(&self, object: Option<&K>) -> Result<(), ActError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned,
+    {
+        let Some(object) = object else { return Ok(()) };
+        patch::delete(&self.api(), object).await.map(drop).map_err(ActError::Patch)
+    }
+
+    async fn release<K>(&self, object: Option<&K>, finalizer: &str) -> Result<(), ActError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let Some(object) = object else { return Ok(()) };
+        patch::remove_finalizer(&self.api(), object, finalizer).await.map(drop).map_err(ActError::Patch)
+    }
+
+    async fn adopt_infrastructure(&self) -> Result<(), ActError> {
+        let Some(old) = &self.observed.infrastructure else { return Ok(()) };
+        let mut new = old.clone();
+        new.labels_mut().insert(labels::CLUSTER_NAME.to_owned(), self.observed.name());
+        new.owner_references_mut().push(owner(&self.observed.cluster));
+        self.patch(old, &new).await
+    }
+
+    async fn create_key_pair(&self, purpose: Purpose) -> Result<(), ActError> {
+        let (algorithm, now) = (self.plan.key_algorithm, self.now);
+        // RSA keys take a while to find.
+        let made = tokio::task::spawn_blocking(move || key_pair(purpose, algorithm, now)).await;
+        let data = made.expect("making a key pair does not panic").map_err(ActError::Certificate)?;
+        let name = names::secret(&self.observed.name(), purpose.as_str());
+        self.create(&secret(self.metadata(&name, self.owned_by_cluster()), data)).await
+    }
+
+    async fn create_secret(
+        &self,
+        name: &str,
+        key: &str,
+        value: Vec<u8>,
+        owners: Vec<OwnerReference>,
+    ) -> Result<(), ActError> {
+        let data = BTreeMap::from([(key.to_owned(), ByteString(value))]);
+        self.create(&secret(self.metadata(name, owners), data)).await
+    }
+
+    async fn create_bootstrap_data(&self, name: &str) -> Result<(), ActError> {
+        let Some(machine) = self.find(name) else { return Ok(()) };
+        let data = b"## template: jinja\n#cloud-config\n# Nothing boots here: the machine is simulated.\n";
+        self.create_secret(name, "value", data.to_vec(), vec![owner(machine)]).await?;
+        let bootstrap = Bootstrap { config_ref: None, data_secret_name: Some(name.to_owned()) };
+        self.change_machine(name, |machine| machine.spec.bootstrap = Some(bootstrap)).await
+    }
+
+    async fn change_machine(&self, name: &str, change: impl FnOnce(&mut Machine)) -> Result<(), ActError> {
+        let Some(old) = self.find(name) else { return Ok(()) };
+        let mut new = old.clone();
+        change(&mut new);
+        // Several changes of one Machine may follow each other on one observation; none touches a list.
+        patch::object(&self.api(), old, &new, Precondition::None).await.map(drop).map_err(ActError::Patch)
+    }
+
+    fn metadata(&self, name: &str, owners: Vec<OwnerReference>) -> ObjectMeta {
+        let labels = BTreeMap::from([(labels::CLUSTER_NAME.to_owned(), self.observed.name())]);
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(self.observed.namespace()),
+            labels: Some(labels),
+            owner_references: Some(owners),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn owned_by_cluster(&self) -> Vec<OwnerReference> {
+        vec![owner(&self.observed.cluster)]
+    }
+
+    fn machine(&self, name: &str, control_plane: bool) -> Machine {
+        let mut metadata = self.metadata(name, self.owned_by_cluster());
+        let (label, value) = if control_plane {
+            (labels::CONTROL_PLANE, String::new())
+        } else {
+            ("cluster.x-k8s.io/deployment-name", format!("{}-md-0", self.observed.name()))
+        };
+        metadata.labels.get_or_insert_default().insert(label.to_owned(), value);
+        metadata.finalizers = Some(vec![MACHINE_FINALIZER.to_owned()]);
+        Machine {
+            metadata,
+            spec: MachineSpec {
+                cluster_name: self.observed.name(),
+                version: self.plan.version.clone(),
+                infrastructure_ref: Some(reference("InMemoryMachine", name)),
+                ..MachineSpec::default()
+            },
+            status: None,
+        }
+    }
+
+    fn infrastructure_machine(&self, machine: &Machine) -> InMemoryMachine {
+        let mut metadata = self.metadata(&machine.name_any(), vec![owner(machine)]);
+        metadata.labels = Some(machine.labels().clone());
+        let spec = InMemoryMachineSpec {
+            behaviour: Some(self.plan.behaviour.clone()),
+            ..InMemoryMachineSpec::default()
+        };
+        InMemoryMachine { metadata, spec, status: None }
+    }
+}
+
+/// Creates an object, unless it is there already.
+pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> Result<(), ActError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    match api.create(&PostParams::default(), object).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(ActError::Create(format!("{} {}", K::kind(&()), object.name_any()), error)),
+    }
+}
+
+/// A reference to an object of the infrastructure provider.
+pub(crate) fn reference(kind: &str, name: &str) -> ObjectReference {
+    ObjectReference {
+        api_group: infrastructure::GROUP.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
+    OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+fn secret(metadata: ObjectMeta, data: BTreeMap<String, ByteString>) -> Secret {
+    Secret { metadata, data: Some(data), type_: Some(SECRET_TYPE.to_owned()), ..Secret::default() }
+}

@@ -1,0 +1,355 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use nephele_api::conditions::types;
+use nephele_api::core::{Bootstrap, Cluster, ClusterSpec, MachineSpec};
+use nephele_api::infrastructure::v1beta2::{
+    ControlPlaneEndpoint, InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, InMemoryMachineStatus,
+    Initialization,
+};
+use nephele_api::labels;
+use proptest::prelude::*;
+
+use super::*;
+use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER};
+use crate::observe::Workload;
+use crate::{AVAILABLE, RUNNING, act, workload};
+
+/// A management API and a provider in a few lines: what is decided is done, then the provider does its part.
+struct World {
+    plan: ClusterPlan,
+    observed: Observed,
+    nodes: BTreeMap<String, Node>,
+    log: Vec<Action>,
+    second: i64,
+    /// From when on kubeadm's configuration is there.
+    initialized_from: i64,
+}
+
+fn meta(name: &str) -> ObjectMeta {
+    let uid = Some(format!("uid-{name}"));
+    ObjectMeta { name: Some(name.into()), namespace: Some("default".into()), uid, ..ObjectMeta::default() }
+}
+
+impl World {
+    fn new(control_plane: u32, workers: u32) -> Self {
+        let spec = ClusterSpec {
+            infrastructure_ref: Some(act::reference("InMemoryCluster", "demo")),
+            ..ClusterSpec::default()
+        };
+        let metadata = ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.into()]), ..meta("demo") };
+        Self {
+            plan: ClusterPlan::new("demo", "v1.36.3", control_plane, workers),
+            observed: Observed {
+                cluster: Cluster { metadata, spec, status: None },
+                infrastructure: Some(InMemoryCluster {
+                    metadata: meta("demo"),
+                    ..InMemoryCluster::default()
+                }),
+                ..Observed::default()
+            },
+            nodes: BTreeMap::new(),
+            log: Vec::new(),
+            second: 0,
+            initialized_from: 0,
+        }
+    }
+
+    fn is_available(&self) -> bool {
+        let status = self.observed.cluster.status.clone().unwrap_or_default();
+        conditions::is_true(&status.conditions, AVAILABLE)
+    }
+
+    /// Rounds until nothing is decided any more; fails when that never comes.
+    fn settle(&mut self) {
+        for _ in 0..100 {
+            self.second += 1;
+            let now = Timestamp::from_second(self.second).expect("in range");
+            self.observed.workload = asks_workload(&self.observed).then(|| Workload {
+                initialized: !self.nodes.is_empty() && self.second >= self.initialized_from,
+                nodes: self.nodes.values().cloned().collect(),
+            });
+            let decision = decide(&self.plan, &self.observed, now);
+            let before =
+                (self.observed.infrastructure.clone(), self.observed.infrastructure_machines.clone());
+            let nodes = self.nodes.len();
+            let quiet = decision.actions.is_empty();
+            for action in decision.actions {
+                self.apply(&action);
+                self.log.push(action);
+            }
+            self.provide();
+            let after = (self.observed.infrastructure.clone(), self.observed.infrastructure_machines.clone());
+            if quiet && !decision.polls && before == after && nodes == self.nodes.len() {
+                return;
+            }
+        }
+        panic!("it never settles: {:#?}", self.log);
+    }
+
+    fn machine(&mut self, name: &str) -> &mut Machine {
+        self.observed.machines.iter_mut().find(|machine| machine.name_any() == name).expect("a known machine")
+    }
+
+    fn apply(&mut self, action: &Action) {
+        let now = || Some(Time(Timestamp::UNIX_EPOCH));
+        match action.clone() {
+            Action::AdoptInfrastructure => {
+                let infrastructure = self.observed.infrastructure.as_mut().expect("adopted");
+                infrastructure.labels_mut().insert(labels::CLUSTER_NAME.into(), "demo".into());
+                infrastructure.owner_references_mut().push(OwnerReference {
+                    api_version: "cluster.x-k8s.io/v1beta2".into(),
+                    kind: "Cluster".into(),
+                    name: "demo".into(),
+                    ..OwnerReference::default()
+                });
+            }
+            Action::PublishEndpoint(endpoint) => {
+                self.observed.cluster.spec.control_plane_endpoint = Some(endpoint);
+            }
+            Action::CreateKeyPair(purpose) => self.create_secret(purpose.as_str()),
+            Action::CreateKubeconfig(_) => self.create_secret("kubeconfig"),
+            Action::CreateMachine { name, control_plane } => {
+                let mut metadata =
+                    ObjectMeta { finalizers: Some(vec![MACHINE_FINALIZER.into()]), ..meta(&name) };
+                if control_plane {
+                    metadata.labels = Some(BTreeMap::from([(labels::CONTROL_PLANE.into(), String::new())]));
+                }
+                let spec = MachineSpec {
+                    infrastructure_ref: Some(act::reference("InMemoryMachine", &name)),
+                    ..MachineSpec::default()
+                };
+                self.observed.machines.push(Machine { metadata, spec, status: None });
+            }
+            Action::CreateInfrastructureMachine(name) => self
+                .observed
+                .infrastructure_machines
+                .push(InMemoryMachine { metadata: meta(&name), ..InMemoryMachine::default() }),
+            Action::CreateBootstrapData(name) => {
+                let data = Bootstrap { config_ref: None, data_secret_name: Some(name.clone()) };
+                self.machine(&name).spec.bootstrap = Some(data);
+            }
+            Action::NameProvider { machine, provider_id } => {
+                self.machine(&machine).spec.provider_id = provider_id;
+            }
+            Action::AdoptNode { machine, node } => {
+                let (cluster, machine) = (self.observed.cluster.clone(), self.machine(&machine).clone());
+                let marked = self.nodes.get_mut(&node).expect("a known node");
+                marked.annotations_mut().extend(workload::annotations(&cluster, &machine));
+                assert!(workload::is_marked(marked, &cluster, &machine));
+            }
+            Action::ReportMachine { machine, status } => self.machine(&machine).status = Some(status),
+            Action::ReportCluster(status) => self.observed.cluster.status = Some(status),
+            Action::DeleteMachine(name) => self.machine(&name).metadata.deletion_timestamp = now(),
+            Action::DeleteInfrastructureMachine(name) => {
+                self.observed.infrastructure_machines.retain(|machine| machine.name_any() != name);
+            }
+            Action::DeleteNode { node, .. } => {
+                self.nodes.remove(&node).expect("a known node");
+            }
+            Action::ReleaseMachine(name) => {
+                self.observed.machines.retain(|machine| machine.name_any() != name);
+            }
+            Action::DeleteInfrastructure => self.observed.infrastructure = None,
+            Action::ReleaseCluster => self.observed.cluster.metadata.finalizers = None,
+        }
+    }
+
+    fn create_secret(&mut self, purpose: &str) {
+        self.observed.secrets.insert(names::secret("demo", purpose), Secret::default());
+    }
+
+    /// The provider's part.
+    fn provide(&mut self) {
+        if let Some(infrastructure) = &mut self.observed.infrastructure
+            && !infrastructure.owner_references().is_empty()
+        {
+            let endpoint = ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 20000 };
+            infrastructure.spec.control_plane_endpoint = Some(endpoint);
+            infrastructure.status = Some(InMemoryClusterStatus {
+                initialization: Some(Initialization { provisioned: Some(true) }),
+                ..InMemoryClusterStatus::default()
+            });
+        }
+        for infrastructure in &mut self.observed.infrastructure_machines {
+            let name = infrastructure.name_any();
+            let machine = self.observed.machines.iter().find(|machine| machine.name_any() == name);
+            if machine.is_none_or(|machine| machine.data_secret_name().is_none()) {
+                continue;
+            }
+            infrastructure.spec.provider_id = format!("in-memory://{name}");
+            let mut status = InMemoryMachineStatus {
+                initialization: Some(Initialization { provisioned: Some(true) }),
+                ..InMemoryMachineStatus::default()
+            };
+            let ready = conditions::condition(types::READY, conditions::TRUE, "Ready", "");
+            conditions::set(&mut status.conditions, ready, Timestamp::UNIX_EPOCH);
+            infrastructure.status = Some(status);
+            let ready =
+                NodeCondition { type_: "Ready".into(), status: "True".into(), ..NodeCondition::default() };
+            self.nodes.entry(name.clone()).or_insert_with(|| Node {
+                metadata: meta(&name),
+                spec: Some(NodeSpec {
+                    provider_id: Some(infrastructure.spec.provider_id.clone()),
+                    ..NodeSpec::default()
+                }),
+                status: Some(NodeStatus { conditions: Some(vec![ready]), ..NodeStatus::default() }),
+            });
+        }
+    }
+
+    /// Where in the log an action comes first.
+    fn first(&self, wanted: impl Fn(&Action) -> bool) -> usize {
+        self.log.iter().position(wanted).unwrap_or(usize::MAX)
+    }
+}
+
+#[test]
+fn nothing_happens_before_the_infrastructure_is_there() {
+    let mut world = World::new(1, 1);
+    world.observed.infrastructure = None;
+    world.settle();
+    assert!(world.log.iter().all(|action| matches!(action, Action::ReportCluster(_))), "{:?}", world.log);
+    assert!(!world.is_available());
+}
+
+#[test]
+fn first_machine_boots_alone_and_the_others_join() {
+    let mut world = World::new(3, 2);
+    world.settle();
+    assert!(world.is_available());
+    let is_created = |control_plane: bool| move |action: &Action| matches!(action, Action::CreateMachine { control_plane: of, .. } if *of == control_plane);
+    let initialized = world.first(|action| {
+        matches!(action, Action::ReportCluster(status)
+            if conditions::is_true(&status.conditions, types::CONTROL_PLANE_INITIALIZED))
+    });
+    let adopted = world.first(|action| *action == Action::AdoptInfrastructure);
+    let certificates = world.first(|action| matches!(action, Action::CreateKeyPair(_)));
+    let first_machine = world.first(is_created(true));
+    assert!(adopted < certificates && certificates < first_machine && first_machine < initialized);
+    let booted: Vec<_> = world
+        .log
+        .iter()
+        .enumerate()
+        .filter(|(_, action)| matches!(action, Action::CreateBootstrapData(_)))
+        .map(|(at, _)| at < initialized)
+        .collect();
+    assert_eq!(booted, [true, false, false, false, false]);
+    assert_eq!(world.log.iter().filter(|action| is_created(true)(action)).count(), 3);
+}
+
+#[test]
+fn control_plane_grows_by_one_settled_machine_at_a_time() {
+    let mut world = World::new(3, 0);
+    world.settle();
+    let mut up = 0;
+    for action in &world.log {
+        match action {
+            Action::CreateMachine { .. } => {
+                assert_eq!(
+                    up,
+                    world
+                        .log
+                        .iter()
+                        .take_while(|other| *other != action)
+                        .filter(|a| matches!(a, Action::CreateMachine { .. }))
+                        .count()
+                );
+            }
+            Action::ReportMachine { status, .. } if conditions::is_true(&status.conditions, types::READY) => {
+                up += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(up, 3);
+}
+
+#[test]
+fn configuration_that_comes_after_the_node_is_waited_for() {
+    let mut world = World::new(1, 1);
+    world.initialized_from = 30;
+    world.settle();
+    assert!(world.is_available() && world.second >= 30);
+}
+
+#[test]
+fn machine_that_is_deleted_goes_in_order_and_is_replaced() {
+    let mut world = World::new(1, 2);
+    world.settle();
+    world.log.clear();
+    let machines = &world.observed.machines;
+    let worker = machines.iter().find(|machine| !labels::is_control_plane(&machine.metadata));
+    let name = worker.expect("a worker").name_any();
+    world.apply(&Action::DeleteMachine(name.clone()));
+    world.settle();
+    let steps = [
+        world.first(|action| *action == Action::DeleteInfrastructureMachine(name.clone())),
+        world.first(|action| *action == Action::DeleteNode { machine: name.clone(), node: name.clone() }),
+        world.first(|action| *action == Action::ReleaseMachine(name.clone())),
+    ];
+    assert!(steps.is_sorted() && steps[2] < usize::MAX, "{:?}", world.log);
+    assert_eq!(world.observed.machines.len(), 3);
+    assert!(world.is_available());
+}
+
+#[test]
+fn cluster_goes_workers_first_and_infrastructure_last() {
+    let mut world = World::new(3, 2);
+    world.settle();
+    world.log.clear();
+    world.observed.cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    world.settle();
+    let order: Vec<_> = world
+        .log
+        .iter()
+        .filter_map(|action| match action {
+            Action::ReleaseMachine(name) if name.contains("-md-") => Some("worker"),
+            Action::ReleaseMachine(_) => Some("control plane"),
+            Action::DeleteInfrastructure => Some("infrastructure"),
+            Action::ReleaseCluster => Some("cluster"),
+            _ => None,
+        })
+        .collect();
+    let control_plane = ["control plane"; 3];
+    assert_eq!(order, [&["worker"; 2][..], &control_plane, &["infrastructure", "cluster"]].concat());
+    // Nobody asks a cluster that goes for its Nodes.
+    assert!(!world.log.iter().any(|action| matches!(action, Action::DeleteNode { .. })));
+}
+
+#[test]
+fn machine_is_running_only_once_its_node_is_found() {
+    let mut world = World::new(1, 0);
+    world.settle();
+    let phases: Vec<_> = world
+        .log
+        .iter()
+        .filter_map(|action| match action {
+            Action::ReportMachine { status, .. } => Some((status.phase.clone(), status.node_ref.is_some())),
+            _ => None,
+        })
+        .collect();
+    assert!(phases.iter().all(|(phase, has_node)| (phase == RUNNING) == *has_node), "{phases:?}");
+    assert_eq!(phases.last(), Some(&(RUNNING.to_owned(), true)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_size_comes_up_and_goes_away(control_plane in 1u32..6, workers in 0u32..6) {
+        let mut world = World::new(control_plane, workers);
+        world.settle();
+        prop_assert!(world.is_available());
+        prop_assert_eq!(world.observed.machines.len(), as_usize(control_plane + workers));
+        world.observed.cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        world.settle();
+        prop_assert!(world.observed.machines.is_empty() && world.observed.infrastructure.is_none());
+        prop_assert_eq!(world.observed.cluster.metadata.finalizers, None);
+    }
+}
+
+fn as_usize(number: u32) -> usize {
+    usize::try_from(number).expect("small")
+}

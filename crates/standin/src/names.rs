@@ -1,0 +1,59 @@
+//! Names: of labels, finalizers, Secrets and machines, as Cluster API has them.
+
+use std::collections::BTreeSet;
+
+/// Holds a Cluster until its machines and infrastructure are gone (`api/core/v1beta2/cluster_types.go`).
+pub(crate) const CLUSTER_FINALIZER: &str = "cluster.cluster.x-k8s.io";
+/// Holds a Machine until its infrastructure and Node are gone (`api/core/v1beta2/machine_types.go`).
+pub(crate) const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
+/// The type of Secrets that belong to a cluster (`api/core/v1beta2/cluster_types.go`).
+pub(crate) const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
+
+/// The Secret of a cluster for a purpose: `ca`, `etcd`, `proxy`, `sa`, `kubeconfig`.
+pub(crate) fn secret(cluster: &str, purpose: &str) -> String {
+    format!("{cluster}-{purpose}")
+}
+
+/// The first name for a machine of this base that is not taken. The suffix looks as random as Cluster API's, and is the
+/// same each time.
+pub(crate) fn machine(base: &str, taken: &BTreeSet<String>) -> String {
+    (0u32..)
+        .map(|attempt| format!("{base}-{}", suffix(base, attempt)))
+        .find(|name| !taken.contains(name))
+        .expect("there are more suffixes than machines")
+}
+
+/// Five letters and digits of those that Kubernetes makes names of (`apimachinery/pkg/util/rand`): no vowels, so that no
+/// words come up.
+fn suffix(base: &str, attempt: u32) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut hash = fnv(base.bytes().chain(attempt.to_be_bytes()));
+    let mut letters = String::new();
+    for _ in 0..5 {
+        let index = usize::try_from(hash % 27).expect("below 27");
+        letters.push(char::from(LETTERS[index]));
+        hash /= 27;
+    }
+    letters
+}
+
+/// FNV-1a: the same on every machine and in every version.
+fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_get_names_of_their_own_and_always_the_same() {
+        let mut taken = BTreeSet::new();
+        for _ in 0..200 {
+            let name = machine("demo-md-0", &taken);
+            assert!(name.strip_prefix("demo-md-0-").is_some_and(|suffix| suffix.len() == 5), "{name}");
+            assert_eq!(machine("demo-md-0", &taken), name);
+            assert!(taken.insert(name));
+        }
+    }
+}

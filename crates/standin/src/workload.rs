@@ -1,0 +1,174 @@
+//! The cluster itself, reached as Cluster API reaches it: by its kubeconfig, at its endpoint, over TLS.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Taint};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Api, Client, Config, ResourceExt as _};
+use nephele_api::core::{Cluster, Machine};
+use serde_json::json;
+use thiserror::Error;
+use tokio::sync::Mutex;
+
+use crate::observe::Workload;
+
+/// How long a request may take; Cluster API's clients have the same (`controllers/clustercache`).
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a cluster was not reached.
+#[derive(Debug, Error)]
+pub(crate) enum WorkloadError {
+    #[error("failed to read the kubeconfig of the cluster")]
+    Kubeconfig(#[source] KubeconfigError),
+    #[error("failed to find the kubeconfig in its Secret")]
+    NoKubeconfig,
+    #[error("failed to set up the client of the cluster")]
+    Client(#[source] kube::Error),
+    #[error("failed to {0} in the cluster")]
+    Request(&'static str, #[source] kube::Error),
+}
+
+/// Clients of clusters, so that not every question costs a handshake. An entry goes when its kubeconfig changes, and when
+/// its cluster is gone.
+#[derive(Default)]
+pub(crate) struct Clients(Mutex<BTreeMap<String, (String, Client)>>);
+
+impl Clients {
+    /// The client of the cluster whose kubeconfig this is.
+    pub(crate) async fn get(&self, kubeconfig: &Secret) -> Result<Client, WorkloadError> {
+        let key = key(kubeconfig);
+        let version = kubeconfig.resource_version().unwrap_or_default();
+        let mut clients = self.0.lock().await;
+        if let Some((known, client)) = clients.get(&key)
+            && *known == version
+        {
+            return Ok(client.clone());
+        }
+        let client = connect(kubeconfig).await?;
+        clients.insert(key, (version, client.clone()));
+        Ok(client)
+    }
+
+    pub(crate) async fn forget(&self, kubeconfig: &Secret) {
+        self.0.lock().await.remove(&key(kubeconfig));
+    }
+}
+
+fn key(kubeconfig: &Secret) -> String {
+    format!("{}/{}", kubeconfig.namespace().unwrap_or_default(), kubeconfig.name_any())
+}
+
+async fn connect(secret: &Secret) -> Result<Client, WorkloadError> {
+    let value = secret.data.as_ref().and_then(|data| data.get("value")).ok_or(WorkloadError::NoKubeconfig)?;
+    let text = String::from_utf8_lossy(&value.0);
+    let kubeconfig = Kubeconfig::from_yaml(&text).map_err(WorkloadError::Kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let mut config = config.map_err(WorkloadError::Kubeconfig)?;
+    config.connect_timeout = Some(TIMEOUT);
+    config.read_timeout = Some(TIMEOUT);
+    Client::try_from(config).map_err(WorkloadError::Client)
+}
+
+/// Asks the cluster what it has.
+pub(crate) async fn ask(client: &Client) -> Result<Workload, WorkloadError> {
+    let configuration = Api::<ConfigMap>::namespaced(client.clone(), "kube-system")
+        .get_opt("kubeadm-config")
+        .await
+        .map_err(|error| WorkloadError::Request("get the ConfigMap kubeadm-config", error))?;
+    let nodes = Api::<Node>::all(client.clone())
+        .list(&ListParams::default())
+        .await
+        .map_err(|error| WorkloadError::Request("list Nodes", error))?;
+    Ok(Workload { initialized: configuration.is_some(), nodes: nodes.items })
+}
+
+/// Annotations that core puts on the Node of a Machine (`core/reconcilers/machine/machine_controller_noderef.go`).
+pub(crate) fn annotations(cluster: &Cluster, machine: &Machine) -> BTreeMap<String, String> {
+    let owner = machine.owner_references().iter().find(|owner| owner.controller == Some(true));
+    let labels: Vec<_> = labels(machine).into_keys().collect();
+    let mut annotations = vec![
+        ("cluster-name", cluster.name_any()),
+        ("cluster-namespace", cluster.namespace().unwrap_or_default()),
+        ("machine", machine.name_any()),
+        ("labels-from-machine", labels.join(",")),
+        ("annotations-from-machine", String::new()),
+    ];
+    if let Some(owner) = owner {
+        annotations.push(("owner-kind", owner.kind.clone()));
+        annotations.push(("owner-name", owner.name.clone()));
+    }
+    annotations.into_iter().map(|(name, value)| (format!("cluster.x-k8s.io/{name}"), value)).collect()
+}
+
+/// Labels of a Machine that its Node gets too.
+fn labels(machine: &Machine) -> BTreeMap<String, String> {
+    let is_for_nodes = |name: &str| {
+        let domain = name.split('/').next().unwrap_or_default();
+        name.starts_with("node-role.kubernetes.io/")
+            || ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"]
+                .iter()
+                .any(|suffix| domain == *suffix || domain.ends_with(&format!(".{suffix}")))
+    };
+    machine
+        .labels()
+        .iter()
+        .filter(|(name, _)| is_for_nodes(name))
+        .map(|(n, v)| (n.clone(), v.clone()))
+        .collect()
+}
+
+/// Whether a Node has all that core puts on it.
+pub(crate) fn is_marked(node: &Node, cluster: &Cluster, machine: &Machine) -> bool {
+    let has = |wanted: &BTreeMap<String, String>, present: &BTreeMap<String, String>| {
+        wanted.iter().all(|(name, value)| present.get(name) == Some(value))
+    };
+    has(&annotations(cluster, machine), node.annotations())
+        && has(&labels(machine), node.labels())
+        && !taints(node).iter().any(is_uninitialized)
+}
+
+/// The taint of Nodes that core has not seen yet.
+fn is_uninitialized(taint: &Taint) -> bool {
+    taint.key == "node.cluster.x-k8s.io/uninitialized"
+}
+
+fn taints(node: &Node) -> &[Taint] {
+    node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
+}
+
+/// Puts on a Node what core puts on it, as core does: a strategic merge patch that holds for this version of the Node
+/// only.
+pub(crate) async fn mark(
+    client: &Client,
+    node: &Node,
+    cluster: &Cluster,
+    machine: &Machine,
+) -> Result<(), WorkloadError> {
+    let mut patch = json!({
+        "metadata": {
+            "resourceVersion": node.resource_version(),
+            "annotations": annotations(cluster, machine),
+            "labels": labels(machine),
+        },
+    });
+    if taints(node).iter().any(is_uninitialized) {
+        let kept: Vec<_> = taints(node).iter().filter(|taint| !is_uninitialized(taint)).collect();
+        patch["spec"] = json!({ "taints": kept });
+    }
+    Api::<Node>::all(client.clone())
+        .patch(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch))
+        .await
+        .map(drop)
+        .map_err(|error| WorkloadError::Request("patch a Node", error))
+}
+
+/// Deletes a Node; absence is success.
+pub(crate) async fn delete_node(client: &Client, name: &str) -> Result<(), WorkloadError> {
+    match Api::<Node>::all(client.clone()).delete(name, &DeleteParams::default()).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(WorkloadError::Request("delete a Node", error)),
+    }
+}
