@@ -5,6 +5,7 @@
 mod args;
 mod components;
 mod crds;
+mod demo;
 mod logging;
 mod manager;
 mod process;
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{components::ComponentsArgs, manager::ManagerArgs};
+use crate::{components::ComponentsArgs, demo::DemoArgs, manager::ManagerArgs};
 
 /// A simulated cloud for Cluster API.
 #[derive(Debug, Parser)]
@@ -27,6 +28,8 @@ struct Cli {
 enum Command {
     /// Run the manager: the infrastructure provider and the simulated cloud behind it.
     Manager(Box<ManagerArgs>),
+    /// Run everything in one process, without a Kubernetes: two clusters come up while you watch.
+    Demo(DemoArgs),
     /// Print everything the provider consists of, as clusterctl installs it.
     Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
@@ -52,6 +55,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let verbosity = args.logging.install()?;
             process::block_on(|shutdown| manager::run(*args, verbosity, shutdown))
         }
+        Command::Demo(args) => process::block_on(|shutdown| demo::run(args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),
         Command::Version => {

@@ -1,0 +1,25 @@
+//! The clusters of the demo.
+
+use nephele_api::infrastructure::v1beta2::{Behaviour, Component, Provisioning};
+use nephele_standin::{ClusterPlan, KeyAlgorithm, Plan};
+
+const VERSION: &str = "v1.36.3";
+
+/// A small cluster, and one with a control plane of three that joins one by one. Their machines take long enough for
+/// people to see what comes after what, and short enough for all to be up in a few seconds.
+pub(super) fn plan() -> Plan {
+    let part = |startup_duration: &str| {
+        let provisioning =
+            Provisioning { startup_duration: startup_duration.to_owned(), startup_jitter: "0.5".to_owned() };
+        Some(Component { provisioning })
+    };
+    let behaviour =
+        Behaviour { vm: part("500ms"), node: part("200ms"), api_server: part("300ms"), etcd: part("200ms") };
+    let small = ClusterPlan { behaviour: behaviour.clone(), ..ClusterPlan::new("small", VERSION, 1, 1) };
+    let large = ClusterPlan {
+        behaviour,
+        key_algorithm: KeyAlgorithm::EcdsaP256,
+        ..ClusterPlan::new("large", VERSION, 3, 2)
+    };
+    Plan { clusters: vec![small, large] }
+}

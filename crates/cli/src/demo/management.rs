@@ -1,0 +1,188 @@
+//! The embedded management API: our API server with Cluster API's kinds and ours, in this process for the manager and
+//! over TLS for `kubectl`.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::body::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use jiff::SignedDuration;
+use kube::{Client, ResourceExt as _};
+use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOptions, UserInfo, Version};
+use nephele_kit::Clock;
+use nephele_pki::{Authority, KeyAlgorithm, Leaf, LeafRequest, parse_client};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+/// The changes that watchers may fall behind: everything that happens in a demo.
+const EVENT_LOG_CAPACITY: usize = 16 * 1024;
+const EVENT_LOG_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// How long a handshake may take, and requests in flight when the demo ends.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+const DRAIN_MAX: Duration = Duration::from_millis(500);
+
+/// The demo's management API.
+pub(super) struct Management {
+    /// A client in this process.
+    pub(super) client: Client,
+    /// A kubeconfig for others.
+    pub(super) kubeconfig: String,
+}
+
+impl Management {
+    /// Starts it on a free port of the loopback interface, with all definitions, until `stop`.
+    pub(super) async fn start(clock: Clock, stop: CancellationToken) -> anyhow::Result<Self> {
+        let server = server(&clock)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.context("failed to listen for the management API")?;
+        let address = listener.local_addr().context("failed to read the address of the management API")?;
+        let (tls, kubeconfig) = credentials(address, &clock)?;
+        tokio::spawn(serve(listener, tls, server.clone(), stop));
+        Ok(Self { client: in_process(server), kubeconfig })
+    }
+}
+
+fn server(clock: &Clock) -> anyhow::Result<ApiServer> {
+    let store = Store::new(StoreOptions {
+        uid_seed: "demo".to_owned(),
+        event_log_capacity: EVENT_LOG_CAPACITY,
+        event_log_bytes_max: EVENT_LOG_BYTES_MAX,
+        ..StoreOptions::default()
+    });
+    let now = clock();
+    store.create_default_namespaces(now);
+    for definition in nephele_api::crds().into_iter().chain(nephele_standin::crds()) {
+        let name = definition.name_any();
+        let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", &name);
+        store
+            .create(now, &key, serde_json::to_value(definition)?)
+            .with_context(|| format!("failed to define {name}"))?;
+    }
+    let settings = Settings {
+        version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3+nephele".into() },
+        authentication: Authentication::Required,
+        clock: clock.clone(),
+        observer: None,
+    };
+    Ok(ApiServer::new(store, Arc::new(settings)))
+}
+
+/// A client that calls the server without a socket in between.
+fn in_process(server: ApiServer) -> Client {
+    let user = UserInfo { name: "nephele".to_owned(), groups: vec!["system:masters".to_owned()] };
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let (server, user) = (server.clone(), user.clone());
+        async move {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(user);
+            Ok::<Response<Body>, Infallible>(server.handle(request).await)
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// How the server speaks TLS, and the kubeconfig of its administrator; both of an authority that nobody else has.
+fn credentials(address: SocketAddr, clock: &Clock) -> anyhow::Result<(TlsAcceptor, String)> {
+    let now = clock();
+    let (not_before, not_after) =
+        (now - SignedDuration::from_mins(5), now + SignedDuration::from_hours(24 * 30));
+    let authority = Authority::generate("nephele-demo", KeyAlgorithm::EcdsaP256, not_before, not_after)
+        .context("failed to make the authority of the management API")?;
+    let request = |common_name: &str, organizations: Vec<String>, server_auth: bool| LeafRequest {
+        common_name: common_name.to_owned(),
+        organizations,
+        dns_names: if server_auth { vec!["localhost".to_owned()] } else { Vec::new() },
+        ip_addresses: if server_auth { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { Vec::new() },
+        server_auth,
+        client_auth: !server_auth,
+        not_before,
+        not_after,
+        identity: common_name.to_owned(),
+    };
+    let server = authority.issue(&request("kube-apiserver", Vec::new(), true))?;
+    let admin = authority.issue(&request("kubernetes-admin", vec!["system:masters".to_owned()], false))?;
+    let kubeconfig = nephele_standin::kubeconfig(
+        "nephele-demo",
+        "nephele-demo-admin",
+        &format!("https://{address}"),
+        &authority.certificate_pem(),
+        &admin.certificate_pem(),
+        &admin.key_pem(),
+    );
+    Ok((acceptor(&authority, &server)?, kubeconfig))
+}
+
+fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(authority.certificate_der().to_vec()))?;
+    // Those without a certificate are answered 401, as everywhere.
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build()?;
+    let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
+    let key = PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into());
+    let mut config = ServerConfig::builder()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![certificate], key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn serve(listener: TcpListener, tls: TlsAcceptor, server: ApiServer, stop: CancellationToken) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                tokio::spawn(serve_connection(stream, tls.clone(), server.clone(), stop.clone()));
+            }
+            Err(error) => tracing::warn!(%error, "Failed to accept a connection to the management API"),
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, tls: TlsAcceptor, server: ApiServer, stop: CancellationToken) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_MAX, tls.accept(stream)).await else { return };
+    let user = stream.get_ref().1.peer_certificates().and_then(|chain| user(chain.first()?));
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        if let Some(user) = &user {
+            request.extensions_mut().insert(user.clone());
+        }
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(server.handle(request).await) }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut connection =
+        std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            timeout(DRAIN_MAX, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "A connection to the management API ended early");
+    }
+}
+
+/// Who a certificate that was verified names.
+fn user(certificate: &CertificateDer<'_>) -> Option<UserInfo> {
+    let identity = parse_client(certificate).ok()?;
+    let mut groups = identity.organizations;
+    groups.push("system:authenticated".to_owned());
+    Some(UserInfo { name: identity.common_name, groups })
+}

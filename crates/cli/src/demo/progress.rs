@@ -1,0 +1,99 @@
+//! Follows the management API and shows what changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use futures::stream::{BoxStream, SelectAll};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Resource};
+use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_standin::Plan;
+use serde::de::DeserializeOwned;
+
+use super::screen::Screen;
+use super::view::View;
+
+/// Changes that come together are shown together.
+const FRAME: Duration = Duration::from_millis(50);
+
+/// What is followed.
+pub(super) struct Progress {
+    names: Vec<String>,
+    clusters: Store<Cluster>,
+    machines: Store<Machine>,
+    infrastructure: Store<InMemoryMachine>,
+    changes: SelectAll<BoxStream<'static, Result<(), watcher::Error>>>,
+}
+
+impl Progress {
+    /// Follows all clusters, and waits for those of the plan.
+    pub(super) fn start(client: &Client, plan: Plan) -> Self {
+        let (clusters, of_clusters) = follow::<Cluster>(client);
+        let (machines, of_machines) = follow::<Machine>(client);
+        let (infrastructure, of_infrastructure) = follow::<InMemoryMachine>(client);
+        Self {
+            names: plan.clusters.into_iter().map(|cluster| cluster.name).collect(),
+            clusters,
+            machines,
+            infrastructure,
+            changes: futures::stream::select_all([of_clusters, of_machines, of_infrastructure]),
+        }
+    }
+
+    /// How everything is now.
+    pub(super) fn view(&self) -> View {
+        let (clusters, machines, infrastructure) =
+            (self.clusters.state(), self.machines.state(), self.infrastructure.state());
+        View::new(&borrowed(&clusters), &borrowed(&machines), &borrowed(&infrastructure))
+    }
+
+    /// Shows changes until all clusters of the plan are available.
+    pub(super) async fn until_available(&mut self, screen: &mut Screen) -> anyhow::Result<()> {
+        loop {
+            let view = self.view();
+            let available = view.are_available(self.names.iter().map(String::as_str));
+            screen.show(view);
+            if available {
+                return Ok(());
+            }
+            self.changed().await?;
+        }
+    }
+
+    /// Shows changes for ever.
+    pub(super) async fn follow(&mut self, screen: &mut Screen) -> anyhow::Result<()> {
+        loop {
+            self.changed().await?;
+            screen.show(self.view());
+        }
+    }
+
+    /// Waits for a change, and for those that come with it.
+    async fn changed(&mut self) -> anyhow::Result<()> {
+        let Some(first) = self.changes.next().await else { bail!("the management API is gone") };
+        if let Err(error) = first {
+            tracing::debug!(error = %nephele_kit::chain(&error), "A watch failed and is tried again");
+        }
+        let frame = tokio::time::Instant::now() + FRAME;
+        while tokio::time::timeout_at(frame, self.changes.next()).await.is_ok_and(|change| change.is_some()) {
+        }
+        Ok(())
+    }
+}
+
+fn borrowed<K>(objects: &[Arc<K>]) -> Vec<&K> {
+    objects.iter().map(|object| &**object).collect()
+}
+
+fn follow<K>(client: &Client) -> (Store<K>, BoxStream<'static, Result<(), watcher::Error>>)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+{
+    let (store, writer) = reflector::store();
+    let events = watcher(Api::<K>::all(client.clone()), watcher::Config::default()).default_backoff();
+    (store, reflector::reflector(writer, events).map_ok(|_| ()).boxed())
+}

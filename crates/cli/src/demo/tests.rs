@@ -1,0 +1,99 @@
+use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use serde_json::json;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use kube::config::Kubeconfig;
+use tokio_util::sync::CancellationToken;
+
+use super::view::View;
+use super::{DemoArgs, run};
+
+fn view(available: &str, vm: &str) -> View {
+    let cluster: Cluster = serde_json::from_value(json!({
+        "metadata": {"name": "small"},
+        "spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 20000}},
+        "status": {"phase": "Provisioned", "conditions": [{
+            "type": "Available", "status": available, "reason": "R", "message": "0 of 1 machines are up",
+            "lastTransitionTime": "2026-03-04T05:06:07Z"}]},
+    }))
+    .expect("a Cluster");
+    let machine: Machine = serde_json::from_value(json!({
+        "metadata": {"name": "small-md-0-x"},
+        "spec": {"clusterName": "small", "infrastructureRef": {"kind": "InMemoryMachine", "name": "small-md-0-x"}},
+        "status": {"phase": "Provisioning"},
+    }))
+    .expect("a Machine");
+    let infrastructure: InMemoryMachine = serde_json::from_value(json!({
+        "metadata": {"name": "small-md-0-x"},
+        "spec": {},
+        "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}], "conditions": [{
+            "type": "VMProvisioned", "status": vm, "reason": "WaitingForStartupTimeout", "message": "",
+            "lastTransitionTime": "2026-03-04T05:06:07Z"}]},
+    }))
+    .expect("an InMemoryMachine");
+    View::new(&[&cluster], &[&machine], &[&infrastructure])
+}
+
+#[test]
+fn picture_shows_stages_addresses_and_the_endpoint() {
+    assert_eq!(
+        view("False", "False").lines(),
+        [
+            "small                        Provisioned   https://127.0.0.1:20000      0/1 machines",
+            "  small-md-0-x               Provisioning  ◐ vm  · node                           10.0.0.1",
+        ]
+    );
+}
+
+#[test]
+fn news_are_what_changed() {
+    let before = view("False", "False");
+    assert_eq!(before.news(&before), Vec::<String>::new());
+    assert_eq!(
+        before.news(&View::default()),
+        [
+            "small: endpoint https://127.0.0.1:20000",
+            "small: small-md-0-x is new",
+            "small: small-md-0-x: address 10.0.0.1",
+            "small: small-md-0-x is Provisioning",
+        ]
+    );
+    let after = view("True", "True");
+    assert_eq!(after.news(&before), ["small: small-md-0-x: vm is up", "small: available"]);
+    assert_eq!(View::default().news(&after), ["small: gone"]);
+}
+
+#[test]
+fn what_is_missing_names_cluster_and_machine() {
+    assert_eq!(
+        view("False", "False").what_is_missing(),
+        "cluster small: 0 of 1 machines are up; machine small-md-0-x is Provisioning: -"
+    );
+    assert!(view("True", "True").are_available(["small"].into_iter()));
+    assert!(!view("True", "True").are_available(["small", "large"].into_iter()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_clusters_come_up_and_their_kubeconfigs_are_written() {
+    // An error means that there is a provider already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let folder = std::env::temp_dir().join(format!("nephele-demo-test-{}", std::process::id()));
+    let args = DemoArgs {
+        once: true,
+        time_limit: Duration::from_secs(60),
+        kubeconfig_dir: Some(folder.clone()),
+        port_range: "29000-29099".to_owned(),
+    };
+    let code = run(args, CancellationToken::new()).await.expect("everything comes up");
+    assert_eq!(code, ExitCode::SUCCESS);
+    for name in ["management", "small", "large"] {
+        let kubeconfig =
+            Kubeconfig::read_from(folder.join(format!("{name}.kubeconfig"))).expect("a kubeconfig");
+        let server = kubeconfig.clusters[0].cluster.as_ref().and_then(|cluster| cluster.server.clone());
+        assert!(server.is_some_and(|server| server.starts_with("https://127.0.0.1:")), "{name}");
+    }
+    std::fs::remove_dir_all(folder).expect("ours to remove");
+}
