@@ -1,9 +1,12 @@
 //! The management cluster: any object by kind, as JSON.
 
+use std::path::Path;
+
 use anyhow::Context;
 use kube::{
-    Api, Client,
+    Api, Client, Config,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
     core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
@@ -51,6 +54,19 @@ impl Management {
     /// When there is none.
     pub async fn connect() -> anyhow::Result<Self> {
         let client = Client::try_default().await.context("failed to reach the management cluster")?;
+        Ok(Self { client })
+    }
+
+    /// The cluster of a kubeconfig file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be used.
+    pub async fn of(kubeconfig: &Path) -> anyhow::Result<Self> {
+        let attempt = || format!("failed to use {}", kubeconfig.display());
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).with_context(attempt)?;
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let client = Client::try_from(config.with_context(attempt)?).with_context(attempt)?;
         Ok(Self { client })
     }
 

@@ -54,3 +54,37 @@ pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no resident memory")?;
     line.trim().trim_end_matches(" kB").parse().context("failed to read the resident memory")
 }
+
+/// Processor time a process has used, in seconds.
+///
+/// # Errors
+///
+/// When there is no such process.
+pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
+    let stat =
+        fs::read_to_string(format!("/proc/{pid}/stat")).context("failed to read the times of a process")?;
+    cpu_ticks(&stat)
+        .map(|ticks| ticks as f64 / TICKS_PER_SECOND)
+        .context("failed to read the times of a process")
+}
+
+/// What user space sees, whatever the kernel's own tick is (USER_HZ, time(7)).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Time in user and in kernel mode (proc_pid_stat(5), fields 14 and 15), read past a name with any characters in it.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(11).map(str::parse::<u64>);
+    Some(fields.next()?.ok()? + fields.next()?.ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_kernel_time_add_up() {
+        let stat = "42 (a) b) S 1 42 42 0 -1 4194304 1 0 0 0 30 12 0 0 20 0 1 0 8765 1 1";
+        assert_eq!(cpu_ticks(stat), Some(42));
+    }
+}

@@ -42,7 +42,15 @@ impl Scope {
     ///
     /// When the management cluster cannot be reached.
     pub async fn new(test: &str) -> anyhow::Result<Self> {
-        let management = Management::connect().await?;
+        Self::on(Management::connect().await?, test).await
+    }
+
+    /// Makes a namespace named for the test on this management cluster.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be reached.
+    pub async fn on(management: Management, test: &str) -> anyhow::Result<Self> {
         let suffix = jiff::Timestamp::now().as_millisecond() % 1_000_000;
         let namespace = format!("e2e-{test}-{suffix}");
         management.create_namespace(&namespace).await?;

@@ -29,6 +29,10 @@ const DRAIN: Duration = Duration::from_millis(100);
 /// Time for a request's head. It counts while a connection is idle too, so that idle HTTP/1.1 connections go after it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Time that the health check `GET /` waits for the first backend before the load balancer answers it: a second less
+/// than Cluster API's cluster cache gives it (`healthProbeConfig`). The requests that follow wait on.
+const PROBE_HOLD: Duration = Duration::from_secs(4);
+
 /// Streams of one HTTP/2 connection. A watch is one stream, and Go's client assumes 250 until it is told.
 const STREAMS_MAX: u32 = 250;
 
@@ -111,15 +115,15 @@ where
 /// Answers a request as the load balancer does: itself or, once there is one, by a backend.
 async fn answer(cluster: &Cluster, tunnel: Arc<dyn PortForward>, request: Request<Body>) -> Response<Body> {
     if !cluster.front.is_up() {
-        if request.uri().path() == "/" {
-            return Response::new(Body::from("waiting for the control plane\n"));
-        }
+        let is_probe = request.uri().path() == "/";
+        let hold = if is_probe { cluster.shared.hold.min(PROBE_HOLD) } else { cluster.shared.hold };
         let mut front = cluster.front.subscribe();
-        if !matches!(
-            timeout(cluster.shared.hold, front.wait_for(|state| state.backends > 0)).await,
-            Ok(Ok(_))
-        ) {
-            return unavailable("no API server of the control plane is up yet");
+        if !matches!(timeout(hold, front.wait_for(|state| state.backends > 0)).await, Ok(Ok(_))) {
+            return if is_probe {
+                Response::new(Body::from("waiting for the control plane\n"))
+            } else {
+                unavailable("no API server of the control plane is up yet")
+            };
         }
     }
     cluster.front.api_server(&cluster.store, tunnel).handle(request).await

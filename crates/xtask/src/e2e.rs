@@ -13,7 +13,7 @@ use crate::{
 /// Tests wait most of their time.
 const THREADS: &str = "--test-threads=16";
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// Leave the cluster up.
     #[arg(long)]
@@ -70,6 +70,7 @@ fn tests(args: &Args) -> Command {
         "--tests",
     ]);
     cargo.args(["--", THREADS]).args(&args.filter);
-    cargo.current_dir(paths::repository());
+    // The errors say where and what; a backtrace of the test harness would bury them.
+    cargo.current_dir(paths::repository()).env("RUST_BACKTRACE", "0");
     cargo
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 
+mod bench;
 mod cluster;
 mod codegen;
 mod command;
@@ -12,6 +13,7 @@ mod e2e;
 mod paths;
 mod provider;
 mod release;
+mod tidy;
 mod wait;
 
 use std::process::ExitCode;
@@ -32,24 +34,26 @@ enum Task {
     #[command(subcommand)]
     Cluster(cluster::Action),
     /// Write the files that are made from code.
-    Codegen {
-        /// Only say whether the files are what the types say.
-        #[arg(long)]
-        check: bool,
-    },
+    Codegen,
     /// Lay out the provider's release as a clusterctl local repository.
     Release(release::Args),
     /// Run the black-box tests on a real cluster.
     E2e(e2e::Args),
+    /// Measure on a real cluster.
+    #[command(subcommand)]
+    Bench(bench::Subject),
+    /// Check what compilers do not: purity of crates, freshness of files, lints, words.
+    Tidy,
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cluster(action) => cluster::run(&action),
-        Task::Codegen { check: true } => codegen::check(),
-        Task::Codegen { check: false } => codegen::run(),
+        Task::Codegen => codegen::run(),
         Task::Release(args) => release::run(&args),
         Task::E2e(args) => e2e::run(&args),
+        Task::Bench(subject) => bench::run(&subject),
+        Task::Tidy => tidy::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,6 +9,8 @@ mod base;
 mod kubeadm;
 mod node;
 mod static_pod;
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 use nephele_apiserver::Key;

@@ -44,8 +44,9 @@ pub(super) fn down() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Asked of the kernel by `ip`: /sys shows the links of the network namespace it was mounted in, which need not be ours.
 fn exists(link: &str) -> bool {
-    std::path::Path::new("/sys/class/net").join(link).exists()
+    ip(&["link", "show", link]).is_ok()
 }
 
 fn ip(args: &[&str]) -> anyhow::Result<()> {

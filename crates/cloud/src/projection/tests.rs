@@ -1,0 +1,252 @@
+//! What is projected, whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use nephele_apiserver::{DeleteOptions, Store, StoreOptions};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::identity::{MachineAddress, MachineId, Role};
+use crate::spec::{Endpoint, MachineSpec};
+
+fn at() -> Timestamp {
+    "2026-01-02T03:04:05.678Z".parse().unwrap()
+}
+
+fn cluster() -> ClusterSpec {
+    ClusterSpec {
+        id: ClusterId { namespace: "default".into(), name: "demo".into() },
+        endpoint: Some(Endpoint { host: "10.0.0.9".into(), port: 20_000 }),
+        created_at: at(),
+        pod_cidrs: vec!["192.168.0.0/16".into()],
+        service_cidrs: vec!["10.128.0.0/12".into()],
+        service_domain: "cluster.local".into(),
+    }
+}
+
+fn machine(role: Role) -> MachineSpec {
+    let address = |kind: &str, address: &str| MachineAddress { kind: kind.into(), address: address.into() };
+    MachineSpec {
+        id: MachineId { cluster: cluster().id, name: "m1".into() },
+        role,
+        version: "v1.36.3".into(),
+        zone: Some("sim-1a".into()),
+        instance_type: Some("m.large".into()),
+        start_up: BTreeMap::new(),
+        addresses: vec![address("InternalIP", "10.1.2.3"), address("Hostname", "m1")],
+        reached: BTreeMap::new(),
+    }
+}
+
+fn everything() -> Vec<Projected> {
+    let cluster = cluster();
+    let scope = Scope { cluster: &cluster, at: at() };
+    let machine = machine(Role::ControlPlane);
+    let mut all = base(&scope);
+    all.extend(node(&scope, &machine, Some("192.168.7.0/24".into())));
+    all.extend(Component::ALL.map(|component| static_pod(&scope, &machine, component)));
+    all.extend(kubeadm(&scope, &machine.version, "PEM"));
+    all.extend(addons(&scope, &machine.version));
+    all
+}
+
+fn named<'a>(all: &'a [Projected], resource: &str, name: &str) -> &'a Value {
+    let found = all.iter().find(|p| p.key.resource.resource == resource && p.key.name == name);
+    &found.unwrap_or_else(|| panic!("no {resource} {name}")).value
+}
+
+#[test]
+fn store_takes_every_object_and_keeps_its_identity() {
+    let store = Store::new(StoreOptions::default());
+    let all = everything();
+    let keys: BTreeSet<_> = all.iter().map(|projected| projected.key.clone()).collect();
+    let uids: BTreeSet<_> = all.iter().map(|p| p.value["metadata"]["uid"].as_str().unwrap()).collect();
+    assert_eq!((keys.len(), uids.len()), (all.len(), all.len()));
+    for Projected { key, value } in &all {
+        let stored = store.create(Timestamp::UNIX_EPOCH, key, value.clone()).unwrap().value();
+        for field in ["uid", "creationTimestamp", "name"] {
+            assert_eq!(stored["metadata"][field], value["metadata"][field], "{key:?} {field}");
+        }
+        for field in ["spec", "status", "data", "rules"] {
+            assert_eq!(stored.get(field), value.get(field), "{key:?} {field}");
+        }
+    }
+    // The control plane's pods belong to their Node, and go with it.
+    let nodes = Key::new("", "nodes", "", "m1");
+    store.delete(at(), &nodes, &DeleteOptions::default()).unwrap();
+    assert!(store.list(&nephele_apiserver::GroupResource::new("", "pods"), None).objects.is_empty());
+}
+
+#[test]
+fn node_of_a_control_plane_machine() {
+    let all = everything();
+    let expected_labels = json!({
+        "beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": "m1", "kubernetes.io/os": "linux", "node-role.kubernetes.io/control-plane": "",
+        "node.kubernetes.io/exclude-from-external-load-balancers": "", "node.kubernetes.io/instance-type": "m.large",
+        "topology.kubernetes.io/region": "sim-1", "topology.kubernetes.io/zone": "sim-1a",
+    });
+    let node = named(&all, "nodes", "m1");
+    assert_eq!(node["metadata"]["labels"], expected_labels);
+    assert_eq!(node["metadata"]["creationTimestamp"], "2026-01-02T03:04:05Z");
+    assert_eq!(
+        node["spec"],
+        json!({
+            "providerID": "in-memory://m1", "podCIDR": "192.168.7.0/24", "podCIDRs": ["192.168.7.0/24"],
+            "taints": [
+                {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
+                {"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"},
+            ],
+        })
+    );
+    let addresses =
+        json!([{"type": "InternalIP", "address": "10.1.2.3"}, {"type": "Hostname", "address": "m1"}]);
+    assert_eq!(node["status"]["addresses"], addresses);
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.3");
+    let conditions = node["status"]["conditions"].as_array().unwrap().iter();
+    let conditions: BTreeMap<_, _> =
+        conditions.map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap())).collect();
+    let healthy =
+        [("DiskPressure", "False"), ("MemoryPressure", "False"), ("PIDPressure", "False"), ("Ready", "True")];
+    assert_eq!(conditions, healthy.into());
+    let lease = named(&all, "leases", "m1");
+    assert_eq!(lease["spec"]["renewTime"], "2026-01-02T03:04:05.678000Z");
+}
+
+#[test]
+fn node_of_a_worker_is_not_the_control_planes() {
+    let cluster = cluster();
+    let mut worker = machine(Role::Worker);
+    worker.zone = None;
+    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, None)[0].value;
+    let taints = json!([{"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"}]);
+    assert_eq!(node["spec"], json!({"providerID": "in-memory://m1", "taints": taints}));
+    let labels: BTreeSet<_> =
+        node["metadata"]["labels"].as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = [
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "kubernetes.io/arch",
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "node.kubernetes.io/instance-type",
+    ];
+    assert_eq!(labels, expected.into());
+}
+
+#[test]
+fn static_pods_are_mirrors_that_run_and_are_ready() {
+    let all = everything();
+    let uid = &named(&all, "nodes", "m1")["metadata"]["uid"];
+    for (component, image) in [
+        ("etcd", "registry.k8s.io/etcd:3.6.6-0"),
+        ("kube-apiserver", "registry.k8s.io/kube-apiserver:v1.36.3"),
+        ("kube-controller-manager", "registry.k8s.io/kube-controller-manager:v1.36.3"),
+        ("kube-scheduler", "registry.k8s.io/kube-scheduler:v1.36.3"),
+    ] {
+        let pod = named(&all, "pods", &format!("{component}-m1"));
+        assert_eq!(pod["metadata"]["namespace"], "kube-system");
+        assert_eq!(pod["metadata"]["labels"], json!({"component": component, "tier": "control-plane"}));
+        let annotations = &pod["metadata"]["annotations"];
+        assert_eq!(annotations["kubernetes.io/config.hash"], annotations["kubernetes.io/config.mirror"]);
+        assert_eq!(annotations["kubernetes.io/config.source"], "file");
+        let owner =
+            json!([{"apiVersion": "v1", "kind": "Node", "name": "m1", "controller": true, "uid": uid}]);
+        assert_eq!(pod["metadata"]["ownerReferences"], owner);
+        assert_eq!((&pod["spec"]["nodeName"], &pod["status"]["phase"]), (&json!("m1"), &json!("Running")));
+        assert_eq!(
+            (&pod["status"]["podIP"], &pod["status"]["hostIP"]),
+            (&json!("10.1.2.3"), &json!("10.1.2.3"))
+        );
+        assert_eq!(pod["spec"]["containers"][0]["image"], image);
+        let container = &pod["status"]["containerStatuses"][0];
+        assert_eq!(
+            (&container["name"], &container["ready"], &container["image"]),
+            (&json!(component), &json!(true), &json!(image))
+        );
+        let conditions = pod["status"]["conditions"].as_array().unwrap();
+        assert!(
+            conditions.iter().any(|c| c["type"] == "Ready")
+                && conditions.iter().all(|c| c["status"] == "True")
+        );
+    }
+}
+
+#[test]
+fn kubeadm_config_is_the_document_that_kubeadm_writes() {
+    let all = everything();
+    let text = named(&all, "configmaps", "kubeadm-config")["data"]["ClusterConfiguration"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let document: Value = serde_yaml_ng::from_str(&text).unwrap();
+    assert_eq!(
+        document,
+        json!({
+            "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration", "apiServer": {},
+            "caCertificateValidityPeriod": "87600h0m0s", "certificateValidityPeriod": "8760h0m0s",
+            "certificatesDir": "/etc/kubernetes/pki", "clusterName": "demo",
+            "controlPlaneEndpoint": "10.0.0.9:20000", "controllerManager": {}, "dns": {},
+            "encryptionAlgorithm": "RSA-2048", "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
+            "imageRepository": "registry.k8s.io", "kubernetesVersion": "v1.36.3",
+            "networking": {
+                "dnsDomain": "cluster.local", "podSubnet": "192.168.0.0/16", "serviceSubnet": "10.128.0.0/12",
+            },
+            "proxy": {}, "scheduler": {},
+        })
+    );
+    let info = named(&all, "configmaps", "cluster-info")["data"]["kubeconfig"].as_str().unwrap().to_owned();
+    let info: Value = serde_yaml_ng::from_str(&info).unwrap();
+    let expected = json!({"server": "https://10.0.0.9:20000", "certificate-authority-data": "UEVN"});
+    assert_eq!(info["clusters"][0]["cluster"], expected);
+}
+
+#[test]
+fn addons_run_what_was_asked_for() {
+    let all = everything();
+    let image = |resource: &str, name: &str| {
+        named(&all, resource, name)["spec"]["template"]["spec"]["containers"][0]["image"].clone()
+    };
+    assert_eq!(image("daemonsets", "kube-proxy"), "registry.k8s.io/kube-proxy:v1.36.3");
+    assert_eq!(image("deployments", "coredns"), format!("registry.k8s.io/coredns/coredns:{DNS_IMAGE_TAG}"));
+    let corefile = named(&all, "configmaps", "coredns")["data"]["Corefile"].as_str().unwrap().to_owned();
+    assert!(corefile.contains("kubernetes cluster.local in-addr.arpa") && !corefile.contains("DOMAIN"));
+    assert_eq!(named(&all, "services", "kube-dns")["spec"]["clusterIP"], "10.128.0.10");
+    assert_eq!(named(&all, "services", "kubernetes")["spec"]["clusterIP"], "10.128.0.1");
+}
+
+#[test]
+fn addon_is_rolled_out_to_as_many_as_are_asked_for() {
+    let mut deployment =
+        json!({"metadata": {"generation": 4}, "spec": {"replicas": 3}, "status": {"replicas": 2}});
+    roll_out(&mut deployment);
+    let expected = json!({
+        "observedGeneration": 4, "replicas": 3, "availableReplicas": 3, "readyReplicas": 3, "updatedReplicas": 3,
+    });
+    assert_eq!(deployment["status"], expected);
+    let mut daemon_set = json!({"metadata": {"generation": 2}, "status": {"numberMisscheduled": 0}});
+    roll_out(&mut daemon_set);
+    count_nodes(&mut daemon_set, 2);
+    let expected = json!({
+        "observedGeneration": 2, "numberMisscheduled": 0, "currentNumberScheduled": 2, "desiredNumberScheduled": 2,
+        "numberAvailable": 2, "numberReady": 2, "updatedNumberScheduled": 2,
+    });
+    assert_eq!(daemon_set["status"], expected);
+}
+
+#[test]
+fn ipv6_cluster_has_ipv6_services() {
+    let mut cluster = cluster();
+    cluster.service_cidrs = vec!["fd00:1::/108".into()];
+    cluster.endpoint = Some(Endpoint { host: "fd00::9".into(), port: 20_000 });
+    let scope = Scope { cluster: &cluster, at: at() };
+    let service = base(&scope).pop().unwrap().value;
+    assert_eq!(
+        (&service["spec"]["clusterIP"], &service["spec"]["ipFamilies"]),
+        (&json!("fd00:1::1"), &json!(["IPv6"]))
+    );
+    let configuration = kubeadm(&scope, "v1.36.3", "").remove(0).value;
+    let text = configuration["data"]["ClusterConfiguration"].as_str().unwrap();
+    assert!(text.contains("'[fd00::9]:20000'") || text.contains("\"[fd00::9]:20000\""), "{text}");
+}

@@ -1,0 +1,219 @@
+//! `cargo xtask bench clusters`: how long clusters take to become available, and what they cost the manager.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use nephele_e2e::{Look, Management, Scope, Shape, management::kinds, manager, state, until};
+use serde_json::Value;
+
+use crate::{
+    cluster::{self, Layout},
+    provider,
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subject {
+    /// Clusters of a ClusterClass with one control plane machine and one worker, without delays, all at once.
+    Clusters(Args),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many at once; several times for several rounds.
+    #[arg(short = 'n', value_name = "NUMBER", default_values_t = [1, 20])]
+    numbers: Vec<usize>,
+    /// Leave the cluster up.
+    #[arg(long)]
+    keep: bool,
+    /// Use the cluster of KUBECONFIG as it is; its manager has to run on this machine.
+    #[arg(long)]
+    existing: bool,
+    /// Use this program, static and built before, instead of building it.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// Conditions of the Cluster that show where time goes.
+const PHASES: [&str; 6] = [
+    "InfrastructureReady",
+    "ControlPlaneInitialized",
+    "RemoteConnectionProbe",
+    "ControlPlaneAvailable",
+    "WorkersAvailable",
+    "Available",
+];
+
+const LIMIT: Duration = Duration::from_secs(900);
+/// What the manager still does when all clusters are available counts for them: so long is waited.
+const QUIET: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
+    let Subject::Clusters(args) = subject;
+    if args.existing {
+        let kubeconfig =
+            std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
+        return rounds(&args.numbers, Path::new(&kubeconfig));
+    }
+    let layout = Layout::new()?;
+    let result = cluster::up(&layout, true).and_then(|cluster| {
+        provider::install(&cluster, args.program.as_deref())?;
+        rounds(&args.numbers, &layout.kubeconfig())
+    });
+    if args.keep { result } else { result.and(cluster::down(&layout)) }
+}
+
+fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {
+    if numbers.contains(&0) {
+        bail!("at least one cluster is needed to measure");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("failed to start a runtime")?.block_on(async {
+        let management = Management::of(kubeconfig).await?;
+        let mut rounds = Vec::new();
+        for &number in numbers {
+            rounds.push(round(management.clone(), number).await?);
+        }
+        print(&rounds);
+        Ok(())
+    })
+}
+
+/// What one round measured.
+struct Round {
+    number: usize,
+    /// From the creation of the first until each was seen available, in order.
+    available: Vec<Duration>,
+    cpu_seconds: f64,
+    resident_kib_before: u64,
+    resident_kib_after: u64,
+    /// Seconds from a cluster's creation until each condition became true, by cluster.
+    phases: BTreeMap<&'static str, Vec<i64>>,
+    deletion: Duration,
+}
+
+async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
+    let scope = Scope::on(management, "bench").await?;
+    let pid = manager::process()?;
+    let (cpu_before, resident_kib_before) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
+    let start = Instant::now();
+    let names: Vec<_> = (0..number).map(|index| format!("c{index:04}")).collect();
+    try_join_all(names.iter().map(|name| scope.of_class(name, Shape::new(1, 1)))).await?;
+
+    let mut available = BTreeMap::new();
+    let clusters = until(&format!("{number} clusters to be available"), LIMIT, async || {
+        let clusters = scope.management.list(kinds::CLUSTER, &scope.namespace, "").await?;
+        for cluster in clusters.iter().filter(|cluster| state::is(cluster, "Available", "True")) {
+            available.entry(state::name(cluster).to_owned()).or_insert_with(|| start.elapsed());
+        }
+        Ok(if available.len() == number {
+            Look::Done(clusters)
+        } else {
+            Look::NotYet(clusters.iter().map(state::line).collect::<Vec<_>>().join("\n"))
+        })
+    })
+    .await?;
+    tokio::time::sleep(QUIET).await;
+    if manager::process()? != pid {
+        bail!("the manager was restarted while it was measured");
+    }
+    let (cpu_after, resident_kib_after) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
+    let mut phases = BTreeMap::<_, Vec<_>>::new();
+    for cluster in &clusters {
+        for phase in PHASES {
+            phases.entry(phase).or_default().extend(seconds_until(cluster, phase));
+        }
+    }
+    let deletion = Instant::now();
+    scope.finish().await?;
+    let mut available: Vec<_> = available.into_values().collect();
+    available.sort();
+    Ok(Round {
+        number,
+        available,
+        cpu_seconds: cpu_after - cpu_before,
+        resident_kib_before,
+        resident_kib_after,
+        phases,
+        deletion: deletion.elapsed(),
+    })
+}
+
+/// Seconds from the creation of a cluster until a condition became true for the last time.
+fn seconds_until(cluster: &Value, condition: &str) -> Option<i64> {
+    let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
+    let created = time(&cluster["metadata"]["creationTimestamp"])?;
+    let condition = state::condition(cluster, condition)?;
+    Some(time(&condition["lastTransitionTime"])?.as_second() - created.as_second())
+}
+
+fn print(rounds: &[Round]) {
+    println!(
+        "\n| Clusters | Available, median s | last s | manager CPU s | per cluster | resident MiB | per cluster | gone after s |"
+    );
+    println!("|---:|---:|---:|---:|---:|---:|---:|---:|");
+    for round in rounds {
+        let number = round.number as f64;
+        let mib = |kib: u64| kib as f64 / 1024.0;
+        let grown = mib(round.resident_kib_after) - mib(round.resident_kib_before);
+        println!(
+            "| {} | {:.1} | {:.1} | {:.2} | {:.3} | {:.1} -> {:.1} | {:.2} | {:.1} |",
+            round.number,
+            middle(&round.available).as_secs_f64(),
+            round.available.last().copied().unwrap_or_default().as_secs_f64(),
+            round.cpu_seconds,
+            round.cpu_seconds / number,
+            mib(round.resident_kib_before),
+            mib(round.resident_kib_after),
+            grown / number,
+            round.deletion.as_secs_f64(),
+        );
+    }
+    println!(
+        "\nWhere the time goes: seconds from creation until a condition of the Cluster held, median / last.\n"
+    );
+    let numbers = rounds.iter().map(|round| format!(" {} |", round.number)).collect::<String>();
+    println!("| Condition |{numbers}");
+    println!("|---|{}", "---:|".repeat(rounds.len()));
+    for phase in PHASES {
+        let cells = rounds.iter().map(|round| {
+            let mut seconds = round.phases.get(phase).cloned().unwrap_or_default();
+            seconds.sort_unstable();
+            format!(" {} / {} |", middle(&seconds), seconds.last().copied().unwrap_or_default())
+        });
+        println!("| {phase} |{}", cells.collect::<String>());
+    }
+}
+
+/// The median of sorted values; of an even number, the lower one in the middle.
+fn middle<T: Copy + Default>(sorted: &[T]) -> T {
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_middle_of_nothing_is_nothing() {
+        assert_eq!(middle::<i64>(&[]), 0);
+        assert_eq!((middle(&[7]), middle(&[1, 2]), middle(&[1, 2, 3])), (7, 1, 2));
+    }
+
+    #[test]
+    fn a_phase_lasts_from_creation_to_transition() {
+        let cluster = json!({
+            "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {"conditions": [{"type": "Available", "lastTransitionTime": "2026-01-01T00:00:17Z"}]},
+        });
+        assert_eq!(seconds_until(&cluster, "Available"), Some(17));
+        assert_eq!(seconds_until(&cluster, "WorkersAvailable"), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! `cargo xtask tidy`: what has to hold and no compiler checks.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use anyhow::{Context, bail};
+
+use crate::{codegen, command::capture, paths};
+
+/// Crates and what must not be among their dependencies, however far away.
+const PURE: [(&str, &[&str]); 7] = [
+    ("nephele-engine", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
+    ("nephele-api", &["tokio", "kube-client", "hyper"]),
+    ("nephele-apiserver", &["nephele-api", "kube", "kube-client"]),
+    ("nephele-pki", &["tokio", "kube", "k8s-openapi", "hyper"]),
+    ("nephele-etcd", &["rustls", "tokio-rustls", "kube"]),
+    ("nephele-portforward", &["kube", "k8s-openapi", "rustls"]),
+    ("nephele-kit", &["nephele-cloud", "nephele-engine", "nephele-infra"]),
+];
+
+/// Crates that use no crate of ours.
+const LEAVES: [&str; 6] = [
+    "nephele-api",
+    "nephele-apiserver",
+    "nephele-engine",
+    "nephele-etcd",
+    "nephele-pki",
+    "nephele-portforward",
+];
+
+/// Of ours, the black-box tests know the kinds alone.
+const BLACK_BOX: (&str, &str) = ("nephele-e2e", "nephele-api");
+
+/// What a file may be long, and the share of files that may be longer.
+const LINES_MAX: usize = 600;
+const LONGER_SHARE_MAX: f64 = 0.1;
+
+/// Files that name registries because their format wants it.
+const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
+
+/// Runs every check and tells all that fail.
+pub(crate) fn run() -> anyhow::Result<()> {
+    type Check = fn() -> anyhow::Result<()>;
+    let checks: [(&str, Check); 5] = [
+        ("purity", purity),
+        ("freshness", codegen::check),
+        ("lints", lints),
+        ("sizes", sizes),
+        ("words", words),
+    ];
+    let mut failed = 0;
+    for (name, check) in checks {
+        if let Err(error) = check() {
+            eprintln!("{name}: {error:#}");
+            failed += 1;
+        }
+    }
+    if failed > 0 { bail!("{failed} of {} checks failed", checks.len()) } else { Ok(()) }
+}
+
+fn purity() -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    for (krate, forbidden) in PURE {
+        let dependencies = dependencies(krate)?;
+        found.extend(
+            forbidden
+                .iter()
+                .filter(|name| dependencies.contains(**name))
+                .map(|name| format!("{krate} → {name}")),
+        );
+    }
+    for (krate, allowed) in LEAVES.map(|leaf| (leaf, leaf)).into_iter().chain([BLACK_BOX]) {
+        let ours = dependencies(krate)?.into_iter().filter(|name| name.starts_with("nephele-"));
+        found.extend(
+            ours.filter(|name| name != krate && name != allowed).map(|name| format!("{krate} → {name}")),
+        );
+    }
+    if !found.is_empty() {
+        bail!("{}; `cargo tree -p CRATE -e normal -i DEPENDENCY` shows the way", found.join(", "));
+    }
+    Ok(())
+}
+
+/// Names of everything a crate is built from, the crate itself included.
+fn dependencies(krate: &str) -> anyhow::Result<BTreeSet<String>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args([
+        "tree",
+        "--locked",
+        "--package",
+        krate,
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ]);
+    let tree = capture(cargo.current_dir(paths::repository()))?;
+    Ok(tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
+}
+
+fn lints() -> anyhow::Result<()> {
+    let without: Vec<_> = tracked()?
+        .into_iter()
+        .filter(|path| path.ends_with("/Cargo.toml"))
+        .map(|path| Ok((read(&path)?.contains("\n[lints]\nworkspace = true\n"), path)))
+        .collect::<anyhow::Result<Vec<_>>>()?
+        .into_iter()
+        .filter_map(|(inherits, path)| (!inherits).then_some(path))
+        .collect();
+    if without.is_empty() {
+        Ok(())
+    } else {
+        bail!("not inherited from the workspace: {}", without.join(", "))
+    }
+}
+
+fn sizes() -> anyhow::Result<()> {
+    let mut sizes = Vec::new();
+    for path in tracked()?.into_iter().filter(|path| path.ends_with(".rs")) {
+        sizes.push((read(&path)?.lines().count(), path));
+    }
+    sizes.sort();
+    let at = |share: f64| sizes.get((sizes.len() as f64 * share) as usize).map_or(0, |(lines, _)| *lines);
+    println!("{} source files: half under {} lines, nine in ten under {}", sizes.len(), at(0.5), at(0.9));
+    let longer: Vec<_> = sizes.iter().filter(|(lines, _)| *lines > LINES_MAX).collect();
+    if longer.len() as f64 > sizes.len() as f64 * LONGER_SHARE_MAX {
+        let names = longer.iter().map(|(lines, path)| format!("{path} ({lines})")).collect::<Vec<_>>();
+        bail!("more than one in ten is over {LINES_MAX} lines: {}", names.join(", "));
+    }
+    Ok(())
+}
+
+/// Nothing of the machines that this is developed on, nor where they get packages from.
+fn words() -> anyhow::Result<()> {
+    // Written in two halves, so that this file does not contain them.
+    let forbidden = [
+        ("/ro", "ot/"),
+        ("/wo", "rk/"),
+        ("index.crat", "es.io"),
+        ("static.crat", "es.io"),
+        ("proxy.golang", ".org"),
+    ]
+    .map(|(first, second)| format!("{first}{second}"));
+    let mut found = Vec::new();
+    for path in tracked()?.into_iter().filter(|path| LOCKS.iter().all(|lock| !path.ends_with(lock))) {
+        let text = read(&path)?;
+        found.extend(
+            forbidden.iter().filter(|word| text.contains(*word)).map(|word| format!("{word} in {path}")),
+        );
+    }
+    if found.is_empty() { Ok(()) } else { bail!("{}", found.join(", ")) }
+}
+
+/// Files that git knows and that are there.
+fn tracked() -> anyhow::Result<Vec<String>> {
+    let files = capture(Command::new("git").args(["ls-files", "-z"]).current_dir(paths::repository()))?;
+    let is_there = |path: &&str| !path.is_empty() && paths::repository().join(path).is_file();
+    Ok(files.split('\0').filter(is_there).map(str::to_owned).collect())
+}
+
+fn read(path: &str) -> anyhow::Result<String> {
+    let bytes = fs::read(paths::repository().join(Path::new(path)))
+        .with_context(|| format!("failed to read {path}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
