@@ -61,7 +61,7 @@ fn allow_no_spec(schema: &mut Value) {
 
 /// Walks a schema. An optional key is one that may be absent: `null` is no value for it, and the default that the
 /// derive notes for it is absence, which the API server must not fill in.
-fn tidy_schema(schema: &mut Value) {
+pub(crate) fn tidy_schema(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.remove("nullable");
     fields.remove("default");

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!  infrastructure::v1beta2 ── InMemoryCluster, InMemoryMachine, their templates ──crds()──▶ config/crd
+//!  ipam::v1alpha2, v1alpha1 ── InClusterIPPool, InClusterPrefixPool, their global twins ──crds()──▶ config/crd
+//!  ipam::v1beta2 ── IPAddressClaim, IPAddress, Cluster API's own, trimmed
 //!  core ── Cluster, Machine, trimmed: only read and patched, never written whole
 //!  conditions · labels · finalizers · start_up ── the words and values both sides share
 //! ```
@@ -19,6 +21,7 @@ pub mod core;
 mod definitions;
 pub mod finalizers;
 pub mod infrastructure;
+pub mod ipam;
 pub mod labels;
 mod schema;
 pub mod start_up;

@@ -112,6 +112,15 @@ pub(crate) fn machine_addresses(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// When a machine began to boot, with microseconds.
+pub(crate) fn instant(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "When the machine began to boot.",
+        "type": "string",
+        "format": "date-time",
+    })
+}
+
 /// A duration of zero or more.
 pub(crate) fn startup_duration(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

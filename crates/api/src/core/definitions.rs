@@ -16,32 +16,36 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     let node = column("Node Name", "string", ".status.nodeRef.name");
     let ready = column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status");
     vec![
-        loose("Cluster", "cl", &[available, phase.clone()]),
-        loose("Machine", "ma", &[cluster, node, ready, phase, version]),
+        loose(GROUP, "Cluster", "clusters", &["cl"], &[available, phase.clone()]),
+        loose(GROUP, "Machine", "machines", &["ma"], &[cluster, node, ready, phase, version]),
     ]
 }
 
-fn column(name: &str, kind: &str, json_path: &str) -> Value {
+pub(crate) fn column(name: &str, kind: &str, json_path: &str) -> Value {
     json!({ "name": name, "type": kind, "jsonPath": json_path })
 }
 
-fn loose(kind: &str, short_name: &str, columns: &[Value]) -> CustomResourceDefinition {
-    let singular = kind.to_lowercase();
-    let plural = format!("{singular}s");
+pub(crate) fn loose(
+    group: &str,
+    kind: &str,
+    plural: &str,
+    short_names: &[&str],
+    columns: &[Value],
+) -> CustomResourceDefinition {
     let mut columns = columns.to_vec();
     columns.push(column("Age", "date", ".metadata.creationTimestamp"));
     serde_json::from_value(json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{plural}.{GROUP}") },
+        "metadata": { "name": format!("{plural}.{group}") },
         "spec": {
-            "group": GROUP,
+            "group": group,
             "names": {
                 "kind": kind,
                 "listKind": format!("{kind}List"),
                 "plural": plural,
-                "singular": singular,
-                "shortNames": [short_name],
+                "singular": kind.to_lowercase(),
+                "shortNames": short_names,
                 "categories": ["cluster-api"],
             },
             "scope": "Namespaced",

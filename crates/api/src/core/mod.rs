@@ -12,6 +12,7 @@ pub use cluster::{
     Cluster, ClusterInitialization, ClusterNetwork, ClusterSpec, ClusterStatus, Endpoint, NetworkRanges,
 };
 pub use definitions::loose_crds;
+pub(crate) use definitions::{column, loose};
 pub use machine::{Bootstrap, Machine, MachineInitialization, MachineSpec, MachineStatus, NodeReference};
 
 /// The API group.

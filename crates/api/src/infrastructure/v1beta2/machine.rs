@@ -1,6 +1,6 @@
 //! `InMemoryMachine`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -144,6 +144,10 @@ pub struct InMemoryMachineStatus {
     /// How far the first provisioning is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
+    /// When it began to boot. How long that takes counts from here, over a restart of the provider too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::instant")]
+    pub start_time: Option<MicroTime>,
     /// Its addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::machine_addresses")]

@@ -90,6 +90,7 @@ fn a_machine_reads_back_as_it_was_written() {
         "spec": { "providerID": "in-memory://m", "instanceType": "m.large" },
         "status": {
             "initialization": { "provisioned": true },
+            "startTime": "2026-01-01T00:00:00.123000Z",
             "addresses": [{ "type": "InternalIP", "address": "10.0.0.1" }],
             "failureDomain": "a",
             "conditions": [{

@@ -1,0 +1,13 @@
+//! Reasons of the condition `Ready` on claims and pools.
+//!
+//! Those that Cluster API has are its own (`api/ipam/v1beta2/ipaddressclaim_types.go`), as is the word for success
+//! that other IPAM providers agree on.
+
+/// A claim has its address.
+pub const ADDRESS_ALLOCATED: &str = "AddressAllocated";
+/// A claim could not get an address, for a reason that the message tells.
+pub const ALLOCATION_FAILED: &str = "AllocationFailed";
+/// The pool of a claim is missing, paused, being deleted, or cannot be read as a pool.
+pub const POOL_NOT_READY: &str = "PoolNotReady";
+/// The pool of a claim has no address left.
+pub const POOL_EXHAUSTED: &str = "PoolExhausted";

@@ -1,0 +1,119 @@
+//! The definitions of pools, and stand-ins for those of Cluster API.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
+    WebhookConversion,
+};
+use kube::{CustomResourceExt, core::crd::merge_crds};
+use serde_json::json;
+
+use super::{
+    GROUP, MOVE_HIERARCHY_LABEL, PROVIDER_VALUE, v1alpha1,
+    v1alpha2::{
+        self, ALLOCATION_PREFIX_LENGTH_DEFAULT, GlobalInClusterIPPool, GlobalInClusterPrefixPool,
+        InClusterIPPool, InClusterPrefixPool,
+    },
+};
+use crate::{
+    core::{column, loose},
+    definitions::tidy_schema,
+    labels,
+};
+
+/// The namespace and name of the Service in front of the webhooks, as the components have them. clusterctl rewrites
+/// the namespace to the one it installs into (`cmd/clusterctl/client/repository/components.go`).
+const WEBHOOK_SERVICE: (&str, &str) = ("nephele-system", "nephele-webhook-service");
+
+/// The definitions of the pools, in the order of their names.
+#[must_use]
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![
+        finished(vec![
+            GlobalInClusterIPPool::crd(),
+            without_addresses_column(v1alpha1::GlobalInClusterIPPool::crd()),
+        ]),
+        finished(vec![GlobalInClusterPrefixPool::crd()]),
+        finished(vec![InClusterIPPool::crd(), v1alpha1::InClusterIPPool::crd()]),
+        finished(vec![InClusterPrefixPool::crd()]),
+    ]
+}
+
+/// The in-cluster IPAM provider shows no such column for the global kind.
+fn without_addresses_column(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    for columns in
+        definition.spec.versions.iter_mut().filter_map(|version| version.additional_printer_columns.as_mut())
+    {
+        columns.retain(|column| column.name != "Addresses");
+    }
+    definition
+}
+
+/// One definition of several versions, with what clusterctl and Cluster API look for.
+fn finished(versions: Vec<CustomResourceDefinition>) -> CustomResourceDefinition {
+    let convertible = versions.len() > 1;
+    let merged = merge_crds(versions, v1alpha2::VERSION).expect("versions of one kind, one of them stored");
+    let mut value = serde_json::to_value(merged).expect("a definition is JSON");
+    for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
+        let schema = &mut version["schema"]["openAPIV3Schema"];
+        tidy_schema(schema);
+        // The rest of an object is optional, and reads as if it were there.
+        schema.as_object_mut().expect("a schema").remove("required");
+        schema["properties"]["spec"]["default"] = json!({});
+        if let Some(length) = schema.pointer_mut("/properties/spec/properties/allocationPrefixLength") {
+            length["default"] = json!(ALLOCATION_PREFIX_LENGTH_DEFAULT);
+        }
+    }
+    let mut definition: CustomResourceDefinition =
+        serde_json::from_value(value).expect("what was a definition still is one");
+    definition.spec.names.list_kind = Some(format!("{}List", definition.spec.names.kind));
+    definition.spec.conversion = convertible.then(conversion);
+    definition.metadata.labels = Some(BTreeMap::from(
+        [
+            (labels::CONTRACT_V1BETA2, v1alpha2::VERSION),
+            (labels::PROVIDER, PROVIDER_VALUE),
+            (labels::CLUSTERCTL, ""),
+            (MOVE_HIERARCHY_LABEL, ""),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    ));
+    definition
+}
+
+/// Conversion by the manager. The bundle of certificates is its business at run time: until then the definition is
+/// valid without one, and objects can be used in the version they are stored in.
+fn conversion() -> CustomResourceConversion {
+    let (namespace, name) = WEBHOOK_SERVICE;
+    CustomResourceConversion {
+        strategy: "Webhook".to_owned(),
+        webhook: Some(WebhookConversion {
+            conversion_review_versions: vec!["v1".to_owned()],
+            client_config: Some(WebhookClientConfig {
+                service: Some(ServiceReference {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                    path: Some("/convert".to_owned()),
+                    port: None,
+                }),
+                ..WebhookClientConfig::default()
+            }),
+        }),
+    }
+}
+
+/// Definitions of `IPAddressClaim` and `IPAddress` that take any field: they stand in for Cluster API's own, whose
+/// schemas they do not have.
+#[must_use]
+pub fn loose_crds() -> Vec<CustomResourceDefinition> {
+    let pool_name = column("Pool Name", "string", ".spec.poolRef.name");
+    let pool_kind = column("Pool Kind", "string", ".spec.poolRef.kind");
+    let address = column("Address", "string", ".spec.address");
+    vec![
+        loose(GROUP, "IPAddressClaim", "ipaddressclaims", &[], &[pool_name.clone(), pool_kind.clone()]),
+        loose(GROUP, "IPAddress", "ipaddresses", &[], &[address, pool_name, pool_kind]),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! Version `v1beta2` of what Cluster API itself defines in the group: the fields we read and write.
+//!
+//! Both specs are immutable once written (`core/webhooks/admission/ipaddress.go`, `ipaddressclaim.go`). Every field may
+//! be absent: an object made by hand must not break the watch of all the others.
+
+mod address;
+mod claim;
+
+use serde::{Deserialize, Serialize};
+
+pub use address::{IPAddress, IPAddressSpec};
+pub use claim::{IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus};
+
+/// This version's name.
+pub const VERSION: &str = "v1beta2";
+
+/// A reference by name to an object of the same namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NameReference {
+    /// Its name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
