@@ -8,12 +8,14 @@ use std::{
 };
 
 use anyhow::Context;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    cluster::{self, Cluster, Image, Repository},
+    cluster::{self, Cluster, Image, Kubectl, LOOK_EVERY, Repository},
     command::{capture, show},
     paths, release,
+    wait::{self, Look},
 };
 
 /// Where everything of the provider is.
@@ -35,7 +37,24 @@ pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Resu
         clusterctl(&["delete", "--infrastructure", "in-memory"])?;
     }
     clusterctl(&["init", "--infrastructure", "in-memory"])?;
-    cluster.kubectl.wait_for_deployments(Some(NAMESPACE), AVAILABLE_LIMIT)
+    cluster.kubectl.wait_for_deployments(Some(NAMESPACE), AVAILABLE_LIMIT)?;
+    wait_for_leader(&cluster.kubectl)
+}
+
+/// Waits until a manager that is there leads: one that was uninstalled together with its permissions could not give
+/// the lease back.
+fn wait_for_leader(kubectl: &Kubectl) -> anyhow::Result<()> {
+    wait::until("the manager to lead", AVAILABLE_LIMIT, LOOK_EVERY, || {
+        let pods = kubectl.items(&["pods", "-n", NAMESPACE])?;
+        let leases = kubectl.items(&["leases", "-n", NAMESPACE])?;
+        let holders: Vec<_> = leases.iter().map(|lease| &lease["spec"]["holderIdentity"]).collect();
+        let is_there = |holder: &&Value| pods.iter().any(|pod| pod["metadata"]["name"] == **holder);
+        Ok(if holders.iter().any(is_there) {
+            Look::Done(())
+        } else {
+            Look::NotYet(format!("held by {holders:?}"))
+        })
+    })
 }
 
 /// The static program, in the release profile.
