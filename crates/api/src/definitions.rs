@@ -10,12 +10,18 @@ use crate::{
     infrastructure::v1beta2::{
         self, InMemoryCluster, InMemoryClusterTemplate, InMemoryMachine, InMemoryMachineTemplate,
     },
-    labels,
+    ipam, labels,
 };
 
-/// The definitions, in the order of their names. The same every time, so that files made from them can be compared.
+/// The definitions of all our kinds. The same every time, so that files made from them can be compared.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
+    infrastructure_crds().into_iter().chain(ipam::crds()).collect()
+}
+
+/// The definitions of the simulated infrastructure, in the order of their names.
+#[must_use]
+pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
     [
         InMemoryCluster::crd(),
         InMemoryClusterTemplate::crd(),

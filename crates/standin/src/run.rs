@@ -60,7 +60,7 @@ struct Context {
 /// The definitions that the stand-in needs besides the provider's own: Cluster API's kinds, taking any field.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    nephele_api::core::loose_crds()
+    [nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()].concat()
 }
 
 /// Creates the clusters of the plan and plays Cluster API for them until `shutdown`. The definitions have to be there.

@@ -77,7 +77,9 @@ impl ManagementApi {
         let store = Store::new(options);
         let now = clock();
         store.create_default_namespaces(now);
-        for definition in nephele_api::crds().into_iter().chain(nephele_api::core::loose_crds()) {
+        let definitions =
+            [nephele_api::crds(), nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()];
+        for definition in definitions.into_iter().flatten() {
             let name = definition.name_any();
             let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", &name);
             let value = serde_json::to_value(definition).expect("a definition is JSON");

@@ -1,4 +1,4 @@
-use super::*;
+use super::{infrastructure_crds as crds, *};
 
 fn definition(kind: &str) -> Value {
     let all = crds();
@@ -196,7 +196,7 @@ fn nothing_is_nullable_and_nothing_but_an_absent_spec_has_a_default() {
 
 #[test]
 fn the_definitions_are_the_same_every_time() {
-    let yaml = || serde_yaml_ng::to_string(&crds()).expect("YAML");
+    let yaml = || serde_yaml_ng::to_string(&crate::crds()).expect("YAML");
     assert_eq!(yaml(), yaml());
 }
 

@@ -2,5 +2,7 @@
 
 pub mod v1beta2;
 
+pub use crate::definitions::infrastructure_crds as crds;
+
 /// The API group.
 pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";

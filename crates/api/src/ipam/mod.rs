@@ -13,6 +13,7 @@
 
 pub mod annotations;
 pub mod conditions;
+pub mod conversion;
 mod definitions;
 pub mod finalizers;
 mod global;

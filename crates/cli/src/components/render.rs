@@ -90,7 +90,7 @@ mod tests {
         let objects = objects(IMAGE);
         let definitions =
             objects.iter().filter(|object| kind(object) == "CustomResourceDefinition").map(name);
-        let expected: Vec<_> = nephele_api::crds()
+        let expected: Vec<_> = nephele_api::infrastructure::crds()
             .into_iter()
             .map(|definition| definition.metadata.name.unwrap_or_default())
             .collect();
