@@ -3,8 +3,8 @@
 //! Before its first backend it is a waiting room: connections wait for the cluster's certificate, then requests for
 //! the backend, for a bounded time, as in a load balancer with a surge queue. Cluster API's cluster cache tries once
 //! when infrastructure is provisioned and then only every 30 s, so a refusal costs half a minute where a wait costs
-//! what the machine takes to boot. The health check `GET /`, to which the cache gives 5 s, is answered by the load
-//! balancer itself after 4 s, so that the cache goes on to requests which it gives 10 s.
+//! what the machine takes to boot. What the cache asks first, the health check `GET /` and discovery, the load balancer
+//! answers itself shortly before the cache would give up, so that the waiting goes on in the next request.
 //!
 //! After the last backend went it is an outage: connections end, and new ones wait before TLS is spoken, so that a
 //! health check finds out.

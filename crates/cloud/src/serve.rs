@@ -30,8 +30,13 @@ const DRAIN: Duration = Duration::from_millis(100);
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time that the health check `GET /` waits for the first backend before the load balancer answers it: a second less
-/// than Cluster API's cluster cache gives it (`healthProbeConfig`). The requests that follow wait on.
+/// than Cluster API's cluster cache gives it (`healthProbeConfig` in controllers/clustercache/cluster_accessor.go).
 const PROBE_HOLD: Duration = Duration::from_secs(4);
+
+/// Time that discovery waits for the first backend before it is answered without one, since it is the same whichever
+/// backend answers: a second less than the cluster cache gives any request. It asks twice (`/api`, `/apis`) and then
+/// for a Pod of its own, which only a backend answers, so that it connects when there is one and not before.
+const DISCOVERY_HOLD: Duration = Duration::from_secs(9);
 
 /// Streams of one HTTP/2 connection. A watch is one stream, and Go's client assumes 250 until it is told.
 const STREAMS_MAX: u32 = 250;
@@ -112,18 +117,43 @@ where
     }
 }
 
+/// A request that waits for the first backend.
+enum Waiting {
+    Probe,
+    Discovery,
+    Other,
+}
+
+impl Waiting {
+    fn of(path: &str) -> Self {
+        match path {
+            "/" => Self::Probe,
+            "/api" | "/apis" => Self::Discovery,
+            _ => Self::Other,
+        }
+    }
+
+    fn hold(&self) -> Duration {
+        match self {
+            Self::Probe => PROBE_HOLD,
+            Self::Discovery => DISCOVERY_HOLD,
+            Self::Other => Duration::MAX,
+        }
+    }
+}
+
 /// Answers a request as the load balancer does: itself or, once there is one, by a backend.
 async fn answer(cluster: &Cluster, tunnel: Arc<dyn PortForward>, request: Request<Body>) -> Response<Body> {
     if !cluster.front.is_up() {
-        let is_probe = request.uri().path() == "/";
-        let hold = if is_probe { cluster.shared.hold.min(PROBE_HOLD) } else { cluster.shared.hold };
+        let kind = Waiting::of(request.uri().path());
+        let hold = cluster.shared.hold.min(kind.hold());
         let mut front = cluster.front.subscribe();
         if !matches!(timeout(hold, front.wait_for(|state| state.backends > 0)).await, Ok(Ok(_))) {
-            return if is_probe {
-                Response::new(Body::from("waiting for the control plane\n"))
-            } else {
-                unavailable("no API server of the control plane is up yet")
-            };
+            match kind {
+                Waiting::Probe => return Response::new(Body::from("waiting for the control plane\n")),
+                Waiting::Discovery => {}
+                Waiting::Other => return unavailable("no API server of the control plane is up yet"),
+            }
         }
     }
     cluster.front.api_server(&cluster.store, tunnel).handle(request).await

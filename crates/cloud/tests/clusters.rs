@@ -48,10 +48,12 @@ async fn connection_is_let_go_when_nothing_comes_in_time() {
     let (_, endpoint) = world.cluster("late-requests", &ECDSA);
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
-    let (status, body) = http.get("/api").await.unwrap();
+    let (status, body) = http.get("/api/v1/namespaces/default/pods/own").await.unwrap();
     assert_eq!((status, &body["reason"]), (StatusCode::SERVICE_UNAVAILABLE, &"ServiceUnavailable".into()));
-    // The load balancer itself is well before anything is behind it.
-    assert_eq!(http.get("/").await.unwrap().0, StatusCode::OK);
+    // The load balancer itself is well before anything is behind it, and discovery is the same for every backend.
+    for path in ["/", "/api", "/apis"] {
+        assert_eq!(http.get(path).await.unwrap().0, StatusCode::OK, "{path}");
+    }
     drop(http);
     world.stop().await;
 }
