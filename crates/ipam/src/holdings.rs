@@ -1,0 +1,104 @@
+//! Who holds what, and what is held by whom.
+
+use std::collections::{BTreeMap, btree_map::Entry};
+
+use crate::{few::Few, owner::Owner};
+
+/// Pairs of owner and key, looked up from both ends.
+///
+/// Nothing here forbids two owners of one key or two keys of one owner: objects made by hand can say so, and then both
+/// stand until one is released. That keeps the outcome of a rebuild independent of its order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holdings<K> {
+    by_owner: BTreeMap<Owner, Few<K>>,
+    by_key: BTreeMap<K, Few<Owner>>,
+    pairs: usize,
+}
+
+impl<K> Default for Holdings<K> {
+    fn default() -> Self {
+        Self { by_owner: BTreeMap::new(), by_key: BTreeMap::new(), pairs: 0 }
+    }
+}
+
+impl<K: Ord + Copy> Holdings<K> {
+    /// How many pairs there are.
+    pub(crate) fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// The least key of an owner.
+    pub(crate) fn key_of(&self, owner: &Owner) -> Option<K> {
+        self.by_owner.get(owner).map(|keys| *keys.least())
+    }
+
+    pub(crate) fn keys_of(&self, owner: &Owner) -> impl Iterator<Item = K> {
+        self.by_owner.get(owner).into_iter().flat_map(|keys| keys.iter().copied())
+    }
+
+    pub(crate) fn owners_of(&self, key: K) -> impl Iterator<Item = &Owner> {
+        self.by_key.get(&key).into_iter().flat_map(Few::iter)
+    }
+
+    pub(crate) fn is_held(&self, key: K) -> bool {
+        self.by_key.contains_key(&key)
+    }
+
+    /// Every key held, ascending, with its owners.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &Few<Owner>)> {
+        self.by_key.iter().map(|(key, owners)| (*key, owners))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = K> {
+        self.by_key.keys().copied()
+    }
+
+    pub(crate) fn range(&self, keys: std::ops::RangeInclusive<K>) -> impl Iterator<Item = K> {
+        self.by_key.range(keys).map(|(key, _)| *key)
+    }
+
+    /// Adds a pair; true when nobody held the key before.
+    pub(crate) fn insert(&mut self, owner: Owner, key: K) -> bool {
+        match self.by_owner.entry(owner.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(Few::one(key));
+            }
+            Entry::Occupied(entry) if entry.get().contains(&key) => return false,
+            Entry::Occupied(mut entry) => entry.get_mut().insert(key),
+        }
+        self.pairs += 1;
+        match self.by_key.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(Few::one(owner));
+                true
+            }
+            Entry::Occupied(mut entry) => {
+                entry.get_mut().insert(owner);
+                false
+            }
+        }
+    }
+
+    /// Takes a pair away; true when nobody holds the key after it. False, too, when there was no such pair.
+    pub(crate) fn remove(&mut self, owner: &Owner, key: K) -> bool {
+        if !remove_from(&mut self.by_owner, owner, &key) {
+            return false;
+        }
+        self.pairs -= 1;
+        remove_from(&mut self.by_key, &key, owner);
+        !self.is_held(key)
+    }
+}
+
+/// Takes `element` from what `map` has at `key`; true when it was there.
+fn remove_from<A: Ord + Clone, B: Ord>(map: &mut BTreeMap<A, Few<B>>, key: &A, element: &B) -> bool {
+    let Some(few) = map.get(key).filter(|few| few.contains(element)) else {
+        return false;
+    };
+    let only = few.is_one();
+    let Some((key, few)) = map.remove_entry(key) else { return false };
+    if !only && let Some(rest) = few.without(element) {
+        map.insert(key, rest);
+    }
+    true
+}

@@ -1,0 +1,49 @@
+//! Addresses and prefixes of pools: what a spec means, what is wrong with it, and who has what.
+//!
+//! ```text
+//!   AddressPoolSpec ──validate──▶ AddressLayout ──▶ AddressPool::{adopt, allocate, release, expire_holds, usage}
+//!   PrefixPoolSpec  ──validate──▶ PrefixLayout  ──▶ PrefixPool::{adopt, allocate, release, usage}
+//!        │    │          │
+//!        │    │          └──▶ Vec<FieldError>        told by the webhook, or by a condition for a stored spec
+//!        │    └── check_*_update(old, new, in use) ──▶ UpdateError
+//!        └── entries ──▶ AddressRange ──▶ AddressSet: union, subtract, intersect
+//! ```
+//!
+//! Sets are disjoint intervals, never lists or bitmaps: a /8 of v4 or a /64 of v6 costs as much as a /28. The order in
+//! which a pool is rebuilt from what exists does not show in it, and the same owner always gets the same answer.
+//!
+//! The crate has no I/O, no async, no clock (`now` is an argument) and no source of entropy, and does not know what a
+//! Kubernetes object is. It takes specs as they were written and never panics over them.
+
+mod address_pool;
+mod address_range;
+mod address_set;
+mod address_spec;
+mod family;
+mod few;
+mod field_error;
+mod free;
+mod holdings;
+mod holds;
+mod intervals;
+mod owner;
+mod parse;
+mod prefix;
+mod prefix_pool;
+mod prefix_spec;
+mod update;
+mod usage;
+
+pub use address_pool::{AddressPool, Adoption, AllocateAddressError};
+pub use address_range::{AddressRange, ParseRangeError};
+pub use address_set::AddressSet;
+pub use address_spec::{AddressLayout, AddressPoolSpec};
+pub use family::Family;
+pub use field_error::{FieldError, FieldValue};
+pub use owner::Owner;
+pub use parse::{ParseAddressError, ParsePrefixError, parse_address};
+pub use prefix::Prefix;
+pub use prefix_pool::{AllocatePrefixError, PrefixPool};
+pub use prefix_spec::{DEFAULT_ALLOCATION_PREFIX_LENGTH, PrefixLayout, PrefixPoolSpec};
+pub use update::{UpdateError, check_address_pool_update, check_prefix_pool_update};
+pub use usage::{StatusCounts, Usage};

@@ -1,0 +1,192 @@
+//! The allocator of one pool of prefixes.
+
+use std::net::Ipv6Addr;
+
+use crate::{
+    address_pool::Adoption, family::Family, free::FreeIntervals, holdings::Holdings, intervals::Intervals,
+    owner::Owner, prefix::Prefix, prefix_spec::PrefixLayout, usage::Usage,
+};
+
+/// Who holds which prefix of one pool, and what is free.
+///
+/// All prefixes allocated are of one length, so a prefix is a number, its leading bits, and the pool a set of such
+/// numbers like any other. Prefixes of other lengths can only be adopted; they take every number they overlap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefixPool {
+    layout: PrefixLayout,
+    /// Blocks that are allocatable and have no address in a prefix in use.
+    free: FreeIntervals,
+    holdings: Holdings<Prefix>,
+    /// Prefixes in use that are not allocatable.
+    out_of_range: usize,
+}
+
+/// Why a prefix was not allocated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AllocatePrefixError {
+    /// Nothing is free. Worth another try when something is released, or when the pool grows.
+    #[error("no prefix available")]
+    Exhausted,
+    /// The wanted prefix is outside, excluded, not aligned or of another length.
+    #[error("prefix {0} cannot be allocated from the pool")]
+    NotAllocatable(Prefix),
+    /// Someone else has the wanted prefix, or one that overlaps.
+    #[error("prefix {prefix} is in use by {owner}")]
+    InUse {
+        /// The wanted prefix.
+        prefix: Prefix,
+        /// Who has it.
+        owner: Owner,
+    },
+}
+
+impl AllocatePrefixError {
+    /// A word for metrics and reasons, of a closed set.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Exhausted => "exhausted",
+            Self::NotAllocatable(_) => "not_allocatable",
+            Self::InUse { .. } => "in_use",
+        }
+    }
+}
+
+impl PrefixPool {
+    /// A pool of which nothing is in use.
+    #[must_use]
+    pub fn new(layout: PrefixLayout) -> Self {
+        let free = FreeIntervals::new(layout.allocatable_blocks());
+        Self { layout, free, holdings: Holdings::default(), out_of_range: 0 }
+    }
+
+    /// What the pool was made from.
+    #[must_use]
+    pub fn layout(&self) -> &PrefixLayout {
+        &self.layout
+    }
+
+    /// The prefix of `owner`: the one it has, whatever it wants, else the wanted one, else the lowest that is free.
+    ///
+    /// # Errors
+    /// Nothing is free, or the wanted prefix is not. Nothing changes then.
+    pub fn allocate(&mut self, owner: &Owner, wanted: Option<Prefix>) -> Result<Prefix, AllocatePrefixError> {
+        if let Some(prefix) = self.holdings.key_of(owner) {
+            return Ok(prefix);
+        }
+        let prefix = match wanted {
+            None => {
+                let block = self.free.take_lowest().ok_or(AllocatePrefixError::Exhausted)?;
+                self.layout.prefix(block)
+            }
+            Some(prefix) => {
+                self.check_wanted(prefix)?;
+                let (first, last) = self.layout.blocks(prefix);
+                self.free.take(first, last);
+                prefix
+            }
+        };
+        self.holdings.insert(owner.clone(), prefix);
+        Ok(prefix)
+    }
+
+    fn check_wanted(&self, prefix: Prefix) -> Result<(), AllocatePrefixError> {
+        if !self.layout.is_allocatable(prefix) {
+            return Err(AllocatePrefixError::NotAllocatable(prefix));
+        }
+        match self.overlapping(prefix).flat_map(|other| self.holdings.owners_of(other)).next() {
+            Some(owner) => Err(AllocatePrefixError::InUse { prefix, owner: owner.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes note that `owner` has `prefix`, of whatever length: for rebuilding a pool from what exists, in any order.
+    ///
+    /// Never refuses: a prefix the spec does not allow is counted and blocks what it overlaps, one that others have
+    /// stays in use until all have released it, and an owner may have several, of which the lowest is its answer.
+    pub fn adopt(&mut self, owner: Owner, prefix: Prefix) -> Adoption {
+        let in_range = self.layout.is_allocatable(prefix);
+        // Two in one block may be apart nevertheless, when they are longer than the pool's.
+        let overlapping = self.overlapping(prefix).filter(|other| other.overlaps(prefix));
+        let mut also_held_by: Vec<_> = (overlapping.flat_map(|other| self.holdings.owners_of(other)))
+            .filter(|other| **other != owner)
+            .cloned()
+            .collect();
+        also_held_by.sort_unstable();
+        also_held_by.dedup();
+        if self.holdings.insert(owner, prefix) {
+            let (first, last) = self.layout.blocks(prefix);
+            self.free.take(first, last);
+            self.out_of_range += usize::from(!in_range);
+        }
+        Adoption { in_range, also_held_by }
+    }
+
+    /// Gives back every prefix of `owner`, and says which those were.
+    pub fn release(&mut self, owner: &Owner) -> Vec<Prefix> {
+        let prefixes: Vec<_> = self.holdings.keys_of(owner).collect();
+        for prefix in &prefixes {
+            self.release_prefix(owner, *prefix);
+        }
+        prefixes
+    }
+
+    /// Gives back one prefix of `owner`; false when `owner` does not have it.
+    pub fn release_prefix(&mut self, owner: &Owner, prefix: Prefix) -> bool {
+        if !self.holdings.keys_of(owner).any(|held| held == prefix) {
+            return false;
+        }
+        if self.holdings.remove(owner, prefix) {
+            self.out_of_range -= usize::from(!self.layout.is_allocatable(prefix));
+            let still_taken = Intervals::new(self.overlapping(prefix).map(|other| self.layout.blocks(other)));
+            let allocatable =
+                Intervals::new([self.layout.blocks(prefix)]).intersect(self.layout.allocatable_blocks());
+            for &(first, last) in allocatable.subtract(&still_taken).as_slice() {
+                self.free.give_back(first, last);
+            }
+        }
+        true
+    }
+
+    /// Goes by another spec from now on. What is in use stays so.
+    pub fn replace_layout(&mut self, layout: PrefixLayout) {
+        self.layout = layout;
+        let taken = Intervals::new(self.holdings.keys().map(|prefix| self.layout.blocks(prefix)));
+        self.free = FreeIntervals::new(&self.layout.allocatable_blocks().subtract(&taken));
+        self.out_of_range =
+            self.holdings.keys().filter(|prefix| !self.layout.is_allocatable(*prefix)).count();
+    }
+
+    /// The prefix `owner` has, the lowest of several.
+    #[must_use]
+    pub fn prefix_of(&self, owner: &Owner) -> Option<Prefix> {
+        self.holdings.key_of(owner)
+    }
+
+    /// Who has exactly `prefix`, ascending; more than one is a conflict.
+    pub fn owners_of(&self, prefix: Prefix) -> impl Iterator<Item = &Owner> {
+        self.holdings.owners_of(prefix)
+    }
+
+    /// Every prefix in use and an owner of it, ascending by prefix and owner.
+    pub fn in_use(&self) -> impl Iterator<Item = (Prefix, &Owner)> {
+        self.holdings.iter().flat_map(|(prefix, owners)| owners.iter().map(move |owner| (prefix, owner)))
+    }
+
+    /// Counts, in prefixes.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage::new(self.layout.allocatable_blocks(), &self.free, self.holdings.pairs(), 0, self.out_of_range)
+    }
+
+    /// Prefixes in use whose blocks have one in common with those of `prefix`.
+    fn overlapping(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> {
+        // Longer than the pool's, it shares its block with its neighbours.
+        let whole = Prefix::new(prefix.base(), prefix.length().min(self.layout.allocation_prefix_length()));
+        let (_, last) = whole.range().numbers();
+        let inside = self.holdings.range(whole..=Prefix::new(Ipv6Addr::from_bits(last), Family::V6.bits()));
+        // What holds it from outside begins where it does, cut to a shorter length.
+        let around = (0..whole.length()).map(move |length| Prefix::new(whole.base(), length));
+        around.filter(|outer| self.holdings.is_held(*outer)).chain(inside)
+    }
+}

@@ -1,0 +1,69 @@
+//! Whether a spec may take the place of another one while addresses of the pool are in use.
+
+use std::net::IpAddr;
+
+use crate::{
+    address_range::AddressRange, address_set::AddressSet, address_spec::AddressPoolSpec, prefix::Prefix,
+    prefix_spec::PrefixPoolSpec,
+};
+
+/// Why a new spec is refused, in the words of the in-cluster provider.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    /// The old spec allows addresses in use that the new one does not.
+    #[error("pool addresses do not contain allocated addresses: [{}]", listed(.0.ranges().map(whole)))]
+    AddressesInUse(AddressSet),
+    /// The length of allocated prefixes was changed.
+    #[error("spec.allocationPrefixLength is immutable")]
+    AllocationPrefixLengthImmutable,
+    /// The old spec allows prefixes in use that the new one does not; sorted as text.
+    #[error("existing allocations become non-allocatable: [{}]", .0.join(" "))]
+    PrefixesInUse(Vec<String>),
+}
+
+fn whole(range: AddressRange) -> String {
+    format!("{}-{}", range.first(), range.last())
+}
+
+fn listed(entries: impl Iterator<Item = String>) -> String {
+    entries.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether `new` may follow `old` in a pool of which `in_use` is allocated.
+///
+/// Only what `old` allows and `new` does not is a reason against it: an address that is out of range already does not
+/// forbid other changes, annotations and finalizers among them. An `old` that is not good counts as far as it can be read.
+///
+/// # Errors
+/// The addresses that would be put out of range.
+pub fn check_address_pool_update(
+    old: &AddressPoolSpec,
+    new: &AddressPoolSpec,
+    in_use: impl IntoIterator<Item = IpAddr>,
+) -> Result<(), UpdateError> {
+    let lost = old.allocatable().subtract(&new.allocatable()).intersect(&in_use.into_iter().collect());
+    if lost.is_empty() { Ok(()) } else { Err(UpdateError::AddressesInUse(lost)) }
+}
+
+/// Whether `new` may follow `old` in a pool of which `in_use` is allocated; see [`check_address_pool_update`].
+///
+/// # Errors
+/// Another length of allocated prefixes, or the prefixes that would be put out of range.
+pub fn check_prefix_pool_update(
+    old: &PrefixPoolSpec,
+    new: &PrefixPoolSpec,
+    in_use: impl IntoIterator<Item = Prefix>,
+) -> Result<(), UpdateError> {
+    if old.effective_allocation_prefix_length() != new.effective_allocation_prefix_length() {
+        return Err(UpdateError::AllocationPrefixLengthImmutable);
+    }
+    let (Some(old), Some(new)) = (old.readable_layout(), new.readable_layout()) else {
+        return Ok(());
+    };
+    let mut lost: Vec<_> = (in_use.into_iter())
+        .filter(|prefix| old.is_allocatable(*prefix) && !new.is_allocatable(*prefix))
+        .map(|prefix| prefix.base().to_string())
+        .collect();
+    lost.sort_unstable();
+    if lost.is_empty() { Ok(()) } else { Err(UpdateError::PrefixesInUse(lost)) }
+}

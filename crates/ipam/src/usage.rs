@@ -1,0 +1,75 @@
+//! How much of a pool is in use.
+
+use crate::{free::FreeIntervals, intervals::Intervals};
+
+/// Counts of a pool, in addresses or, for a prefix pool, in prefixes of its length.
+///
+/// Counts that `u128` cannot say (2^128) are told as `u128::MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// What the spec allows to allocate.
+    pub total: u128,
+    /// Of `total`, what can be allocated now.
+    pub free: u128,
+    /// Of `total`, what cannot: in use, held, or part of a prefix in use that has another length.
+    pub taken: u128,
+    /// What is allocated: IPAddress objects, inside and outside of the spec. Two objects of one address count twice.
+    pub used: u128,
+    /// Released, and not free before the grace period is over.
+    pub held: u128,
+    /// Different addresses in use that the spec does not allow.
+    pub out_of_range: u128,
+}
+
+/// Counts as the status of a pool has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusCounts {
+    /// What the spec allows to allocate.
+    pub total: i64,
+    /// What can be allocated now; never negative.
+    pub free: i64,
+    /// What is allocated or held.
+    pub used: i64,
+    /// What is in use and not allowed by the spec.
+    pub out_of_range: i64,
+}
+
+impl Usage {
+    pub(crate) fn new(
+        allocatable: &Intervals,
+        free: &FreeIntervals,
+        used: usize,
+        held: usize,
+        out_of_range: usize,
+    ) -> Self {
+        let total = allocatable.count();
+        let left = free.count();
+        // In the ring of 2^128 numbers, where both wholes are 0.
+        let taken = match (total, left) {
+            (None, Some(0)) => u128::MAX,
+            _ => total.unwrap_or(0).wrapping_sub(left.unwrap_or(0)),
+        };
+        Self {
+            total: total.unwrap_or(u128::MAX),
+            free: left.unwrap_or(u128::MAX),
+            taken,
+            used: used as u128,
+            held: held as u128,
+            out_of_range: out_of_range as u128,
+        }
+    }
+
+    /// As 64-bit integers. What is more becomes `i64::MAX`; a total that had to be cut so is what `free` is counted
+    /// down from, so that it still goes down with every allocation.
+    #[must_use]
+    pub fn status_counts(&self) -> StatusCounts {
+        let saturated = |count: u128| i64::try_from(count).unwrap_or(i64::MAX);
+        let total = saturated(self.total);
+        StatusCounts {
+            total,
+            free: saturated(self.free).min(total.saturating_sub(saturated(self.taken))),
+            used: saturated(self.used.saturating_add(self.held)),
+            out_of_range: saturated(self.out_of_range),
+        }
+    }
+}
