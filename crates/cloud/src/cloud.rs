@@ -12,7 +12,7 @@ use futures::Stream;
 use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Command, Config, EventKind, Latency, Odds, Operation, Rejected, ResourceSpec, SimTime, StageSpec,
+    Command, Config, Event, EventKind, Latency, Odds, Operation, Rejected, ResourceSpec, SimTime, StageSpec,
     StageState,
 };
 use parking_lot::Mutex;
@@ -155,6 +155,12 @@ impl Cloud {
         Ok(endpoint)
     }
 
+    /// The host that clusters are published under whose endpoint names none.
+    #[must_use]
+    pub fn advertised_host(&self) -> &str {
+        &self.inner.config.advertise_host
+    }
+
     /// Binds the wanted port, or the lowest that is free here and on the machine.
     fn open(&self, wanted: u16) -> Result<(tokio::net::TcpListener, PortLease), ClusterError> {
         let (config, ports) = (&self.inner.config, &self.inner.ports);
@@ -201,6 +207,7 @@ impl Cloud {
             authorities_set: cluster.has_authorities(),
             backends: cluster.backends(),
             machines: cluster.machine_count(),
+            etcd_members: cluster.etcd_members(),
         })
     }
 
@@ -214,7 +221,6 @@ impl Cloud {
             self.apply_delete(&machine);
             cluster.on_gone(&machine.name);
         }
-        self.poll();
         self.inner.shared.metrics.clusters.dec();
         tracing::info!(cluster = %id, "Deleted a cluster");
         self.tell(Changed::Cluster(id.clone()));
@@ -237,21 +243,21 @@ impl Cloud {
             Admission::Conflict => return Err(MachineError::Rejected(Rejected::Conflict(id.resource()))),
         };
         let now = sim_time(self.now());
-        let operation = Operation { caller: CALLER.to_owned(), command: command(&spec, now) };
-        if let Err(rejected) = self.inner.driver.apply(now, operation) {
+        let accepted = || {
+            self.inner.shared.metrics.machines.inc();
+            // The engine tells of what happens from now on; what an adopted machine had reached is shown here.
+            for (stage, at) in &spec.reached {
+                cluster.on_stage(&id.name, *stage, *at);
+            }
+        };
+        if let Err(rejected) = self.apply(now, command(&spec, now), accepted) {
             cluster.on_gone(&id.name);
             return Err(MachineError::Rejected(rejected));
-        }
-        self.inner.shared.metrics.machines.inc();
-        // The engine tells of what happens from now on; what an adopted machine had reached is shown here.
-        for (stage, at) in &spec.reached {
-            cluster.on_stage(&id.name, *stage, *at);
         }
         if !spec.reached.is_empty() {
             // Nothing more may happen to it, and whoever waits for its cluster has to learn that it is back.
             self.tell(Changed::Machine(id));
         }
-        self.poll();
         Ok(())
     }
 
@@ -259,11 +265,12 @@ impl Cloud {
     #[must_use]
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
         let seen = self.cluster(&id.cluster)?.machine(&id.name)?;
-        let stages = self.inner.driver.look(&id.resource(), |resource| {
+        let (started_at, stages) = self.inner.driver.look(&id.resource(), |resource| {
             let stage = |(name, state): (_, &StageState)| Some((Stage::of_name(name)?, observe(state)));
-            resource.stages().filter_map(stage).collect()
+            (timestamp(resource.created), resource.stages().filter_map(stage).collect())
         })?;
         Some(MachineObservation {
+            started_at,
             stages,
             provider_id: id.provider_id(),
             addresses: seen.addresses,
@@ -279,7 +286,6 @@ impl Cloud {
             cluster.on_stopping(&id.name);
         }
         self.apply_delete(id);
-        self.poll();
         match self.inner.driver.look(&id.resource(), |_| ()) {
             None => Deletion::Gone,
             Some(()) => Deletion::InProgress,
@@ -287,10 +293,20 @@ impl Cloud {
     }
 
     fn apply_delete(&self, id: &MachineId) {
-        let operation = Operation { caller: CALLER.to_owned(), command: Command::Delete(id.resource()) };
-        if let Err(rejected) = self.inner.driver.apply(sim_time(self.now()), operation) {
+        let now = sim_time(self.now());
+        if let Err(rejected) = self.apply(now, Command::Delete(id.resource()), || {}) {
             tracing::warn!(machine = %id, %rejected, "Failed to delete a machine");
         }
+    }
+
+    /// Asks the engine, shows what was due and tells who has to look again.
+    fn apply(&self, now: SimTime, command: Command, on_accepted: impl FnOnce()) -> Result<(), Rejected> {
+        let operation = Operation { caller: CALLER.to_owned(), command };
+        let mut changed = BTreeSet::new();
+        let outcome =
+            self.inner.driver.apply(now, operation, on_accepted, |event| self.show(event, &mut changed));
+        changed.into_iter().for_each(|changed| self.tell(changed));
+        outcome.map(drop)
     }
 
     /// How many tasks serve clusters, for diagnostics.
@@ -342,33 +358,35 @@ impl Cloud {
     /// Lets happen what is due, shows it in the clusters, and tells who has to look again.
     fn poll(&self) {
         let mut changed = BTreeSet::new();
-        self.inner.driver.poll(sim_time(self.now()), |event| {
-            let id = MachineId::of_resource(&event.id);
-            let cluster = self.cluster(&id.cluster);
-            match &event.kind {
-                EventKind::StageReached(name) => {
-                    if let (Some(stage), Some(cluster)) = (Stage::of_name(name), cluster) {
-                        cluster.on_stage(&id.name, stage, timestamp(event.at));
-                        if stage == Stage::ApiServer {
-                            changed.insert(Changed::Cluster(id.cluster.clone()));
-                        }
-                    }
-                }
-                EventKind::StageFailed { stage, cause } => {
-                    tracing::info!(machine = %id, %stage, cause, "A stage failed");
-                }
-                EventKind::Deleted => {
-                    self.inner.shared.metrics.machines.dec();
-                    if let Some(cluster) = cluster {
-                        cluster.on_gone(&id.name);
+        self.inner.driver.poll(sim_time(self.now()), |event| self.show(event, &mut changed));
+        changed.into_iter().for_each(|changed| self.tell(changed));
+    }
+
+    /// Shows what happened to a machine in its cluster, and notes who has to look again. Called while the engine is
+    /// locked, so that nobody sees a stage of which its cluster shows nothing.
+    fn show(&self, event: &Event, changed: &mut BTreeSet<Changed>) {
+        let id = MachineId::of_resource(&event.id);
+        let cluster = self.cluster(&id.cluster);
+        match &event.kind {
+            EventKind::StageReached(name) => {
+                if let (Some(stage), Some(cluster)) = (Stage::of_name(name), cluster) {
+                    cluster.on_stage(&id.name, stage, timestamp(event.at));
+                    if stage == Stage::ApiServer {
+                        changed.insert(Changed::Cluster(id.cluster.clone()));
                     }
                 }
             }
-            changed.insert(Changed::Machine(id));
-        });
-        for changed in changed {
-            self.tell(changed);
+            EventKind::StageFailed { stage, cause } => {
+                tracing::info!(machine = %id, %stage, cause, "A stage failed");
+            }
+            EventKind::Deleted => {
+                self.inner.shared.metrics.machines.dec();
+                if let Some(cluster) = cluster {
+                    cluster.on_gone(&id.name);
+                }
+            }
         }
+        changed.insert(Changed::Machine(id));
     }
 }
 
@@ -392,12 +410,13 @@ fn command(spec: &MachineSpec, now: SimTime) -> Command {
         stages: stages.collect(),
         deletion: Latency::ZERO,
     };
-    if spec.reached.is_empty() {
+    if spec.reached.is_empty() && spec.started_at.is_none() {
         return Command::Create(resource);
     }
     let reached: BTreeMap<_, _> =
         spec.reached.iter().map(|(stage, at)| (stage.name(), sim_time(*at))).collect();
-    let created = reached.values().min().copied().unwrap_or(now);
+    let started_at = spec.started_at.map(sim_time);
+    let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or(now);
     Command::Adopt { spec: resource, created, reached }
 }
 

@@ -138,6 +138,13 @@ impl Cluster {
         self.state.lock().machines.len()
     }
 
+    /// Names of the members of etcd, in order.
+    pub(crate) fn etcd_members(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.etcd.lock().members().map(|member| member.name.clone()).collect();
+        names.sort();
+        names
+    }
+
     pub(crate) fn machine(&self, name: &str) -> Option<Seen> {
         let state = self.state.lock();
         let Machine { spec, stopping, .. } = state.machines.get(name)?;
@@ -195,12 +202,14 @@ impl Cluster {
             }
             Stage::Etcd => {
                 let address = spec.internal_address();
-                self.etcd.lock().add_member(Member {
-                    id: self.member(name),
-                    name: name.to_owned(),
-                    peer_urls: vec![format!("https://{address}:2380")],
-                    client_urls: vec![format!("https://{address}:2379")],
-                });
+                if !spec.etcd_member_removed {
+                    self.etcd.lock().add_member(Member {
+                        id: self.member(name),
+                        name: name.to_owned(),
+                        peer_urls: vec![format!("https://{address}:2380")],
+                        client_urls: vec![format!("https://{address}:2379")],
+                    });
+                }
                 self.project(vec![projection::static_pod(&scope, spec, Component::Etcd)]);
             }
             Stage::ApiServer => {
@@ -221,7 +230,8 @@ impl Cluster {
             return;
         }
         if machine.reached.contains_key(&Stage::Etcd) {
-            self.etcd.lock().forget_member(self.member(name));
+            // Down, and a member still, as long as its machine is there: nobody has asked etcd to remove it.
+            self.etcd.lock().set_running(self.member(name), false);
         }
         if machine.reached.contains_key(&Stage::ApiServer) {
             self.set_backends(&state);
@@ -243,12 +253,16 @@ impl Cluster {
     }
 
     /// The machine is gone.
+    ///
+    /// A member that nobody removed goes with it. A real etcd would list it for ever as one that is down; here the
+    /// members have to be those that the management objects tell of, so that a restart changes nothing.
     pub(crate) fn on_gone(&self, name: &str) {
         let mut state = self.state.lock();
         if let Some(credentials) = &mut state.credentials {
             credentials.forget(name);
         }
         let Some(machine) = state.machines.remove(name) else { return };
+        self.etcd.lock().forget_member(self.member(name));
         for stage in machine.reached.keys() {
             self.shared.metrics.stages_reached.with_label_values(&[stage.as_str()]).dec();
         }
@@ -322,7 +336,7 @@ impl Cluster {
             .min();
         let (Some((_, version)), Some(authorities)) = (first, &state.authorities) else { return };
         let scope = self.scope(self.spec.created_at);
-        self.project(projection::kubeadm(&scope, version, &authorities.cluster.certificate_pem()));
+        self.project(projection::kubeadm(&scope, version, &authorities.cluster));
         self.project(projection::addons(&scope, version));
         self.count_nodes();
     }
@@ -397,4 +411,92 @@ impl State {
 pub(crate) enum Behind {
     Etcd { tls: Arc<rustls::ServerConfig>, member: u64 },
     ApiServer(Arc<ApiServerTls>),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nephele_apiserver::Authentication;
+    use prometheus::Registry;
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+    use crate::front::parse_version;
+    use crate::identity::{ClusterId, MachineId, Role};
+    use crate::metrics::Metrics;
+
+    fn cluster() -> Cluster {
+        let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(|| Timestamp::UNIX_EPOCH);
+        let shared = Shared {
+            tasks: TaskTracker::new(),
+            metrics: Metrics::register(&Registry::new()).expect("a new registry"),
+            hold: Duration::ZERO,
+            clock: clock.clone(),
+        };
+        let spec = ClusterSpec {
+            id: ClusterId { namespace: "default".into(), name: "demo".into() },
+            endpoint: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            pod_cidrs: vec![],
+            service_cidrs: vec![],
+            service_domain: String::new(),
+        };
+        let endpoint = Endpoint { host: "127.0.0.1".into(), port: 20_000 };
+        let version = parse_version("");
+        let settings = Settings { version, authentication: Authentication::Required, clock, observer: None };
+        Cluster::new(spec, endpoint, settings, Arc::new(shared), CancellationToken::new())
+    }
+
+    fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {
+        MachineSpec {
+            id: MachineId { cluster: cluster.spec.id.clone(), name: name.into() },
+            role: Role::ControlPlane,
+            version: "v1.36.3".into(),
+            zone: None,
+            instance_type: None,
+            start_up: BTreeMap::new(),
+            addresses: vec![],
+            started_at: None,
+            reached: BTreeMap::new(),
+            etcd_member_removed: false,
+        }
+    }
+
+    /// Names of the members, those that run, and the leader's.
+    fn etcd(cluster: &Cluster) -> (Vec<String>, Vec<String>, Option<String>) {
+        let etcd = cluster.etcd.lock();
+        let mut members: Vec<_> = etcd.members().map(|member| (member.name.clone(), member.id)).collect();
+        members.sort();
+        let running = members.iter().filter(|(_, id)| etcd.is_running(*id)).map(|(name, _)| name.clone());
+        let leader = members.iter().find(|(_, id)| etcd.leader() == Some(*id)).map(|(name, _)| name.clone());
+        (members.iter().map(|(name, _)| name.clone()).collect(), running.collect(), leader)
+    }
+
+    #[test]
+    fn member_of_a_machine_that_stops_is_down_until_the_machine_is_gone() {
+        let cluster = cluster();
+        for name in ["a", "b"] {
+            cluster.admit(control_plane(&cluster, name));
+            cluster.on_stage(name, Stage::Etcd, Timestamp::UNIX_EPOCH);
+        }
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(etcd(&cluster), (names(&["a", "b"]), names(&["a", "b"]), Some("a".into())));
+        cluster.on_stopping("a");
+        assert_eq!(etcd(&cluster), (names(&["a", "b"]), names(&["b"]), None), "one of two is no quorum");
+        cluster.on_gone("a");
+        assert_eq!(etcd(&cluster), (names(&["b"]), names(&["b"]), Some("b".into())));
+    }
+
+    #[test]
+    fn member_that_was_removed_before_a_restart_does_not_come_back() {
+        let cluster = cluster();
+        for name in ["a", "b", "c"] {
+            let removed = name == "a";
+            cluster.admit(MachineSpec { etcd_member_removed: removed, ..control_plane(&cluster, name) });
+            cluster.on_stage(name, Stage::Etcd, Timestamp::UNIX_EPOCH);
+        }
+        let left: Vec<String> = ["b", "c"].map(str::to_owned).into();
+        assert_eq!(etcd(&cluster), (left.clone(), left, Some("b".into())));
+    }
 }

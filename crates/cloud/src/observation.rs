@@ -18,11 +18,15 @@ pub struct ClusterObservation {
     pub backends: usize,
     /// Machines.
     pub machines: usize,
+    /// The members of etcd, by name.
+    pub etcd_members: Vec<String>,
 }
 
 /// A machine as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineObservation {
+    /// When it began to boot.
+    pub started_at: Timestamp,
     /// Its stages.
     pub stages: BTreeMap<Stage, StageObservation>,
     /// What ties it to its Node.

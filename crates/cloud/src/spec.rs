@@ -106,8 +106,12 @@ pub struct MachineSpec {
     pub start_up: BTreeMap<Stage, StartUp>,
     /// Its addresses as published before; none lets the cloud choose.
     pub addresses: Vec<MachineAddress>,
+    /// When it began to boot, if it did before a restart: its first stage counts from then.
+    pub started_at: Option<Timestamp>,
     /// The stages that it had reached before a restart, and when.
     pub reached: BTreeMap<Stage, Timestamp>,
+    /// Whether its etcd member was removed before a restart: it does not come back by itself.
+    pub etcd_member_removed: bool,
 }
 
 impl MachineSpec {

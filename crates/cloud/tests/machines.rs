@@ -83,6 +83,33 @@ async fn stages_come_when_they_are_due_and_changes_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn machine_that_boots_over_a_restart_is_up_when_it_would_have_been() {
+    let mut deadlines = Vec::new();
+    let mut started_at = None;
+    for _ in 0..2 {
+        let cloud = on_tokio_time(30_270..=30_279);
+        let spec = cluster("booting");
+        let cluster_id = spec.id.clone();
+        cloud.ensure_cluster(spec).unwrap();
+        let mut spec = machine(&cluster_id, "w", Role::Worker);
+        spec.start_up =
+            BTreeMap::from([(Stage::Vm, StartUp { duration: Duration::from_secs(30), jitter: 0.5 })]);
+        spec.started_at = started_at;
+        let id = spec.id.clone();
+        // Not at a whole second, and later in the second life than in the first.
+        tokio::time::advance(Duration::from_millis(if started_at.is_some() { 7_890 } else { 1_234 })).await;
+        cloud.ensure_machine(spec).unwrap();
+        let seen = cloud.observe_machine(&id).unwrap();
+        started_at = Some(seen.started_at);
+        deadlines.push(seen.stages[&Stage::Vm].clone());
+        cloud.shutdown().await;
+    }
+    assert_eq!(started_at, Some(created_at() + Duration::from_millis(1_234)));
+    assert!(matches!(deadlines[0], StageObservation::Waiting { .. }), "{deadlines:?}");
+    assert_eq!(deadlines[0], deadlines[1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn machine_without_delays_is_up_when_it_is_ensured() {
     let cloud = on_tokio_time(30_210..=30_219);
     let spec = cluster("fast");

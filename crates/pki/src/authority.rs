@@ -51,6 +51,20 @@ pub enum KeyAlgorithm {
     EcdsaP384,
 }
 
+impl KeyAlgorithm {
+    /// Its name in `encryptionAlgorithm` (kubeadm, `apis/kubeadm/v1beta4/types.go`).
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rsa2048 => "RSA-2048",
+            Self::Rsa3072 => "RSA-3072",
+            Self::Rsa4096 => "RSA-4096",
+            Self::EcdsaP256 => "ECDSA-P256",
+            Self::EcdsaP384 => "ECDSA-P384",
+        }
+    }
+}
+
 /// Why a certificate and a key are no authority. No variant, and nothing in a chain of sources, shows the key.
 #[derive(Debug, Error)]
 pub enum AuthorityError {
@@ -206,6 +220,12 @@ impl Authority {
     pub fn key_pem(&self) -> String {
         let (label, der) = self.inner.key.encoded();
         pem::encode(label, der)
+    }
+
+    /// The algorithm of the key; none when it is of a size that Cluster API does not offer.
+    #[must_use]
+    pub fn key_algorithm(&self) -> Option<KeyAlgorithm> {
+        self.inner.key.signer().key_algorithm()
     }
 
     /// SHA-256 of the certificate's DER: equal exactly when the authority is.

@@ -7,6 +7,8 @@ use rcgen::{KeyPair, PublicKeyData, SignatureAlgorithm, SigningKey};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer};
 use thiserror::Error;
 
+use crate::authority::KeyAlgorithm;
+
 /// `rsaEncryption`, RFC 8017 appendix C.
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 /// `id-ecPublicKey`, RFC 5480 section 2.1.1.
@@ -118,6 +120,22 @@ impl Signer {
     pub(crate) fn p384(secret: &p384::SecretKey) -> Self {
         let public = secret.public_key().to_sec1_point(false).as_bytes().to_vec();
         Self::P384 { key: secret.into(), public }
+    }
+
+    /// Which of the algorithms that Cluster API offers it is.
+    pub(crate) fn key_algorithm(&self) -> Option<KeyAlgorithm> {
+        match self {
+            // RFC 8017, appendix A.1.1: a modulus with a leading zero, the exponent 65537 and three headers, which are
+            // 14 bytes besides the modulus.
+            Self::Rsa(pair) => match pair.der_bytes().len().saturating_sub(14) * 8 {
+                2048 => Some(KeyAlgorithm::Rsa2048),
+                3072 => Some(KeyAlgorithm::Rsa3072),
+                4096 => Some(KeyAlgorithm::Rsa4096),
+                _ => None,
+            },
+            Self::P256 { .. } => Some(KeyAlgorithm::EcdsaP256),
+            Self::P384 { .. } => Some(KeyAlgorithm::EcdsaP384),
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! What `kubeadm init` leaves in a cluster.
 
+use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::json;
 
 use super::{Projected, Scope};
 
-pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority_pem: &str) -> Vec<Projected> {
+/// `authority` is the cluster's: what its key is, kubeadm would have been told as the algorithm of all keys. One that
+/// kubeadm does not know stands as its default.
+pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority: &Authority) -> Vec<Projected> {
     let cluster = scope.cluster;
+    let algorithm = authority.key_algorithm().unwrap_or(KeyAlgorithm::Rsa2048);
     let endpoint = cluster.endpoint.as_ref().map(ToString::to_string).unwrap_or_default();
     // The document that KCP parses, changes and writes back on an upgrade.
     let configuration = json!({
@@ -14,7 +18,7 @@ pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority_pem: &str) -> 
         "certificatesDir": "/etc/kubernetes/pki", "clusterName": cluster.id.name,
         "controlPlaneEndpoint": endpoint, "controllerManager": {},
         "dns": {},
-        "encryptionAlgorithm": "RSA-2048", "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
+        "encryptionAlgorithm": algorithm.as_str(), "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
         "imageRepository": "registry.k8s.io", "kubernetesVersion": version,
         "networking": {
             "dnsDomain": cluster.domain(), "podSubnet": cluster.pod_cidrs.join(","),
@@ -37,7 +41,7 @@ pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority_pem: &str) -> 
     let discovery = json!({
         "apiVersion": "v1", "kind": "Config", "preferences": {}, "contexts": [], "users": [], "current-context": "",
         "clusters": [{"name": "", "cluster": {"server": format!("https://{endpoint}"),
-                      "certificate-authority-data": base64(authority_pem)}}],
+                      "certificate-authority-data": base64(&authority.certificate_pem())}}],
     });
     let rbac = "rbac.authorization.k8s.io";
     let role = |rules: serde_json::Value| json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {}, "rules": rules});

@@ -36,7 +36,7 @@ impl Component {
 
     fn image(self, version: &str) -> String {
         match self {
-            Self::Etcd => "registry.k8s.io/etcd:3.6.6-0".to_owned(),
+            Self::Etcd => format!("registry.k8s.io/etcd:{}", etcd_image_tag(version)),
             other => format!("registry.k8s.io/{}:{version}", other.name()),
         }
     }
@@ -48,6 +48,18 @@ impl Component {
             Self::ControllerManager => 10257,
             Self::Scheduler => 10259,
         }
+    }
+}
+
+/// The etcd that kubeadm runs with a Kubernetes version (`SupportedEtcdVersion` in `cmd/kubeadm/app/constants` of
+/// Kubernetes 1.36.3 and, for what that does not know any more, 1.34): one per minor version. A version beyond the table
+/// gets its nearest entry, as with kubeadm; one that is none gets the newest.
+fn etcd_image_tag(version: &str) -> &'static str {
+    let mut parts = version.trim_start_matches('v').split('.');
+    let minor = parts.nth(1).and_then(|minor| minor.parse::<u32>().ok());
+    match minor {
+        Some(..=33) => "3.5.24-0",
+        Some(34..) | None => "3.6.8-0",
     }
 }
 

@@ -1,14 +1,18 @@
 //! What is projected, whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, Store, StoreOptions};
+use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::identity::{MachineAddress, MachineId, Role};
 use crate::spec::{Endpoint, MachineSpec};
+
+static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 
 fn at() -> Timestamp {
     "2026-01-02T03:04:05.678Z".parse().unwrap()
@@ -35,8 +39,15 @@ fn machine(role: Role) -> MachineSpec {
         instance_type: Some("m.large".into()),
         start_up: BTreeMap::new(),
         addresses: vec![address("InternalIP", "10.1.2.3"), address("Hostname", "m1")],
+        started_at: None,
         reached: BTreeMap::new(),
+        etcd_member_removed: false,
     }
+}
+
+fn authority(algorithm: KeyAlgorithm) -> Authority {
+    let end = Timestamp::from_second(at().as_second() + 86_400).unwrap();
+    Authority::generate("kubernetes", algorithm, at(), end).unwrap()
 }
 
 fn everything() -> Vec<Projected> {
@@ -46,7 +57,7 @@ fn everything() -> Vec<Projected> {
     let mut all = base(&scope);
     all.extend(node(&scope, &machine, Some("192.168.7.0/24".into())));
     all.extend(Component::ALL.map(|component| static_pod(&scope, &machine, component)));
-    all.extend(kubeadm(&scope, &machine.version, "PEM"));
+    all.extend(kubeadm(&scope, &machine.version, &AUTHORITY));
     all.extend(addons(&scope, &machine.version));
     all
 }
@@ -140,7 +151,7 @@ fn static_pods_are_mirrors_that_run_and_are_ready() {
     let all = everything();
     let uid = &named(&all, "nodes", "m1")["metadata"]["uid"];
     for (component, image) in [
-        ("etcd", "registry.k8s.io/etcd:3.6.6-0"),
+        ("etcd", "registry.k8s.io/etcd:3.6.8-0"),
         ("kube-apiserver", "registry.k8s.io/kube-apiserver:v1.36.3"),
         ("kube-controller-manager", "registry.k8s.io/kube-controller-manager:v1.36.3"),
         ("kube-scheduler", "registry.k8s.io/kube-scheduler:v1.36.3"),
@@ -188,7 +199,7 @@ fn kubeadm_config_is_the_document_that_kubeadm_writes() {
             "caCertificateValidityPeriod": "87600h0m0s", "certificateValidityPeriod": "8760h0m0s",
             "certificatesDir": "/etc/kubernetes/pki", "clusterName": "demo",
             "controlPlaneEndpoint": "10.0.0.9:20000", "controllerManager": {}, "dns": {},
-            "encryptionAlgorithm": "RSA-2048", "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
+            "encryptionAlgorithm": "ECDSA-P384", "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
             "imageRepository": "registry.k8s.io", "kubernetesVersion": "v1.36.3",
             "networking": {
                 "dnsDomain": "cluster.local", "podSubnet": "192.168.0.0/16", "serviceSubnet": "10.128.0.0/12",
@@ -198,8 +209,43 @@ fn kubeadm_config_is_the_document_that_kubeadm_writes() {
     );
     let info = named(&all, "configmaps", "cluster-info")["data"]["kubeconfig"].as_str().unwrap().to_owned();
     let info: Value = serde_yaml_ng::from_str(&info).unwrap();
-    let expected = json!({"server": "https://10.0.0.9:20000", "certificate-authority-data": "UEVN"});
+    let encoded = {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode(AUTHORITY.certificate_pem())
+    };
+    let expected = json!({"server": "https://10.0.0.9:20000", "certificate-authority-data": encoded});
     assert_eq!(info["clusters"][0]["cluster"], expected);
+}
+
+#[test]
+fn kubeadm_config_names_the_algorithm_of_the_clusters_authority() {
+    let cluster = cluster();
+    let scope = Scope { cluster: &cluster, at: at() };
+    for algorithm in [KeyAlgorithm::Rsa2048, KeyAlgorithm::EcdsaP256, KeyAlgorithm::EcdsaP384] {
+        let configuration = kubeadm(&scope, "v1.36.3", &authority(algorithm)).remove(0).value;
+        let text = configuration["data"]["ClusterConfiguration"].as_str().unwrap();
+        let document: Value = serde_yaml_ng::from_str(text).unwrap();
+        assert_eq!(document["encryptionAlgorithm"], algorithm.as_str());
+    }
+}
+
+#[test]
+fn etcd_is_the_one_that_kubeadm_runs_with_the_version() {
+    let cluster = cluster();
+    let scope = Scope { cluster: &cluster, at: at() };
+    for (version, tag) in [
+        ("v1.29.14", "3.5.24-0"),
+        ("v1.33.1", "3.5.24-0"),
+        ("v1.34.0-rc.1", "3.6.8-0"),
+        ("1.36.3", "3.6.8-0"),
+        ("v1.99.0", "3.6.8-0"),
+        ("", "3.6.8-0"),
+    ] {
+        let machine = MachineSpec { version: version.into(), ..machine(Role::ControlPlane) };
+        let pod = static_pod(&scope, &machine, Component::Etcd).value;
+        let image = &pod["spec"]["containers"][0]["image"];
+        assert_eq!(*image, format!("registry.k8s.io/etcd:{tag}"), "{version}");
+    }
 }
 
 #[test]
@@ -246,7 +292,7 @@ fn ipv6_cluster_has_ipv6_services() {
         (&service["spec"]["clusterIP"], &service["spec"]["ipFamilies"]),
         (&json!("fd00:1::1"), &json!(["IPv6"]))
     );
-    let configuration = kubeadm(&scope, "v1.36.3", "").remove(0).value;
+    let configuration = kubeadm(&scope, "v1.36.3", &AUTHORITY).remove(0).value;
     let text = configuration["data"]["ClusterConfiguration"].as_str().unwrap();
     assert!(text.contains("'[fd00::9]:20000'") || text.contains("\"[fd00::9]:20000\""), "{text}");
 }

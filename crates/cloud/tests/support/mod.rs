@@ -136,7 +136,9 @@ pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
         instance_type: None,
         start_up: BTreeMap::new(),
         addresses: Vec::new(),
+        started_at: None,
         reached: BTreeMap::new(),
+        etcd_member_removed: false,
     }
 }
 
