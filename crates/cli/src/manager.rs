@@ -66,6 +66,11 @@ struct Controllers {
     #[arg(long, env = "NEPHELE_INMEMORYMACHINE_CONCURRENCY", value_name = "NUMBER",
           default_value_t = Options::default().machine_concurrency)]
     inmemorymachine_concurrency: u16,
+    /// Make the CA, etcd, proxy and kubeconfig Secrets of a new cluster before its KubeadmControlPlane does, so that
+    /// Cluster API connects at its first attempt rather than half a minute later.
+    #[arg(long, env = "NEPHELE_PREPARE_CREDENTIALS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "true", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
+    prepare_credentials: bool,
     /// Features to switch, as Name=true,Other=false.
     #[arg(long, env = "NEPHELE_FEATURE_GATES", value_name = "GATES", default_value = "")]
     feature_gates: String,
@@ -199,6 +204,7 @@ impl ManagerArgs {
             sync_period: controllers.sync_period,
             cluster_concurrency: controllers.inmemorycluster_concurrency,
             machine_concurrency: controllers.inmemorymachine_concurrency,
+            prepare_credentials: controllers.prepare_credentials,
             advertise_host: cloud.advertise_host.or(pod.ip).unwrap_or(defaults.advertise_host),
             bind_address: cloud.bind_address,
             workload_ports: cloud.workload_ports,
@@ -256,6 +262,12 @@ mod tests {
         let quick = Options { sync_period: Duration::from_secs(90), ..unchanged() };
         assert_eq!(options(&["--sync-period=1m30s"]), quick);
         assert_eq!(options(&["--sync-period", "90s"]), quick);
+    }
+
+    #[test]
+    fn preparing_credentials_can_be_left_to_the_control_plane_provider() {
+        let off = Options { prepare_credentials: false, ..unchanged() };
+        assert_eq!(options(&["--prepare-credentials=false"]), off);
     }
 
     #[test]

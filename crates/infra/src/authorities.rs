@@ -65,7 +65,8 @@ impl<S: AsRef<AuthoritySecret>> Sources<S> {
     }
 }
 
-fn authority(secret: &AuthoritySecret) -> Result<Authority, InvalidAuthority> {
+/// Reads the authority that a Secret holds.
+pub(crate) fn authority(secret: &AuthoritySecret) -> Result<Authority, InvalidAuthority> {
     let name = || secret.name_any();
     let (Some(certificate), Some(key)) = (&secret.certificate, &secret.key) else {
         let key = if secret.certificate.is_none() { "tls.crt" } else { "tls.key" };

@@ -17,6 +17,7 @@ use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 
 use crate::authorities::Ledger;
+use crate::members::Members;
 use crate::secret::AuthoritySecret;
 
 /// Clusters whose machines are to be looked at, before a slow listener is told to look at all: as many as the clusters
@@ -34,6 +35,9 @@ pub(crate) struct Context {
     pub(crate) secrets: Cache<AuthoritySecret>,
     pub(crate) authorities: Ledger,
     pub(crate) machines_woken: Woken,
+    pub(crate) members: Members,
+    /// Whether to make a new cluster's credentials before its control plane provider does.
+    pub(crate) prepare_credentials: bool,
 }
 
 impl Context {
@@ -86,12 +90,6 @@ pub(crate) fn infrastructure_of_machine(machine: &Machine) -> Option<ObjectRef<I
 pub(crate) fn labelled_cluster(metadata: &ObjectMeta) -> Option<ClusterId> {
     let name = labels::value(metadata, labels::CLUSTER_NAME)?.to_owned();
     Some(ClusterId { namespace: metadata.namespace.clone()?, name })
-}
-
-/// Whether an object belongs to a Cluster by its label.
-pub(crate) fn is_labelled(metadata: &ObjectMeta, id: &ClusterId) -> bool {
-    labels::value(metadata, labels::CLUSTER_NAME) == Some(id.name.as_str())
-        && metadata.namespace.as_deref() == Some(id.namespace.as_str())
 }
 
 /// Whether our finalizer is on an object: nothing was made for one without.

@@ -16,6 +16,7 @@ mod authorities;
 mod cluster;
 mod context;
 mod machine;
+mod members;
 mod run;
 mod secret;
 

@@ -11,14 +11,15 @@ use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
-use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, scoped};
+use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, is_externally_managed, scoped};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::Ledger;
 use crate::context::{
-    Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, is_labelled, labelled_cluster,
+    Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, labelled_cluster,
 };
+use crate::members::Members;
 use crate::secret::AuthoritySecret;
 use crate::{cluster, machine};
 
@@ -29,6 +30,9 @@ pub struct Settings {
     pub watch_namespace: Option<String>,
     /// The value of `cluster.x-k8s.io/watch-filter` that an object must carry; none for any.
     pub watch_filter: Option<String>,
+    /// Whether to make a new cluster's credentials before its control plane provider does, so that Cluster API connects
+    /// at its first attempt.
+    pub prepare_credentials: bool,
     /// Clusters reconciled at a time.
     pub cluster_concurrency: NonZeroU16,
     /// Machines reconciled at a time.
@@ -57,7 +61,13 @@ pub async fn run(
     settings: Settings,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    let Settings { watch_namespace, watch_filter, cluster_concurrency, machine_concurrency } = settings;
+    let Settings {
+        watch_namespace,
+        watch_filter,
+        prepare_credentials,
+        cluster_concurrency,
+        machine_concurrency,
+    } = settings;
     let namespace = watch_namespace.as_deref();
     let filter = WatchFilter::new(watch_filter.as_deref());
 
@@ -84,6 +94,8 @@ pub async fn run(
         secrets,
         authorities: Ledger::default(),
         machines_woken: Woken::default(),
+        members: Members::default(),
+        prepare_credentials,
     });
 
     let runner = Runner::new(
@@ -93,6 +105,8 @@ pub async fn run(
         filter.watch_config(),
         cluster_concurrency,
     );
+    let sweep = sweep(&context, runner.store());
+    let sweep = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
     let runner = wake_clusters(runner, &context);
     let for_clusters = Arc::clone(&context);
     let run_clusters = runner
@@ -111,7 +125,7 @@ pub async fn run(
         .run(move |object| machine::reconcile(object, Arc::clone(&context)), shutdown)
         .map(|result| result.map_err(Error::Machine));
 
-    let follow = future::join3(follow_clusters, follow_machines, follow_secrets).map(Ok);
+    let follow = future::join4(follow_clusters, follow_machines, follow_secrets, sweep).map(Ok);
     future::try_join3(run_clusters, run_machines, follow).await.map(drop)
 }
 
@@ -138,14 +152,33 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
         .reconcile_on(changed)
 }
 
+/// Ends the simulated clusters of externally managed objects when their Clusters are gone. Those objects hold no
+/// finalizer of ours, so that nobody has to ask us before they go.
+fn sweep(context: &Arc<Context>, store: Store<InMemoryCluster>) -> impl Future<Output = ()> + Send + 'static {
+    let context = Arc::clone(context);
+    async move {
+        let mut touched = context.clusters.touched();
+        while let Some(cluster) = touched.next().await {
+            let id =
+                ClusterId { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
+            let object = infrastructure_of_cluster(&cluster).and_then(|object| store.get(&object));
+            let ours = object.is_some_and(|object| !is_externally_managed(&object.metadata));
+            if context.cluster(&id).is_none() && !ours {
+                cluster::abandon(&context, &id);
+            }
+        }
+    }
+}
+
 /// An InMemoryMachine is looked at when its Machine, its Cluster or the simulated machine or cluster change.
 fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Runner<InMemoryMachine> {
-    let (of_cluster, of_change, of_wake) = (runner.store(), runner.store(), runner.store());
+    let of = |context: &Arc<Context>| MachinesOf { context: Arc::clone(context), store: runner.store() };
+    let (of_cluster, of_change, of_wake) = (of(context), of(context), of(context));
     runner
         .watches(&context.machines, infrastructure_of_machine)
         .watches(&context.clusters, move |cluster: &Cluster| {
             let namespace = cluster.namespace().unwrap_or_default();
-            machines_of(&of_cluster, &ClusterId { namespace, name: cluster.name_any() })
+            of_cluster.cluster(&ClusterId { namespace, name: cluster.name_any() })
         })
         .reconcile_on(machines_changed(context.cloud.changes(), of_change))
         .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
@@ -153,21 +186,29 @@ fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Run
 
 fn machines_changed(
     changes: impl Stream<Item = Changed> + Send + 'static,
-    store: Store<InMemoryMachine>,
+    machines: MachinesOf,
 ) -> impl Stream<Item = ObjectRef<InMemoryMachine>> + Send + 'static {
     changes.flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Machine(id) => vec![ObjectRef::new(&id.name).within(&id.cluster.namespace)],
-            Changed::Cluster(id) => machines_of(&store, &id),
-            Changed::Everything => all(&store),
+            Changed::Cluster(id) => machines.cluster(&id),
+            Changed::Everything => all(&machines.store),
         })
     })
 }
 
-fn machines_of(store: &Store<InMemoryMachine>, id: &ClusterId) -> Vec<ObjectRef<InMemoryMachine>> {
-    let machines = store.state();
-    let of_cluster = machines.iter().filter(|machine| is_labelled(&machine.metadata, id));
-    of_cluster.map(|machine| ObjectRef::from_obj(&**machine)).collect()
+/// Finds the machines of a cluster among those that are there.
+struct MachinesOf {
+    context: Arc<Context>,
+    store: Store<InMemoryMachine>,
+}
+
+impl MachinesOf {
+    fn cluster(&self, id: &ClusterId) -> Vec<ObjectRef<InMemoryMachine>> {
+        let reference = |name: &str| ObjectRef::new(name).within(&id.namespace);
+        let machines = self.context.members.of(id, |name| self.store.get(&reference(name)).is_some());
+        machines.iter().map(|name| reference(name)).collect()
+    }
 }
 
 fn all<K>(store: &Store<K>) -> Vec<ObjectRef<K>>

@@ -4,16 +4,17 @@
 mod world;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Bootstrap, Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::{
-    ControlPlaneEndpoint, InMemoryCluster, InMemoryMachine, Initialization,
+    ControlPlaneEndpoint, InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, Initialization,
 };
 use nephele_api::{finalizers, labels};
 use nephele_cloud::{Stage, StageObservation};
 use nephele_testkit::objects::{self, Purpose};
 use serde_json::json;
-use world::{World, is_ready, reason};
+use world::{Setup, World, is_ready, reason};
 
 const PROVISIONED: Option<Initialization> = Some(Initialization { provisioned: Some(true) });
 
@@ -381,7 +382,7 @@ async fn a_finalizer_that_was_taken_away_comes_back() {
 
 #[tokio::test]
 async fn a_watch_filter_leaves_what_is_not_labelled() {
-    let world = World::start_filtered(42_700, "mine");
+    let world = World::start_with(Setup { watch_filter: Some("mine".into()), ..Setup::at(42_700) });
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let foreign = world.api.create(&objects::in_memory_cluster(&cluster)).await;
     let cluster = world.api.create(&objects::cluster("mine")).await;
@@ -430,34 +431,178 @@ async fn a_worker_of_a_pool_has_an_empty_bootstrap_name_and_boots() {
     world.stop().await;
 }
 
+/// What a Secret of a kubeconfig says, as JSON.
+fn kubeconfig(secret: &Secret) -> serde_json::Value {
+    let text = &secret.data.as_ref().expect("a kubeconfig has data")["value"].0;
+    serde_json::from_slice(text).expect("JSON")
+}
+
 #[tokio::test]
 async fn a_kubeadm_cluster_has_a_kubeconfig_for_its_endpoint_when_it_is_provisioned() {
     let world = World::start(43_000);
-    world.define_kubeadm_control_plane().await;
-    let group = "controlplane.cluster.x-k8s.io";
-    let control_plane = serde_json::from_value(json!({
-        "apiVersion": format!("{group}/v1beta2"), "kind": "KubeadmControlPlane",
-        "metadata": { "name": "demo", "namespace": objects::NAMESPACE }, "spec": {},
-    }))
-    .expect("an object");
-    world.create_kubeadm_control_plane(&control_plane).await;
-    let mut cluster = objects::cluster("demo");
-    cluster.spec.control_plane_ref = Some(nephele_api::core::ObjectReference {
-        api_group: group.into(),
-        kind: "KubeadmControlPlane".into(),
-        name: "demo".into(),
-    });
-    let cluster = world.api.create(&cluster).await;
-    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    world.kubeadm_cluster("demo").await;
     world.provisioned("demo").await;
-    let secret = world.api.get::<Secret>("demo-kubeconfig").await;
-    let text = secret.data.and_then(|mut data| data.remove("value")).expect("a kubeconfig").0;
-    let config: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    let config = kubeconfig(&world.api.get::<Secret>("demo-kubeconfig").await);
     assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:43000");
     world
         .until("its authorities are in use", |cloud| {
             cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.authorities_set)
         })
         .await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn credentials_are_completed_around_those_that_are_there() {
+    let world = World::start(43_100);
+    // Of a user, who need not label it, and what a manager that ended in the middle had made.
+    let mut authority = objects::authority_secret("demo", Purpose::Cluster);
+    authority.metadata.labels = None;
+    let authority = world.api.create(&authority).await;
+    let proxy = Secret { data: None, ..objects::authority_secret("demo", Purpose::Etcd) };
+    let proxy = Secret {
+        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            name: Some("demo-proxy".into()),
+            ..proxy.metadata
+        },
+        ..proxy
+    };
+    let proxy = world.api.create(&proxy).await;
+    world.kubeadm_cluster("demo").await;
+    world.provisioned("demo").await;
+    assert_eq!(world.api.get::<Secret>("demo-ca").await, authority);
+    assert_eq!(world.api.get::<Secret>("demo-proxy").await, proxy);
+    assert!(world.api.get::<Secret>("demo-etcd").await.data.is_some_and(|data| data.contains_key("tls.key")));
+    let config = kubeconfig(&world.api.get::<Secret>("demo-kubeconfig").await);
+    let expected = json!(authority.data.expect("an authority has data")["tls.crt"]);
+    assert_eq!(config["clusters"][0]["cluster"]["certificate-authority-data"], expected);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_authority_that_cannot_sign_gets_no_kubeconfig() {
+    let world = World::start(43_200);
+    let authority = objects::secret("demo", Purpose::Cluster, b"garbage", b"garbage");
+    world.api.create(&authority).await;
+    world.kubeadm_cluster("demo").await;
+    world.provisioned("demo").await;
+    let names = world.api.api::<Secret>().list(&ListParams::default()).await.expect("a list");
+    let names: Vec<_> = names.iter().map(kube::ResourceExt::name_any).collect();
+    assert_eq!(names, ["demo-ca", "demo-etcd", "demo-proxy"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn credentials_are_left_to_the_control_plane_provider_when_so_told() {
+    let world = World::start_with(Setup { prepare_credentials: false, ..Setup::at(43_300) });
+    world.kubeadm_cluster("demo").await;
+    world.provisioned("demo").await;
+    let secrets = world.api.api::<Secret>().list(&ListParams::default()).await.expect("a list");
+    assert_eq!(secrets.items, []);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_that_boots_is_due_when_it_was_after_a_restart() {
+    let world = World::start(43_400);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.api.create(&objects::control_plane("demo", "cp")).await;
+    let mut object = objects::in_memory_machine(&machine);
+    object.spec = objects::starting_in("10m");
+    let object = world.api.create(&object).await;
+    let booting = world.waits(&object, "WaitingForStartupTimeout").await;
+    let id = World::machine_id("demo", "cp");
+    let before = world.cloud.observe_machine(&id).expect("it is there").stages;
+    assert!(matches!(before[&Stage::Vm], StageObservation::Waiting { .. }), "{before:?}");
+
+    let world = world.restart().await;
+    world.until("the machine is taken over", |cloud| cloud.observe_machine(&id).is_some()).await;
+    assert_eq!(world.cloud.observe_machine(&id).expect("it is there").stages, before);
+    world.cluster("other").await;
+    assert_eq!(world.api.get::<InMemoryMachine>("cp").await, booting);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn machines_of_an_externally_managed_cluster_work_and_the_cluster_is_not_touched() {
+    let world = World::start(43_500);
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "someone");
+    object.spec.control_plane_endpoint =
+        Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 43_550 });
+    object.status =
+        Some(InMemoryClusterStatus { initialization: PROVISIONED, ..InMemoryClusterStatus::default() });
+    let object = world.api.create(&object).await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(false))).await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    world.ready(&machine).await;
+    let seen = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
+    assert_eq!((seen.endpoint.to_string().as_str(), seen.backends), ("lb.example:43550", 1));
+    assert_eq!(world.api.get::<InMemoryCluster>("demo").await, object);
+
+    // It holds nothing of ours, so it goes without a word; its simulated cluster goes with its Cluster.
+    world.api.delete::<InMemoryMachine>("cp").await;
+    world.api.eventually_gone::<InMemoryMachine>("cp").await;
+    world.api.delete::<InMemoryCluster>("demo").await;
+    world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    world.api.delete::<Cluster>("demo").await;
+    world.until("the port is free", |cloud| cloud.observe_cluster(&World::id("demo")).is_none()).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_published_endpoint_survives_another_advertised_host_and_says_so() {
+    let world = World::start(43_600);
+    let object = world.cluster("demo").await;
+    let endpoint = object.spec.control_plane_endpoint.clone();
+    let elsewhere = Setup { advertise_host: "nephele.example", ..Setup::at(43_600) };
+    let world = world.restart_with(elsewhere).await;
+    let message = "Published under 127.0.0.1 for good; the manager now advertises nephele.example";
+    let told = world
+        .api
+        .eventually::<InMemoryCluster>("demo", message, |object| {
+            let status = object.status.clone().unwrap_or_default();
+            let balancer = conditions::find(&status.conditions, types::LOAD_BALANCER_AVAILABLE);
+            balancer.is_some_and(|balancer| balancer.message == message)
+        })
+        .await;
+    assert_eq!(told.spec.control_plane_endpoint, endpoint);
+    // Once: another look at it writes nothing.
+    world.api.patch::<Cluster>("demo", &json!({ "metadata": { "annotations": { "touched": "1" } } })).await;
+    let other = world.cluster("other").await;
+    assert_eq!(
+        other.spec.control_plane_endpoint.map(|endpoint| endpoint.host).as_deref(),
+        Some("nephele.example")
+    );
+    assert_eq!(world.api.get::<InMemoryCluster>("demo").await, told);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_etcd_member_that_was_removed_stays_away_over_a_restart() {
+    let world = World::start(43_700);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    for name in ["cp-1", "cp-2"] {
+        let mut machine = objects::control_plane("demo", name);
+        // The control plane provider's hook is gone from the one that is about to go.
+        machine.metadata.finalizers = Some(vec!["machine.cluster.x-k8s.io".into()]);
+        let object = world.machine(&machine).await;
+        world.bootstrap(name).await;
+        world.ready(&object).await;
+    }
+    world.api.delete::<Machine>("cp-2").await;
+    let world = world.restart().await;
+    world
+        .until("both are taken over", |cloud| {
+            cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.backends == 2)
+        })
+        .await;
+    let seen = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
+    assert_eq!(seen.etcd_members, ["cp-1"]);
     world.stop().await;
 }

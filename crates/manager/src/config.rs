@@ -26,6 +26,7 @@ pub struct Config {
     pub(crate) sync_period: Option<Duration>,
     pub(crate) cluster_concurrency: NonZeroU16,
     pub(crate) machine_concurrency: NonZeroU16,
+    pub(crate) prepare_credentials: bool,
     pub(crate) advertise_host: String,
     pub(crate) bind_address: IpAddr,
     pub(crate) workload_ports: RangeInclusive<u16>,
@@ -107,6 +108,7 @@ impl Config {
             sync_period,
             cluster_concurrency,
             machine_concurrency,
+            prepare_credentials,
             advertise_host,
             bind_address,
             workload_ports,
@@ -138,6 +140,7 @@ impl Config {
             sync_period: (!sync_period.is_zero()).then_some(sync_period),
             cluster_concurrency: at_least_one("inmemorycluster-concurrency", cluster_concurrency)?,
             machine_concurrency: at_least_one("inmemorymachine-concurrency", machine_concurrency)?,
+            prepare_credentials,
             advertise_host: host(advertise_host)?,
             bind_address: bind_address
                 .parse()

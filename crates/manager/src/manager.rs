@@ -246,6 +246,7 @@ impl Manager {
         let settings = nephele_infra::Settings {
             watch_namespace: config.namespace.clone(),
             watch_filter: config.watch_filter.clone(),
+            prepare_credentials: config.prepare_credentials,
             cluster_concurrency: config.cluster_concurrency,
             machine_concurrency: config.machine_concurrency,
         };

@@ -32,6 +32,8 @@ pub struct Options {
     pub cluster_concurrency: u16,
     /// How many `InMemoryMachine`s are reconciled at a time.
     pub machine_concurrency: u16,
+    /// Whether to make a new cluster's CA, etcd, proxy and kubeconfig Secrets before its KubeadmControlPlane does.
+    pub prepare_credentials: bool,
     /// The IP address or DNS name under which clients reach the workload API servers.
     pub advertise_host: String,
     /// The address the workload API servers listen on.
@@ -65,6 +67,7 @@ impl Default for Options {
             sync_period: Duration::from_mins(10),
             cluster_concurrency: 50,
             machine_concurrency: 100,
+            prepare_credentials: true,
             advertise_host: "127.0.0.1".to_owned(),
             bind_address: "0.0.0.0".to_owned(),
             workload_ports: "20000-29999".to_owned(),

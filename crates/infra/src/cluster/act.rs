@@ -6,6 +6,7 @@ use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryCluster};
 use nephele_cloud::{ClusterError, ClusterId, Endpoint, ErrorClass};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
+use tracing::warn;
 
 use super::validate::Wanted;
 use super::{Error, credentials};
@@ -18,6 +19,8 @@ pub(super) struct Applied {
     /// The object as it was written, if it was.
     pub(super) object: Option<InMemoryCluster>,
     pub(super) endpoint: Result<Endpoint, ClusterError>,
+    /// The host that new clusters are published under.
+    pub(super) advertised_host: String,
     pub(super) authorities: Standing,
 }
 
@@ -47,13 +50,18 @@ pub(super) async fn provide(
     wanted: &Wanted,
 ) -> Result<Applied, Error> {
     let id = &wanted.spec.id;
+    let advertised_host = context.cloud.advertised_host().to_owned();
     let endpoint = match context.cloud.ensure_cluster(wanted.spec.clone()) {
         Ok(endpoint) => endpoint,
         Err(error) => {
-            return Ok(Applied { object: None, endpoint: Err(error), authorities: Standing::Missing });
+            let (endpoint, authorities) = (Err(error), Standing::Missing);
+            return Ok(Applied { object: None, endpoint, advertised_host, authorities });
         }
     };
     let new = wanted.observed.is_none();
+    if new && object.is_provisioned() && endpoint.host != advertised_host {
+        warn!(cluster = %id, %endpoint, advertised_host, "A cluster stays published under another host");
+    }
     let published = publish(object, context, &endpoint).await.inspect_err(|_| {
         // Without the finalizer nobody would let it go if the object went now; and nobody knows of it yet.
         if new && !is_held(&object.metadata, finalizers::CLUSTER) {
@@ -61,7 +69,7 @@ pub(super) async fn provide(
         }
     })?;
     // The endpoint is settled, and the object does not say yet that it is provisioned.
-    if !object.is_provisioned() && wanted.authorities.is_none() {
+    if context.prepare_credentials && !object.is_provisioned() {
         credentials::prepare(object, context, &wanted.cluster, &endpoint).await;
     }
     let authorities = hand_over(object, context, wanted);
@@ -69,7 +77,29 @@ pub(super) async fn provide(
         // Those that were up before a restart wait for it.
         context.machines_woken.wake(id);
     }
-    Ok(Applied { object: published, endpoint: Ok(endpoint), authorities })
+    Ok(Applied { object: published, endpoint: Ok(endpoint), advertised_host, authorities })
+}
+
+/// Runs the simulated cluster behind an object that somebody else looks after, for the sake of its machines. Nothing is
+/// written to the object.
+pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
+    let id = &wanted.spec.id;
+    let endpoint = context.cloud.ensure_cluster(wanted.spec.clone()).inspect_err(|error| {
+        let error = nephele_kit::chain(error);
+        warn!(cluster = %id, error, "Failed to run an externally managed cluster");
+    });
+    let authorities = if endpoint.is_ok() { hand_over(object, context, wanted) } else { Standing::Missing };
+    if endpoint.is_ok() && wanted.observed.is_none() {
+        context.machines_woken.wake(id);
+    }
+    let advertised_host = context.cloud.advertised_host().to_owned();
+    Applied { object: None, endpoint, advertised_host, authorities }.outcome()
+}
+
+/// Ends a simulated cluster that no object of ours stands for any more.
+pub(crate) fn abandon(context: &Context, id: &ClusterId) {
+    context.cloud.delete_cluster(id);
+    context.authorities.forget(id);
 }
 
 /// Writes the finalizer and the endpoint, in one patch.
@@ -129,8 +159,7 @@ pub(super) async fn remove(
     id: Option<&ClusterId>,
 ) -> Result<(), Error> {
     if let Some(id) = id {
-        context.cloud.delete_cluster(id);
-        context.authorities.forget(id);
+        abandon(context, id);
     }
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
     removed.map(drop).map_err(Error::Patch)

@@ -23,17 +23,49 @@ use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_api::labels;
 use nephele_cloud::{ClusterId, Endpoint};
-use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
+use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
 use serde_json::json;
+use thiserror::Error;
 use tracing::{debug, warn};
 
+use crate::authorities;
 use crate::context::Context;
+use crate::secret::AuthoritySecret;
 
 const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
 /// Ten years for authorities and one for the client, as KubeadmControlPlane's defaults are.
 const AUTHORITY_VALIDITY: Duration = Duration::from_secs(10 * 365 * 86_400);
 const CLIENT_VALIDITY: Duration = Duration::from_secs(365 * 86_400);
+
+/// Why credentials could not be prepared.
+#[derive(Debug, Error)]
+enum Error {
+    /// No authority could be made.
+    #[error("failed to make a certificate authority")]
+    Generate(#[source] AuthorityError),
+    /// The administrator's certificate could not be made.
+    #[error("failed to issue the certificate of the kubeconfig's user")]
+    Issue(#[source] IssueError),
+    /// A Secret could not be written.
+    #[error("failed to create Secret {name}")]
+    Create {
+        /// Its name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+    /// A Secret that is there could not be read.
+    #[error("failed to read Secret {name}")]
+    Read {
+        /// Its name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+}
 
 /// Makes what is missing, for a cluster whose control plane is a KubeadmControlPlane. Failing to is no failure of the
 /// cluster: its control plane provider makes what is not there, only later.
@@ -45,24 +77,58 @@ pub(super) async fn prepare(
 ) {
     let Some(algorithm) = wanted_algorithm(context, cluster).await else { return };
     let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: cluster.name_any() };
-    let secrets = match make(object, &id, endpoint, algorithm, context.now()) {
-        Ok(secrets) => secrets,
-        Err(message) => {
-            warn!(cluster = %id, message, "Failed to prepare credentials");
-            return;
-        }
+    let made = Made { object, id: &id, endpoint, algorithm, now: context.now() };
+    if let Err(error) = complete(&made, context).await {
+        warn!(cluster = %id, error = nephele_kit::chain(&error), "Failed to prepare credentials");
+    }
+}
+
+/// Creates the Secrets that are not there, and writes to none that is: it is a user's, the control plane provider's, or
+/// ours from before a restart in the middle. The kubeconfig is of the authority that is there in the end, whoever made
+/// it; of one that cannot be used there is none.
+async fn complete(made: &Made<'_>, context: &Context) -> Result<(), Error> {
+    let secrets: Api<Secret> = Api::namespaced(context.client.clone(), &made.id.namespace);
+    let authority = made.authority()?;
+    let authority = match create(&secrets, made, made.pair("ca", &authority)).await? {
+        Creation::Created => Some(authority),
+        Creation::WasThere => existing_authority(context, made).await?,
     };
-    let api: Api<Secret> = Api::namespaced(context.client.clone(), &id.namespace);
-    for secret in secrets {
-        match api.create(&PostParams::default(), &secret).await {
-            Ok(_) => debug!(cluster = %id, secret = secret.name_any(), "Prepared credentials"),
-            // A user brought their own, the authority among them: nothing of ours fits to it.
-            Err(kube::Error::Api(status)) if status.code == 409 => return,
-            Err(error) => {
-                warn!(cluster = %id, error = %nephele_kit::chain(&error), "Failed to prepare credentials");
-                return;
-            }
+    for purpose in ["etcd", "proxy"] {
+        create(&secrets, made, made.pair(purpose, &made.authority()?)).await?;
+    }
+    if let Some(authority) = authority {
+        create(&secrets, made, made.kubeconfig(&authority)?).await?;
+    }
+    Ok(())
+}
+
+/// What came of creating a Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Creation {
+    Created,
+    /// One of its name was there before.
+    WasThere,
+}
+
+async fn create(secrets: &Api<Secret>, made: &Made<'_>, secret: Secret) -> Result<Creation, Error> {
+    match secrets.create(&PostParams::default(), &secret).await {
+        Ok(_) => {
+            debug!(cluster = %made.id, secret = secret.name_any(), "Prepared credentials");
+            Ok(Creation::Created)
         }
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Creation::WasThere),
+        Err(source) => Err(Error::Create { name: secret.name_any(), source }),
+    }
+}
+
+/// The authority that was there, if it can sign.
+async fn existing_authority(context: &Context, made: &Made<'_>) -> Result<Option<Authority>, Error> {
+    let api: Api<AuthoritySecret> = Api::namespaced(context.client.clone(), &made.id.namespace);
+    let name = AuthoritySecret::cluster_name(&made.id.name);
+    match api.get_opt(&name).await {
+        // What is wrong with one that cannot be used is told when it is handed to the cloud.
+        Ok(secret) => Ok(secret.and_then(|secret| authorities::authority(&secret).ok())),
+        Err(source) => Err(Error::Read { name, source }),
     }
 }
 
@@ -96,121 +162,114 @@ async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlg
     }
 }
 
-/// The Secrets, in the order in which they are to be created: the cluster's authority decides whether the others fit.
-fn make(
-    object: &InMemoryCluster,
-    id: &ClusterId,
-    endpoint: &Endpoint,
+/// What Secrets are made of.
+struct Made<'a> {
+    object: &'a InMemoryCluster,
+    id: &'a ClusterId,
+    endpoint: &'a Endpoint,
     algorithm: KeyAlgorithm,
     now: Timestamp,
-) -> Result<Vec<Secret>, String> {
-    let not_before = now - Duration::from_secs(300);
-    let authority = || {
-        Authority::generate("kubernetes", algorithm, not_before, now + AUTHORITY_VALIDITY)
-            .map_err(|error| nephele_kit::chain(&error))
-    };
-    let pair = |purpose: &str, authority: &Authority| {
-        let data = [("tls.crt", authority.certificate_pem()), ("tls.key", authority.key_pem())];
-        secret(object, id, purpose, data)
-    };
-    let ca = authority()?;
-    let kubeconfig = kubeconfig(id, endpoint, &ca, not_before, now)?;
-    Ok(vec![
-        pair("ca", &ca),
-        pair("etcd", &authority()?),
-        pair("proxy", &authority()?),
-        secret(object, id, "kubeconfig", [("value", kubeconfig)]),
-    ])
 }
 
-fn secret<const N: usize>(
-    object: &InMemoryCluster,
-    id: &ClusterId,
-    purpose: &str,
-    data: [(&str, String); N],
-) -> Secret {
-    let owner = OwnerReference {
-        api_version: InMemoryCluster::api_version(&()).into_owned(),
-        kind: InMemoryCluster::kind(&()).into_owned(),
-        name: object.name_any(),
-        uid: object.uid().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: None,
-    };
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(format!("{}-{purpose}", id.name)),
-            namespace: Some(id.namespace.clone()),
-            labels: Some(BTreeMap::from([(labels::CLUSTER_NAME.to_owned(), id.name.clone())])),
-            owner_references: Some(vec![owner]),
-            ..ObjectMeta::default()
-        },
-        type_: Some(SECRET_TYPE.to_owned()),
-        data: Some(
-            data.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect(),
-        ),
-        ..Secret::default()
+impl Made<'_> {
+    fn not_before(&self) -> Timestamp {
+        self.now - Duration::from_secs(300)
     }
-}
 
-/// A kubeconfig in the form of `util/kubeconfig` in cluster-api.
-fn kubeconfig(
-    id: &ClusterId,
-    endpoint: &Endpoint,
-    ca: &Authority,
-    not_before: Timestamp,
-    now: Timestamp,
-) -> Result<String, String> {
-    let client = LeafRequest {
-        common_name: "kubernetes-admin".to_owned(),
-        organizations: vec!["system:masters".to_owned()],
-        dns_names: vec![],
-        ip_addresses: vec![],
-        server_auth: false,
-        client_auth: true,
-        not_before,
-        not_after: now + CLIENT_VALIDITY,
-        identity: format!("{id}/kubernetes-admin"),
-    };
-    let client = ca.issue(&client).map_err(|error| nephele_kit::chain(&error))?;
-    let name = &id.name;
-    let (user, host) = (format!("{name}-admin"), &endpoint.host);
-    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-    let context = format!("{user}@{name}");
-    let bytes = |text: String| serde_json::to_value(ByteString(text.into_bytes())).unwrap_or_default();
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": context,
-        "clusters": [{"name": name, "cluster": {
-            "server": format!("https://{host}:{}", endpoint.port),
-            "certificate-authority-data": bytes(ca.certificate_pem())}}],
-        "contexts": [{"name": context, "context": {"cluster": name, "user": user}}],
-        "users": [{"name": user, "user": {
-            "client-certificate-data": bytes(client.certificate_pem()),
-            "client-key-data": bytes(client.key_pem())}}],
-    });
-    // JSON is YAML.
-    Ok(config.to_string())
+    /// A new authority.
+    fn authority(&self) -> Result<Authority, Error> {
+        let not_after = self.now + AUTHORITY_VALIDITY;
+        Authority::generate("kubernetes", self.algorithm, self.not_before(), not_after)
+            .map_err(Error::Generate)
+    }
+
+    /// The Secret of an authority.
+    fn pair(&self, purpose: &str, authority: &Authority) -> Secret {
+        self.secret(purpose, [("tls.crt", authority.certificate_pem()), ("tls.key", authority.key_pem())])
+    }
+
+    /// The Secret of an administrator's kubeconfig, in the form of `util/kubeconfig` in cluster-api.
+    fn kubeconfig(&self, authority: &Authority) -> Result<Secret, Error> {
+        let client = LeafRequest {
+            common_name: "kubernetes-admin".to_owned(),
+            organizations: vec!["system:masters".to_owned()],
+            dns_names: vec![],
+            ip_addresses: vec![],
+            server_auth: false,
+            client_auth: true,
+            not_before: self.not_before(),
+            not_after: self.now + CLIENT_VALIDITY,
+            identity: format!("{}/kubernetes-admin", self.id),
+        };
+        let client = authority.issue(&client).map_err(Error::Issue)?;
+        let name = &self.id.name;
+        let user = format!("{name}-admin");
+        let context = format!("{user}@{name}");
+        let bytes = |text: String| serde_json::to_value(ByteString(text.into_bytes())).unwrap_or_default();
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": context,
+            "clusters": [{"name": name, "cluster": {
+                "server": format!("https://{}", self.endpoint),
+                "certificate-authority-data": bytes(authority.certificate_pem())}}],
+            "contexts": [{"name": context, "context": {"cluster": name, "user": user}}],
+            "users": [{"name": user, "user": {
+                "client-certificate-data": bytes(client.certificate_pem()),
+                "client-key-data": bytes(client.key_pem())}}],
+        });
+        // JSON is YAML.
+        Ok(self.secret("kubeconfig", [("value", config.to_string())]))
+    }
+
+    fn secret<const N: usize>(&self, purpose: &str, data: [(&str, String); N]) -> Secret {
+        let owner = OwnerReference {
+            api_version: InMemoryCluster::api_version(&()).into_owned(),
+            kind: InMemoryCluster::kind(&()).into_owned(),
+            name: self.object.name_any(),
+            uid: self.object.uid().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        };
+        let name = &self.id.name;
+        Secret {
+            metadata: ObjectMeta {
+                name: Some(format!("{name}-{purpose}")),
+                namespace: Some(self.id.namespace.clone()),
+                labels: Some(BTreeMap::from([(labels::CLUSTER_NAME.to_owned(), name.clone())])),
+                owner_references: Some(vec![owner]),
+                ..ObjectMeta::default()
+            },
+            type_: Some(SECRET_TYPE.to_owned()),
+            data: Some(
+                data.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect(),
+            ),
+            ..Secret::default()
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn made() -> Vec<Secret> {
+    /// The Secrets of a cluster's authority and of its kubeconfig.
+    fn made() -> [Secret; 2] {
         let id = ClusterId { namespace: "default".into(), name: "demo".into() };
         let endpoint = Endpoint { host: "10.0.0.7".into(), port: 20000 };
         let now = Timestamp::from_second(1_700_000_000).expect("in range");
         let mut object = InMemoryCluster::default();
         object.metadata.name = Some("demo-abc".into());
         object.metadata.uid = Some("uid".into());
-        make(&object, &id, &endpoint, KeyAlgorithm::EcdsaP256, now).expect("made")
+        let made =
+            Made { object: &object, id: &id, endpoint: &endpoint, algorithm: KeyAlgorithm::EcdsaP256, now };
+        let authority = made.authority().expect("made");
+        [made.pair("ca", &authority), made.kubeconfig(&authority).expect("made")]
     }
 
     #[test]
     fn secrets_are_named_typed_and_owned_as_the_control_plane_provider_looks_for_them() {
         let secrets = made();
         let names: Vec<_> = secrets.iter().map(kube::ResourceExt::name_any).collect();
-        assert_eq!(names, ["demo-ca", "demo-etcd", "demo-proxy", "demo-kubeconfig"]);
+        assert_eq!(names, ["demo-ca", "demo-kubeconfig"]);
         for secret in &secrets {
             assert_eq!(secret.type_.as_deref(), Some("cluster.x-k8s.io/secret"));
             assert_eq!(labels::value(&secret.metadata, labels::CLUSTER_NAME), Some("demo"));
@@ -221,7 +280,7 @@ mod tests {
     #[test]
     fn kubeconfig_is_one_that_clients_read_and_its_user_is_an_administrator() {
         let secrets = made();
-        let data = secrets[3].data.as_ref().expect("a kubeconfig has data");
+        let data = secrets[1].data.as_ref().expect("a kubeconfig has data");
         let text = String::from_utf8(data["value"].0.clone()).expect("a kubeconfig is text");
         let config = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
         assert_eq!(config.current_context.as_deref(), Some("demo-admin@demo"));

@@ -16,6 +16,8 @@ use thiserror::Error;
 use crate::context::Context;
 use plan::Plan;
 
+pub(crate) use act::abandon;
+
 /// Why a cluster could not be reconciled.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
@@ -70,6 +72,11 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
         }
         Plan::Remove(id) => {
             act::remove(&object, &context, id.as_ref()).await?;
+            Ok(Outcome::Done)
+        }
+        Plan::Support(wanted) => Ok(act::support(&object, &context, &wanted)),
+        Plan::Abandon(id) => {
+            act::abandon(&context, &id);
             Ok(Outcome::Done)
         }
         Plan::Provide(wanted) => {

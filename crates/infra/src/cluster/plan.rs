@@ -22,13 +22,19 @@ pub(super) enum Plan {
     Provide(Box<Wanted>),
     /// Let it go.
     Remove(Option<ClusterId>),
+    /// Bring about what machines need of it, and write nothing to it: it is somebody else's.
+    Support(Box<Wanted>),
+    /// Let go of what was brought about for the machines of somebody else's.
+    Abandon(ClusterId),
 }
 
 pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
     let deleting = object.metadata.deletion_timestamp.is_some();
     let held = is_held(&object.metadata, finalizers::CLUSTER);
     match validated {
-        Validated::ExternallyManaged => Plan::Leave(Outcome::WaitingOn("external manager")),
+        Validated::ExternallyManaged { id: Some(id), .. } if deleting => Plan::Abandon(id),
+        Validated::ExternallyManaged { wanted: Some(wanted), .. } => Plan::Support(wanted),
+        Validated::ExternallyManaged { .. } => Plan::Leave(Outcome::WaitingOn("external manager")),
         // Nothing was made for it; what goes by its name may be another's.
         _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
@@ -77,9 +83,10 @@ mod tests {
         Box::new(Wanted { spec, cluster, authorities: None, observed: None })
     }
 
-    fn all() -> [Validated; 5] {
+    fn all() -> [Validated; 6] {
         [
-            Validated::ExternallyManaged,
+            Validated::ExternallyManaged { id: Some(id()), wanted: None },
+            Validated::ExternallyManaged { id: Some(id()), wanted: Some(wanted()) },
             Validated::WithoutOwner,
             Validated::WithoutCluster(id()),
             Validated::Paused("p".into()),
@@ -92,6 +99,7 @@ mod tests {
         let object = objects::in_memory_cluster(&objects::cluster("demo"));
         let expected = [
             Plan::Leave(Outcome::WaitingOn("external manager")),
+            Plan::Support(wanted()),
             Plan::Leave(Outcome::WaitingOn("owner")),
             Plan::Leave(Outcome::WaitingOn("cluster")),
             Plan::Pause("p".into()),
@@ -106,7 +114,8 @@ mod tests {
         object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()]);
         let expected = [
-            Plan::Leave(Outcome::WaitingOn("external manager")),
+            Plan::Abandon(id()),
+            Plan::Abandon(id()),
             Plan::Remove(None),
             Plan::Remove(Some(id())),
             Plan::Pause("p".into()),

@@ -63,7 +63,7 @@ pub(super) fn unpaused(object: &InMemoryCluster, now: Timestamp) -> InMemoryClus
 pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now);
     report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
-    let balancer = load_balancer(applied.endpoint.as_ref().err());
+    let balancer = load_balancer(applied);
     let authorities = authorities(&applied.authorities);
     let faults = [Some(&balancer), authorities.as_ref()].into_iter().flatten();
     let fault = faults.filter(|condition| condition.status == conditions::FALSE).map(summary).next();
@@ -84,11 +84,20 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
     status
 }
 
-fn load_balancer(error: Option<&ClusterError>) -> Condition {
+fn load_balancer(applied: &Applied) -> Condition {
     let kind = types::LOAD_BALANCER_AVAILABLE;
-    match error {
-        None => condition(kind, conditions::TRUE, reasons::AVAILABLE, ""),
-        Some(error) => {
+    match &applied.endpoint {
+        Ok(endpoint) => {
+            let (host, advertised) = (&endpoint.host, &applied.advertised_host);
+            // Chosen by the user, or by a manager that was told another host: a published endpoint never changes.
+            let message = if host == advertised {
+                String::new()
+            } else {
+                format!("Published under {host} for good; the manager now advertises {advertised}")
+            };
+            condition(kind, conditions::TRUE, reasons::AVAILABLE, message)
+        }
+        Err(error) => {
             let reason = match error {
                 ClusterError::PortInUse { .. } | ClusterError::PortsExhausted { .. } => {
                     reasons::PORT_UNAVAILABLE
@@ -146,7 +155,7 @@ mod tests {
 
     fn applied(authorities: Standing) -> Applied {
         let endpoint = Ok(Endpoint { host: "127.0.0.1".into(), port: 20_000 });
-        Applied { object: None, endpoint, authorities }
+        Applied { object: None, endpoint, advertised_host: "127.0.0.1".into(), authorities }
     }
 
     #[test]
@@ -193,6 +202,15 @@ mod tests {
             ],
         };
         assert_eq!(status, expected);
+    }
+
+    #[test]
+    fn an_endpoint_under_another_host_than_the_advertised_is_told() {
+        let applied = Applied { advertised_host: "10.0.0.9".into(), ..applied(Standing::Missing) };
+        let status = provided(&object(), &applied, at(5));
+        let message = "Published under 127.0.0.1 for good; the manager now advertises 10.0.0.9";
+        assert_eq!(status.conditions[1], since(5, "LoadBalancerAvailable", "True", "Available", message));
+        assert_eq!(status.conditions[2], since(5, "Ready", "True", "Ready", ""));
     }
 
     #[test]

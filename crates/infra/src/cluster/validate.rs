@@ -16,8 +16,15 @@ use crate::secret::AuthoritySecret;
 /// What the objects come to.
 #[derive(Debug, PartialEq)]
 pub(super) enum Validated {
-    /// Somebody else looks after it.
-    ExternallyManaged,
+    /// Somebody else looks after it (the annotation `cluster.x-k8s.io/managed-by`).
+    ExternallyManaged {
+        /// The Cluster that it belongs to.
+        id: Option<ClusterId>,
+        /// What its machines need, once somebody else has said where the API server is to be reached. They work as any
+        /// other's (Cluster API, proposal 20210203, externally managed infrastructure): simulated API servers listen on
+        /// the port of the endpoint, and that its host leads here is for whoever published it to see to.
+        wanted: Option<Box<Wanted>>,
+    },
     /// Cluster API has not claimed it yet.
     WithoutOwner,
     /// The Cluster that owns it is not there (yet).
@@ -43,7 +50,20 @@ pub(super) struct Wanted {
 pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated {
     let Fetched { id, owned, cluster, ca, etcd, observed } = fetched;
     if is_externally_managed(&object.metadata) {
-        return Validated::ExternallyManaged;
+        let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused())
+            || paused_message("InMemoryCluster", &object.metadata, false).is_some();
+        let found = id.clone().zip(cluster).filter(|_| owned && !paused);
+        let wanted = found.map(|(id, cluster)| Wanted {
+            spec: spec(object, &cluster, id),
+            authorities: sources(&cluster, ca, etcd),
+            cluster,
+            observed,
+        });
+        let published = |wanted: &Wanted| {
+            let endpoint = wanted.spec.endpoint.as_ref();
+            endpoint.is_some_and(|endpoint| !endpoint.host.is_empty() && endpoint.port != 0)
+        };
+        return Validated::ExternallyManaged { id, wanted: wanted.filter(published).map(Box::new) };
     }
     let Some(id) = id.filter(|_| owned || object.metadata.deletion_timestamp.is_some()) else {
         return Validated::WithoutOwner;
@@ -175,7 +195,30 @@ mod tests {
         let message = "Cluster spec.paused is set to true".to_owned();
         assert_eq!(validate(&object, found(cluster.clone())), Validated::Paused(message));
         objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "");
-        assert_eq!(validate(&object, found(cluster)), Validated::ExternallyManaged);
+        let left_alone = Validated::ExternallyManaged { id: Some(id()), wanted: None };
+        assert_eq!(validate(&object, found(cluster)), left_alone);
+    }
+
+    #[test]
+    fn somebody_elses_cluster_is_wanted_for_its_machines_once_its_endpoint_is_published_whole() {
+        let mut cluster = objects::cluster("demo");
+        let mut object = objects::in_memory_cluster(&cluster);
+        objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "");
+        let support =
+            |object: &InMemoryCluster, cluster: &Cluster| match validate(object, found(cluster.clone())) {
+                Validated::ExternallyManaged { wanted, .. } => wanted.and_then(|wanted| wanted.spec.endpoint),
+                other => panic!("{other:?}"),
+            };
+        assert_eq!(support(&object, &cluster), None);
+        object.spec.control_plane_endpoint =
+            Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 0 });
+        assert_eq!(support(&object, &cluster), None);
+        object.spec.control_plane_endpoint =
+            Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 6443 });
+        let published = Some(Endpoint { host: "lb.example".into(), port: 6443 });
+        assert_eq!(support(&object, &cluster), published);
+        cluster.spec.paused = Some(true);
+        assert_eq!(support(&object, &cluster), None);
     }
 
     #[test]

@@ -100,5 +100,6 @@ pub(super) async fn remove(
     }
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;
+    context.members.forget(&object.namespace().unwrap_or_default(), &object.name_any());
     Ok(Removal::Done)
 }

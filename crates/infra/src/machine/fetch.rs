@@ -35,6 +35,8 @@ pub(super) fn fetch(object: &InMemoryMachine, context: &Context) -> Fetched {
         .filter(|id| !id.name.is_empty())
         .or_else(|| labelled_cluster(&object.metadata));
     let Some(id) = id else { return Fetched { owned: owner.is_some(), machine, ..Fetched::default() } };
+    // Before anything of the cluster is read: what changes from here on brings the machine back.
+    context.members.note(&id, &object.name_any());
     Fetched {
         owned: owner.is_some(),
         machine,

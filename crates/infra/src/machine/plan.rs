@@ -120,10 +120,12 @@ fn waits_for(wanted: &Wanted) -> Option<Waiting> {
         if let Some(mistake) = &wanted.mistake {
             return Some(Waiting::Correction(mistake.clone()));
         }
-        if !wanted.infrastructure_provisioned {
+        // What has begun to boot does not wait for its owners again.
+        let started = wanted.spec.started_at.is_some();
+        if !started && !wanted.infrastructure_provisioned {
             return Some(Waiting::ClusterInfrastructure);
         }
-        if !wanted.bootstrapped {
+        if !started && !wanted.bootstrapped {
             return Some(if control_plane || wanted.control_plane_initialized {
                 Waiting::BootstrapData
             } else {

@@ -1,7 +1,7 @@
 //! Says how a machine is: one patch of its status, skipped when nothing changed.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::{Api, ResourceExt as _};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
@@ -108,8 +108,10 @@ pub(super) fn waiting(
     role: Role,
     now: Timestamp,
 ) -> InMemoryMachineStatus {
-    // A machine that was up before a restart is up: it only has not been taken over again yet.
-    if object.is_provisioned() {
+    // A machine that was up or booting before a restart still is: it only has not been taken over again yet.
+    let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
+    let taken_over_soon = matches!(waiting, Waiting::SimulatedCluster | Waiting::Authorities);
+    if object.is_provisioned() || (started && taken_over_soon) {
         return object.status.clone().unwrap_or_default();
     }
     let vm = condition(types::VM_PROVISIONED, conditions::FALSE, waiting.reason(), waiting.message());
@@ -155,6 +157,7 @@ fn observed_status(
         (stage_condition(*stage, state, booted.is_some()), since)
     });
     let mut status = Report::on(object, now).not_paused().stages(stages.collect()).status;
+    status.start_time = Some(MicroTime(observed.started_at));
     if booted.is_some() {
         let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
             kind: address.kind.clone(),

@@ -130,8 +130,21 @@ fn spec(
         addresses: addresses
             .map(|a| MachineAddress { kind: a.kind.clone(), address: a.address.clone() })
             .collect(),
+        started_at: status.start_time.map(|time| time.0),
         reached: reached.collect(),
+        etcd_member_removed: role == Role::ControlPlane && is_etcd_member_removed(machine),
     }
+}
+
+/// KubeadmControlPlane puts this on its Machines, and takes it away from one that is being deleted once it has removed
+/// its etcd member (`reconcilePreTerminateHook` in `controlplane/kubeadm` of cluster-api). Before it had the hook, it
+/// removed the member and then deleted the Machine.
+const ETCD_MEMBER_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+
+/// Whether the control plane provider has removed the machine's etcd member, as far as its Machine tells. Once a Machine
+/// goes without the hook nobody is going to ask for its member any more.
+fn is_etcd_member_removed(machine: &Machine) -> bool {
+    machine.metadata.deletion_timestamp.is_some() && !machine.annotations().contains_key(ETCD_MEMBER_HOOK)
 }
 
 /// How long each part takes to start. The schema refuses what cannot be read; this is for what slipped past it.

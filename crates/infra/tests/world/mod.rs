@@ -28,25 +28,41 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct World {
     pub(crate) api: ManagementApi,
     pub(crate) cloud: Cloud,
-    first_port: u16,
+    setup: Setup,
     shutdown: CancellationToken,
     controllers: JoinHandle<()>,
 }
 
+/// How the manager of a world is set up.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    /// Clusters get ports from here on; each test has a hundred of its own.
+    pub(crate) first_port: u16,
+    pub(crate) watch_filter: Option<String>,
+    pub(crate) advertise_host: &'static str,
+    pub(crate) prepare_credentials: bool,
+}
+
+impl Setup {
+    pub(crate) fn at(first_port: u16) -> Self {
+        Self { first_port, watch_filter: None, advertise_host: "127.0.0.1", prepare_credentials: true }
+    }
+}
+
 impl World {
-    /// Clusters get ports from `first_port` on; each test has a hundred of its own.
     pub(crate) fn start(first_port: u16) -> Self {
-        Self::over(ManagementApi::start(), first_port, None)
+        Self::start_with(Setup::at(first_port))
     }
 
-    pub(crate) fn start_filtered(first_port: u16, filter: &str) -> Self {
-        Self::over(ManagementApi::start(), first_port, Some(filter.to_owned()))
+    pub(crate) fn start_with(setup: Setup) -> Self {
+        Self::over(ManagementApi::start(), setup)
     }
 
-    fn over(api: ManagementApi, first_port: u16, watch_filter: Option<String>) -> Self {
+    fn over(api: ManagementApi, setup: Setup) -> Self {
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
+        let Setup { first_port, watch_filter, advertise_host, prepare_credentials } = setup.clone();
         let config = CloudConfig {
-            advertise_host: "127.0.0.1".into(),
+            advertise_host: advertise_host.into(),
             bind_address: Ipv4Addr::LOCALHOST.into(),
             ports: first_port..=first_port + 99,
             seed: "test".into(),
@@ -66,13 +82,14 @@ impl World {
         let settings = Settings {
             watch_namespace: None,
             watch_filter,
+            prepare_credentials,
             cluster_concurrency: concurrency,
             machine_concurrency: concurrency,
         };
         let run = nephele_infra::run(api.client(), cloud.clone(), services, settings, shutdown.clone());
         let controllers =
             tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") });
-        Self { api, cloud, first_port, shutdown, controllers }
+        Self { api, cloud, setup, shutdown, controllers }
     }
 
     /// Ends the controllers and the cloud; both lose all they know.
@@ -85,8 +102,13 @@ impl World {
 
     /// New controllers and a new cloud over the objects that are there.
     pub(crate) async fn restart(self) -> Self {
-        let first_port = self.first_port;
-        Self::over(self.stop().await, first_port, None)
+        let setup = self.setup.clone();
+        self.restart_with(setup).await
+    }
+
+    /// As [`World::restart`], set up in another way.
+    pub(crate) async fn restart_with(self, setup: Setup) -> Self {
+        Self::over(self.stop().await, setup)
     }
 
     pub(crate) fn id(cluster: &str) -> ClusterId {
@@ -106,8 +128,28 @@ impl World {
         object
     }
 
+    /// A Cluster whose control plane is kubeadm's, and its InMemoryCluster.
+    pub(crate) async fn kubeadm_cluster(&self, name: &str) {
+        self.define_kubeadm_control_plane().await;
+        let group = "controlplane.cluster.x-k8s.io";
+        let control_plane = serde_json::from_value(json!({
+            "apiVersion": format!("{group}/v1beta2"), "kind": "KubeadmControlPlane",
+            "metadata": { "name": name, "namespace": NAMESPACE }, "spec": {},
+        }))
+        .expect("an object");
+        self.create_kubeadm_control_plane(&control_plane).await;
+        let mut cluster = objects::cluster(name);
+        cluster.spec.control_plane_ref = Some(nephele_api::core::ObjectReference {
+            api_group: group.into(),
+            kind: "KubeadmControlPlane".into(),
+            name: name.into(),
+        });
+        let cluster = self.api.create(&cluster).await;
+        self.api.create(&objects::in_memory_cluster(&cluster)).await;
+    }
+
     /// Lets the management API serve Cluster API's control plane provider's kind.
-    pub(crate) async fn define_kubeadm_control_plane(&self) {
+    async fn define_kubeadm_control_plane(&self) {
         let definition: CustomResourceDefinition = serde_json::from_value(json!({
             "metadata": { "name": "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io" },
             "spec": {
@@ -124,7 +166,7 @@ impl World {
         api.create(&PostParams::default(), &definition).await.expect("the definition is taken");
     }
 
-    pub(crate) async fn create_kubeadm_control_plane(&self, object: &DynamicObject) {
+    async fn create_kubeadm_control_plane(&self, object: &DynamicObject) {
         let kind = GroupVersionKind::gvk("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane");
         let resource = ApiResource::from_gvk(&kind);
         let api: Api<DynamicObject> = Api::namespaced_with(self.api.client(), NAMESPACE, &resource);

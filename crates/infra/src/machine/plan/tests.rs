@@ -20,7 +20,9 @@ fn wanted(role: Role) -> Wanted {
             instance_type: None,
             start_up: BTreeMap::new(),
             addresses: vec![],
+            started_at: None,
             reached: BTreeMap::new(),
+            etcd_member_removed: false,
         },
         mistake: None,
         infrastructure_provisioned: true,
@@ -86,6 +88,13 @@ fn a_machine_waits_for_what_comes_first() {
         (Wanted { provisioned: true, simulated: Simulated::Yes, ..nothing_yet.clone() }, None),
         (Wanted { provisioned: true, ..nothing_yet }, Some(Waiting::SimulatedCluster)),
         (Wanted { provisioned: true, ..named(59) }, None),
+        (
+            Wanted {
+                spec: MachineSpec { started_at: Some(Timestamp::UNIX_EPOCH), ..uninitialized.spec.clone() },
+                ..uninitialized.clone()
+            },
+            Some(Waiting::SimulatedCluster),
+        ),
     ] {
         assert_eq!(waits_for(&wanted), expected, "{wanted:?}");
     }

@@ -24,6 +24,7 @@ fn since(second: i64, kind: &str, status: &str, reason: &str, message: &str) -> 
 
 fn observed(stages: [StageObservation; 4]) -> MachineObservation {
     MachineObservation {
+        started_at: at(1),
         stages: Stage::ALL.into_iter().zip(stages).collect(),
         provider_id: "in-memory://m".into(),
         addresses: vec![nephele_cloud::MachineAddress {
@@ -67,7 +68,7 @@ fn a_booting_machine_becomes_provisioned_with_its_addresses() {
         StageObservation::Blocked,
     ];
     let booting = observed_status(&object, &observed(stages), at(9));
-    assert_eq!(booting.initialization, None);
+    assert_eq!((booting.initialization.clone(), booting.start_time.clone()), (None, Some(MicroTime(at(1)))));
     assert_eq!(booting.addresses, []);
     assert_eq!(
         booting.conditions[1..4],
@@ -89,6 +90,7 @@ fn a_booting_machine_becomes_provisioned_with_its_addresses() {
     let ready = "NodeProvisioned: WaitingForStartupTimeout";
     let expected = InMemoryMachineStatus {
         initialization: Some(Initialization { provisioned: Some(true) }),
+        start_time: Some(MicroTime(at(1))),
         addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
         failure_domain: "a".into(),
         conditions: vec![
@@ -145,6 +147,26 @@ fn a_provisioned_machine_that_waits_after_a_restart_says_nothing_new() {
     let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
     let refused = Applied { object: None, observed: Err(MachineError::UnknownCluster(cluster)) };
     assert_eq!(provided(&object, &refused, at(50)), None);
+}
+
+#[test]
+fn a_booting_machine_that_waits_after_a_restart_says_nothing_new_but_what_has_to_be_mended() {
+    let stages = [
+        StageObservation::Waiting { due: at(20) },
+        StageObservation::Blocked,
+        StageObservation::Blocked,
+        StageObservation::Blocked,
+    ];
+    let before = observed_status(&object(), &observed(stages), at(9));
+    let object = InMemoryMachine { status: Some(before.clone()), ..object() };
+    for soon in [Waiting::SimulatedCluster, Waiting::Authorities] {
+        assert_eq!(waiting(&object, &soon, Role::ControlPlane, at(50)), before);
+    }
+    let wrong = waiting(&object, &Waiting::ValidAuthorities("broken".into()), Role::ControlPlane, at(50));
+    assert_eq!(
+        wrong.conditions[1],
+        since(9, "VMProvisioned", "False", "InvalidCertificateAuthority", "broken")
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::{condition, reasons};
 use nephele_api::core::ClusterStatus;
 use nephele_api::infrastructure::v1beta2::{
@@ -29,7 +30,7 @@ fn found(machine: &Machine, cluster: &Cluster) -> Fetched {
 
 fn observed(authorities_set: bool) -> Option<ClusterObservation> {
     let endpoint = Endpoint { host: "127.0.0.1".into(), port: 20_000 };
-    Some(ClusterObservation { endpoint, authorities_set, backends: 0, machines: 0 })
+    Some(ClusterObservation { endpoint, authorities_set, backends: 0, machines: 0, etcd_members: vec![] })
 }
 
 fn expected(role: Role) -> Wanted {
@@ -42,7 +43,9 @@ fn expected(role: Role) -> Wanted {
             instance_type: None,
             start_up: BTreeMap::new(),
             addresses: vec![],
+            started_at: None,
             reached: BTreeMap::new(),
+            etcd_member_removed: false,
         },
         mistake: None,
         infrastructure_provisioned: false,
@@ -116,6 +119,7 @@ fn a_machine_that_was_up_is_described_as_it_was() {
             kind: "InternalIP".into(),
             address: "10.0.0.7".into(),
         }],
+        start_time: Some(MicroTime(since)),
         failure_domain: "a".into(),
         conditions: list,
     });
@@ -127,6 +131,7 @@ fn a_machine_that_was_up_is_described_as_it_was() {
             zone: Some("a".into()),
             instance_type: Some("m.large".into()),
             addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
+            started_at: Some(since),
             reached: [(Stage::Vm, since)].into(),
             ..plain.spec.clone()
         },
@@ -134,6 +139,23 @@ fn a_machine_that_was_up_is_described_as_it_was() {
         ..plain
     };
     assert_eq!(wanted(validate(&object, found(&moved, &objects::cluster("demo")))), expected);
+}
+
+#[test]
+fn the_member_of_a_machine_that_goes_without_the_control_planes_hook_is_removed() {
+    let cluster = objects::cluster("demo");
+    let removed = |machine: &Machine| {
+        let object = objects::in_memory_machine(machine);
+        wanted(validate(&object, found(machine, &cluster))).spec.etcd_member_removed
+    };
+    let living = objects::control_plane("demo", "m");
+    let mut going = living.clone();
+    going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let mut held = going.clone();
+    objects::annotate(&mut held, ETCD_MEMBER_HOOK, "");
+    let mut worker = objects::worker("demo", "m");
+    worker.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert_eq!([&living, &going, &held, &worker].map(removed), [false, true, false, false]);
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! Which InMemoryMachines belong to which cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nephele_cloud::ClusterId;
+use parking_lot::Mutex;
+
+/// Machines by cluster, as the machine reconciler found them: who wakes the machines of a cluster need not look at those
+/// of all others. A machine is noted before its cluster is looked at, so that a change of the cluster after that finds
+/// it. Owned by the machine reconciler.
+#[derive(Default)]
+pub(crate) struct Members(Mutex<Maps>);
+
+/// Each the inverse of the other.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Maps {
+    by_cluster: BTreeMap<ClusterId, BTreeSet<String>>,
+    /// By namespace and name.
+    cluster_of: BTreeMap<(String, String), ClusterId>,
+}
+
+impl Members {
+    /// Notes that the machine of this name, in the cluster's namespace, belongs to the cluster and to no other.
+    pub(crate) fn note(&self, id: &ClusterId, machine: &str) {
+        let mut maps = self.0.lock();
+        if maps.by_cluster.get(id).is_some_and(|machines| machines.contains(machine)) {
+            return;
+        }
+        maps.forget(&id.namespace, machine);
+        maps.by_cluster.entry(id.clone()).or_default().insert(machine.to_owned());
+        maps.cluster_of.insert((id.namespace.clone(), machine.to_owned()), id.clone());
+    }
+
+    /// The machines of a cluster. Those that are not there any more are forgotten: nobody tells of an object that went
+    /// without having been ours.
+    pub(crate) fn of(&self, id: &ClusterId, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut maps = self.0.lock();
+        let noted: Vec<String> = maps.by_cluster.get(id).into_iter().flatten().cloned().collect();
+        let (there, gone): (Vec<_>, Vec<_>) = noted.into_iter().partition(|machine| is_there(machine));
+        for machine in gone {
+            maps.forget(&id.namespace, &machine);
+        }
+        there
+    }
+
+    /// The machine of this name is gone.
+    pub(crate) fn forget(&self, namespace: &str, machine: &str) {
+        self.0.lock().forget(namespace, machine);
+    }
+}
+
+impl Maps {
+    fn forget(&mut self, namespace: &str, machine: &str) {
+        let Some(id) = self.cluster_of.remove(&(namespace.to_owned(), machine.to_owned())) else { return };
+        if let Some(machines) = self.by_cluster.get_mut(&id) {
+            machines.remove(machine);
+            if machines.is_empty() {
+                self.by_cluster.remove(&id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> ClusterId {
+        ClusterId { namespace: "default".into(), name: name.into() }
+    }
+
+    #[test]
+    fn a_machine_belongs_to_the_cluster_it_was_noted_for_last() {
+        let members = Members::default();
+        for (cluster, machine) in [("a", "m1"), ("a", "m2"), ("b", "m3"), ("b", "m1"), ("b", "m1")] {
+            members.note(&id(cluster), machine);
+        }
+        assert_eq!(members.of(&id("a"), |_| true), ["m2"]);
+        assert_eq!(members.of(&id("b"), |_| true), ["m1", "m3"]);
+        assert_eq!(members.of(&id("c"), |_| true), [""; 0]);
+    }
+
+    #[test]
+    fn machines_that_went_leave_nothing_behind() {
+        let members = Members::default();
+        for machine in ["m1", "m2", "m3"] {
+            members.note(&id("a"), machine);
+        }
+        members.forget("default", "m1");
+        members.forget("other", "m2");
+        assert_eq!(members.of(&id("a"), |machine| machine != "m3"), ["m2"]);
+        members.forget("default", "m2");
+        assert_eq!(*members.0.lock(), Maps::default());
+    }
+}
