@@ -16,6 +16,10 @@ use clap::{Parser, Subcommand};
 
 use crate::{components::ComponentsArgs, demo::DemoArgs, manager::ManagerArgs};
 
+/// Gives memory back that bursts took, which the system's allocator keeps.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A simulated cloud for Cluster API.
 #[derive(Debug, Parser)]
 #[command(name = "nephele", version, propagate_version = true, max_term_width = 110)]
