@@ -1,0 +1,142 @@
+//! What an admission handler is asked and what it answers.
+
+pub(crate) mod review;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
+
+/// A request to create, change or delete an object, before it is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdmissionRequest<K> {
+    /// The object's name; empty while it is to be generated.
+    pub name: String,
+    /// The object's namespace; none for cluster-scoped ones.
+    pub namespace: Option<String>,
+    /// Who asks.
+    pub user: String,
+    /// Whether nothing is going to be written.
+    pub dry_run: bool,
+    /// What is asked for.
+    pub change: Change<K>,
+}
+
+/// What shall happen to an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change<K> {
+    /// It shall be.
+    Create(K),
+    /// It shall be otherwise.
+    Update {
+        /// As it is.
+        old: K,
+        /// As it shall be.
+        new: K,
+    },
+    /// It shall be no more.
+    Delete(K),
+}
+
+/// Why a request is refused, as the client of the API server gets to see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    // In a box, as most answers are none.
+    told: Box<Told>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    /// HTTP status.
+    code: i32,
+    /// As `metav1.StatusReason`.
+    reason: &'static str,
+    message: String,
+    subject: Option<Subject>,
+    causes: Vec<Cause>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Subject {
+    group: String,
+    kind: String,
+    name: String,
+}
+
+/// One thing that is wrong with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// The field, as `spec.addresses`.
+    pub field: String,
+    /// What is wrong with it, with the value: `Invalid value: "x": must be a number`.
+    pub message: String,
+}
+
+impl Denial {
+    /// Fields that cannot be (422), in the words of the API machinery (`apimachinery/pkg/api/errors`, `NewInvalid`).
+    #[must_use]
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let lines: Vec<_> =
+            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let text = match lines.as_slice() {
+            [line] => line.clone(),
+            lines => format!("[{}]", lines.join(", ")),
+        };
+        let message = format!("{kind}.{group} {name:?} is invalid: {text}");
+        let subject = Subject { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() };
+        let told = Told { code: 422, reason: "Invalid", message, subject: Some(subject), causes };
+        Self { told: Box::new(told) }
+    }
+
+    /// A request that cannot be granted as things are (400).
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::plain(400, "BadRequest", message.into())
+    }
+
+    /// Something of ours failed (500).
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::plain(500, "InternalError", message.into())
+    }
+
+    fn plain(code: i32, reason: &'static str, message: String) -> Self {
+        Self { told: Box::new(Told { code, reason, message, subject: None, causes: Vec::new() }) }
+    }
+
+    /// HTTP status.
+    #[must_use]
+    pub fn code(&self) -> i32 {
+        self.told.code
+    }
+
+    /// The text for the client.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.told.message
+    }
+
+    fn status(self) -> Status {
+        let Told { code, reason, message, subject, causes } = *self.told;
+        let details = subject.map(|subject| StatusDetails {
+            group: Some(subject.group),
+            kind: Some(subject.kind),
+            name: Some(subject.name),
+            causes: Some(causes.into_iter().map(invalid_field).collect()),
+            ..StatusDetails::default()
+        });
+        Status {
+            status: Some("Failure".to_owned()),
+            code: Some(code),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            details,
+            ..Status::default()
+        }
+    }
+}
+
+fn invalid_field(cause: Cause) -> StatusCause {
+    StatusCause {
+        reason: Some("FieldValueInvalid".to_owned()),
+        message: Some(cause.message),
+        field: Some(cause.field),
+    }
+}

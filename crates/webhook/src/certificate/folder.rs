@@ -1,0 +1,101 @@
+//! Certificates that somebody else puts into a folder and renews there.
+
+use std::{error::Error, fs, io, path::PathBuf, time::Duration};
+
+use rustls_pki_types::{
+    CertificateDer, PrivateKeyDer,
+    pem::{self, PemObject as _},
+};
+use thiserror::Error;
+use tokio::{task::spawn_blocking, time::sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::ServedCertificate;
+
+/// How often the files are read. A kubelet needs a minute to bring a changed Secret to a pod.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Where the files are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// The folder.
+    pub path: PathBuf,
+    /// The file with the certificate and those above it, PEM.
+    pub certificate: String,
+    /// The file with the key, PEM.
+    pub key: String,
+}
+
+impl Folder {
+    /// A folder with the file names that a Secret of type `kubernetes.io/tls` leads to.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), certificate: "tls.crt".to_owned(), key: "tls.key".to_owned() }
+    }
+}
+
+/// Why the files are not served.
+#[derive(Debug, Error)]
+pub enum FolderError {
+    /// A file could not be read.
+    #[error("failed to read {path}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is not PEM of what it should be.
+    #[error("failed to read {path} as PEM")]
+    Pem {
+        /// Which.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: pem::Error,
+    },
+    /// TLS would not take them.
+    #[error("failed to serve the certificate")]
+    Serve(#[source] rustls::Error),
+}
+
+/// Serves what is in the folder until `shutdown`, and what comes to be there. What was good is served on while the
+/// files are not.
+pub async fn follow_folder(folder: Folder, certificate: ServedCertificate, shutdown: CancellationToken) {
+    loop {
+        match load(&folder, &certificate).await {
+            Ok(true) => info!(path = %folder.path.display(), "Serving another certificate"),
+            Ok(false) => {}
+            Err(error) => {
+                warn!(error = &error as &(dyn Error + 'static), "Failed to take the webhooks' certificate");
+            }
+        }
+        if shutdown.run_until_cancelled(sleep(INTERVAL)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Reads the files and serves them. Says whether they are others than before.
+///
+/// # Errors
+/// When they cannot be served.
+pub async fn load(folder: &Folder, certificate: &ServedCertificate) -> Result<bool, FolderError> {
+    let (path, bytes) = read(folder.path.join(&folder.certificate)).await?;
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|source| FolderError::Pem { path, source })?;
+    let (path, bytes) = read(folder.path.join(&folder.key)).await?;
+    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|source| FolderError::Pem { path, source })?;
+    certificate.set(chain, key).map_err(FolderError::Serve)
+}
+
+async fn read(path: PathBuf) -> Result<(PathBuf, Vec<u8>), FolderError> {
+    let read = move || match fs::read(&path) {
+        Ok(bytes) => Ok((path, bytes)),
+        Err(source) => Err(FolderError::Read { path, source }),
+    };
+    spawn_blocking(read).await.expect("reading a file does not panic")
+}

@@ -1,0 +1,249 @@
+//! Keeps certificates of our own: in a Secret, renewed in time, trusted where they have to be.
+
+use std::{error::Error, fmt::Debug, future, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        core::v1::Secret,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Resource,
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt as _, watcher::watch_object},
+};
+use rustls_pki_types::PrivateKeyDer;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use thiserror::Error;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::{
+    ServedCertificate,
+    injection::{Targets, into_configuration, into_definition},
+    material::{Current, MaterialError, bring_up_to_date},
+    secret,
+};
+use crate::metrics::Metrics;
+
+/// How often a Secret that others change at the same moment is read again before the next turn.
+const ATTEMPTS_MAX: usize = 5;
+/// The pause after a turn that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Everything is looked at again after that long, whatever the watches said.
+const RESYNC: Duration = Duration::from_hours(1);
+/// Several events at once are one turn.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+
+/// What is kept, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keeping {
+    /// Namespace of the Secret.
+    pub namespace: String,
+    /// Name of the Secret.
+    pub secret: String,
+    /// The DNS names that the webhooks are called by.
+    pub dns_names: Vec<String>,
+    /// Who has to trust them.
+    pub targets: Targets,
+}
+
+impl Keeping {
+    /// The names by which an API server calls a Service.
+    #[must_use]
+    pub fn names_of_service(name: &str, namespace: &str) -> Vec<String> {
+        vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}"), name.to_owned()]
+    }
+}
+
+/// Why a turn failed.
+#[derive(Debug, Error)]
+pub enum KeepError {
+    /// The Secret could not be read.
+    #[error("failed to read the Secret of the webhooks' certificates")]
+    Read(#[source] kube::Error),
+    /// The Secret could not be written.
+    #[error("failed to write the Secret of the webhooks' certificates")]
+    Write(#[source] kube::Error),
+    /// Others changed the Secret each time.
+    #[error("failed to write the Secret of the webhooks' certificates: others change it all the time")]
+    Contended,
+    /// A Secret of that name is there, and not ours.
+    #[error("failed to keep certificates in the Secret {0:?}: it is not labelled as ours")]
+    Foreign(String),
+    /// No certificate could be made.
+    #[error("failed to make certificates for the webhooks")]
+    Material(#[source] MaterialError),
+    /// TLS would not take it.
+    #[error("failed to serve the certificate")]
+    Serve(#[source] rustls::Error),
+    /// The bundle could not be put where it has to be.
+    #[error("failed to have {kind} {name} trust the webhooks")]
+    Inject {
+        /// What.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+}
+
+/// Keeps certificates until `shutdown`: renews them, serves them, has the targets trust them. Every replica does so;
+/// the precondition on the Secret leaves one authority among them.
+pub async fn keep(
+    client: Client,
+    keeping: Keeping,
+    certificate: ServedCertificate,
+    metrics: Metrics,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    shutdown: CancellationToken,
+) {
+    let mut changes = Box::pin(changes(&client, &keeping));
+    loop {
+        let turn = turn(&client, &keeping, &certificate, &metrics, clock());
+        let Some(result) = shutdown.run_until_cancelled(turn).await else { return };
+        let wait = match result {
+            Ok(until) => {
+                let left = Duration::try_from(until.duration_since(clock())).unwrap_or_default();
+                left.clamp(DEBOUNCE, RESYNC)
+            }
+            Err(error) => {
+                warn!(error = &error as &(dyn Error + 'static), "Failed to keep the webhooks' certificates");
+                RETRY_AFTER
+            }
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = sleep(wait) => {}
+            Some(()) = changes.next() => sleep(DEBOUNCE).await,
+        }
+    }
+}
+
+/// A turn: what is stored is brought up to date, trusted, and served. Returns when the next one is due.
+///
+/// # Errors
+/// When any of it failed. What can be served is served all the same.
+pub async fn turn(
+    client: &Client,
+    keeping: &Keeping,
+    certificate: &ServedCertificate,
+    metrics: &Metrics,
+    now: Timestamp,
+) -> Result<Timestamp, KeepError> {
+    let Current { material, until, .. } = stored(client, keeping, now).await?;
+    // First trusted, then served.
+    let trusted = inject(client, &keeping.targets, &material.bundle(now)).await;
+    if let Some(leaf) = material.leaf() {
+        let key = PrivateKeyDer::Pkcs8(leaf.key.clone().into());
+        if certificate.set(vec![leaf.certificate.clone()], key).map_err(KeepError::Serve)? {
+            info!(names = ?keeping.dns_names, "Serving another certificate");
+        }
+        metrics.expires(material.leaf_not_after().map_or(0, Timestamp::as_second));
+    }
+    trusted.map(|()| until)
+}
+
+/// Reads the Secret, and writes it when it is not up to date.
+async fn stored(client: &Client, keeping: &Keeping, now: Timestamp) -> Result<Current, KeepError> {
+    let Keeping { namespace, secret, dns_names, .. } = keeping;
+    for _ in 0..ATTEMPTS_MAX {
+        let mut seen = secret::read(client, namespace, secret).await.map_err(KeepError::Read)?;
+        if seen.is_foreign() {
+            return Err(KeepError::Foreign(secret.clone()));
+        }
+        let current = bring_up_to_date(seen.material.take(), dns_names, now).map_err(KeepError::Material)?;
+        if !current.changed {
+            return Ok(current);
+        }
+        let written = secret::write(client, namespace, secret, seen, &current.material).await;
+        if written.map_err(KeepError::Write)? {
+            info!(secret, "Wrote certificates for the webhooks");
+            return Ok(current);
+        }
+    }
+    Err(KeepError::Contended)
+}
+
+/// Puts the bundle into all targets; the first failure is returned after all were tried.
+async fn inject(client: &Client, targets: &Targets, bundle: &str) -> Result<(), KeepError> {
+    let Targets { definitions, validating, mutating } = targets;
+    let mut result = Ok(());
+    for name in definitions {
+        let done = patch::<CustomResourceDefinition>(client, "CustomResourceDefinition", name, |object| {
+            into_definition(object, bundle).map(Patch::Merge)
+        });
+        result = result.and(done.await);
+    }
+    let configuration = |object: &Value| {
+        let operations = into_configuration(object, bundle)?;
+        Some(Patch::Json(serde_json::from_value(operations).expect("operations of a JSON patch")))
+    };
+    for name in validating {
+        let kind = "ValidatingWebhookConfiguration";
+        result = result.and(patch::<ValidatingWebhookConfiguration>(client, kind, name, configuration).await);
+    }
+    for name in mutating {
+        let kind = "MutatingWebhookConfiguration";
+        result = result.and(patch::<MutatingWebhookConfiguration>(client, kind, name, configuration).await);
+    }
+    result
+}
+
+async fn patch<K>(
+    client: &Client,
+    kind: &'static str,
+    name: &str,
+    needed: impl Fn(&Value) -> Option<Patch<Value>>,
+) -> Result<(), KeepError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let failed = |source| KeepError::Inject { kind, name: name.to_owned(), source };
+    let api: Api<K> = Api::all(client.clone());
+    let Some(object) = api.get_opt(name).await.map_err(failed)? else {
+        debug!(kind, name, "Not there to trust the webhooks");
+        return Ok(());
+    };
+    let object = serde_json::to_value(object).expect("an object of the API is JSON");
+    let Some(patch) = needed(&object) else { return Ok(()) };
+    api.patch(name, &PatchParams::default(), &patch).await.map_err(failed)?;
+    info!(kind, name, "Had it trust the webhooks");
+    Ok(())
+}
+
+/// An item for each change of an object that matters here.
+fn changes(client: &Client, keeping: &Keeping) -> impl Stream<Item = ()> + Send + use<> {
+    let Targets { definitions, validating, mutating } = &keeping.targets;
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &keeping.namespace);
+    let mut all = vec![watched(secrets, &keeping.secret)];
+    for name in definitions {
+        all.push(watched(Api::<CustomResourceDefinition>::all(client.clone()), name));
+    }
+    for name in validating {
+        all.push(watched(Api::<ValidatingWebhookConfiguration>::all(client.clone()), name));
+    }
+    for name in mutating {
+        all.push(watched(Api::<MutatingWebhookConfiguration>::all(client.clone()), name));
+    }
+    stream::select_all(all)
+}
+
+fn watched<K>(api: Api<K>, name: &str) -> stream::BoxStream<'static, ()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    // What it is now is read by the turn; a watch that fails is tried again and only costs time.
+    watch_object(api, name)
+        .default_backoff()
+        .filter_map(|event| future::ready(event.ok().map(|_| ())))
+        .boxed()
+}

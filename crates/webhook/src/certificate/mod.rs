@@ -1,0 +1,90 @@
+//! The certificate that is served, and where it comes from.
+
+pub mod folder;
+mod injection;
+pub mod keeper;
+mod material;
+pub mod plan;
+mod secret;
+
+use std::{fmt, sync::Arc};
+
+use rustls::{
+    ServerConfig,
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::watch;
+
+pub use injection::Targets;
+pub use material::MaterialError;
+
+/// The certificate that is served, which can be another one with the next handshake. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct ServedCertificate {
+    current: watch::Sender<Option<Arc<CertifiedKey>>>,
+}
+
+impl ServedCertificate {
+    /// None yet.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { current: watch::Sender::new(None) }
+    }
+
+    /// Returns once there is one.
+    pub async fn until_set(&self) {
+        let mut current = self.current.subscribe();
+        current.wait_for(Option::is_some).await.expect("the sender is held here");
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.current.borrow().is_some()
+    }
+
+    /// Serves this one from the next handshake on. Says whether it is another one than before.
+    ///
+    /// # Errors
+    /// When the key is not the certificate's, or of an algorithm that TLS has no use for.
+    pub fn set(
+        &self,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<bool, rustls::Error> {
+        if self.current.borrow().as_ref().is_some_and(|current| current.cert == chain) {
+            return Ok(false);
+        }
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let certified = CertifiedKey::from_der(chain, key, &provider)?;
+        self.current.send_replace(Some(Arc::new(certified)));
+        Ok(true)
+    }
+
+    /// TLS that shows it: 1.2 and up, HTTP/2 preferred.
+    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider has suites for TLS 1.2 and 1.3")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(self.clone()));
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Arc::new(config)
+    }
+}
+
+impl ResolvesServerCert for ServedCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.current.borrow().clone()
+    }
+}
+
+impl fmt::Debug for ServedCertificate {
+    /// Never the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedCertificate").field("is_set", &self.is_set()).finish()
+    }
+}

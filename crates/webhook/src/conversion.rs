@@ -1,0 +1,67 @@
+//! `ConversionReview`, version `apiextensions.k8s.io/v1`.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const API_VERSION: &str = "apiextensions.k8s.io/v1";
+const KIND: &str = "ConversionReview";
+
+/// A review as it came.
+#[derive(Debug)]
+pub(crate) struct Review {
+    pub(crate) uid: String,
+    request: Request,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    api_version: String,
+    kind: String,
+    request: Request,
+}
+
+#[derive(Debug, Deserialize)]
+struct Request {
+    uid: String,
+    #[serde(rename = "desiredAPIVersion")]
+    desired_api_version: String,
+    objects: Vec<Value>,
+}
+
+/// Reads a review. The text says what is wrong with what is none.
+pub(crate) fn read(body: &[u8]) -> Result<Review, String> {
+    let envelope: Envelope = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if (envelope.api_version.as_str(), envelope.kind.as_str()) != (API_VERSION, KIND) {
+        return Err(format!(
+            "expected {KIND} of {API_VERSION}, got {} of {}",
+            envelope.kind, envelope.api_version
+        ));
+    }
+    if envelope.request.uid.is_empty() {
+        return Err("expected a request with a uid".to_owned());
+    }
+    Ok(Review { uid: envelope.request.uid.clone(), request: envelope.request })
+}
+
+impl Review {
+    /// Every object in the desired version, in the same order; one that fails fails all of them.
+    pub(crate) fn convert(
+        self,
+        one: impl Fn(Value, &str) -> Result<Value, String>,
+    ) -> Result<Vec<Value>, String> {
+        let Request { desired_api_version, objects, .. } = self.request;
+        objects.into_iter().map(|object| one(object, &desired_api_version)).collect()
+    }
+}
+
+/// The review that answers the request of this uid.
+pub(crate) fn write(uid: &str, result: Result<Vec<Value>, String>) -> Value {
+    let response = match result {
+        Ok(objects) => json!({ "uid": uid, "convertedObjects": objects, "result": { "status": "Success" } }),
+        Err(message) => json!({
+            "uid": uid, "convertedObjects": [], "result": { "status": "Failure", "message": message },
+        }),
+    };
+    json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response })
+}

@@ -1,0 +1,29 @@
+//! Webhooks that an API server calls: admission and conversion, and the certificates they are served with.
+//!
+//! ```text
+//!  API server ──TLS──▶ serve ──review──▶ Webhook ──Change<K>──▶ handlers that the caller registered
+//!                        ▲
+//!                        │ ServedCertificate, swapped while serving
+//!            ┌───────────┴───────────┐
+//!  keep: Secret shared by all     follow_folder: files that somebody
+//!  replicas, planned by `plan`,   else renews, cert-manager for instance
+//!  bundle injected into
+//!  definitions and configurations
+//! ```
+//!
+//! The crate knows no kind of object but those it needs for itself (Secrets, definitions, webhook configurations), and
+//! reads no clock: `now` comes from the caller. Nothing that is sent to it makes it panic, and a handler that panics
+//! denies its one request.
+
+pub mod admission;
+pub mod certificate;
+mod conversion;
+mod metrics;
+mod serve;
+mod webhook;
+
+pub use admission::{AdmissionRequest, Cause, Change, Denial};
+pub use certificate::{ServedCertificate, folder::follow_folder, keeper::keep};
+pub use metrics::Metrics;
+pub use serve::serve;
+pub use webhook::Webhook;

@@ -1,0 +1,93 @@
+//! What is counted of the webhooks.
+
+use std::time::Duration;
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+
+/// A call takes less than a millisecond, unless its handler asks the API server.
+const CALL_SECONDS: [f64; 9] = [0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 2.0, 10.0];
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Allowed,
+    Denied,
+    Converted,
+    NotConverted,
+    Malformed,
+    TooLarge,
+    TimedOut,
+    Panicked,
+}
+
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+            Self::Converted => "converted",
+            Self::NotConverted => "not_converted",
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::TimedOut => "timed_out",
+            Self::Panicked => "panicked",
+        }
+    }
+}
+
+/// The metrics of the webhooks. Where controller-runtime has a name for the same thing it is used
+/// (controller-runtime, `pkg/webhook/internal/metrics`).
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    requests: IntCounterVec,
+    seconds: HistogramVec,
+    outcomes: IntCounterVec,
+    expiry: IntGauge,
+}
+
+impl Metrics {
+    /// Declares the metrics in a registry.
+    ///
+    /// # Errors
+    /// When the registry has a metric of one of these names already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let metrics = Self {
+            requests: IntCounterVec::new(
+                Opts::new("controller_runtime_webhook_requests_total", "Calls by webhook and HTTP status."),
+                &["webhook", "code"],
+            )?,
+            seconds: HistogramVec::new(
+                HistogramOpts::new(
+                    "controller_runtime_webhook_latency_seconds",
+                    "Time a call takes, by webhook.",
+                )
+                .buckets(CALL_SECONDS.to_vec()),
+                &["webhook"],
+            )?,
+            outcomes: IntCounterVec::new(
+                Opts::new("nephele_webhook_outcomes_total", "Calls by webhook and what came of them."),
+                &["webhook", "outcome"],
+            )?,
+            expiry: IntGauge::new(
+                "nephele_webhook_certificate_expiry_timestamp_seconds",
+                "When the certificate that is served expires; zero while there is none.",
+            )?,
+        };
+        registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.seconds.clone()))?;
+        registry.register(Box::new(metrics.outcomes.clone()))?;
+        registry.register(Box::new(metrics.expiry.clone()))?;
+        Ok(metrics)
+    }
+
+    /// Counts a call. Only paths that are served become labels.
+    pub(crate) fn called(&self, path: &str, code: u16, outcome: Outcome, took: Duration) {
+        self.requests.with_label_values(&[path, &code.to_string()]).inc();
+        self.seconds.with_label_values(&[path]).observe(took.as_secs_f64());
+        self.outcomes.with_label_values(&[path, outcome.as_str()]).inc();
+    }
+
+    pub(crate) fn expires(&self, second: i64) {
+        self.expiry.set(second);
+    }
+}

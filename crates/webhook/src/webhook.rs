@@ -1,0 +1,259 @@
+//! The handlers, and how a call gets to one.
+
+use std::{any::Any, collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+use tracing::error;
+
+use crate::{
+    admission::{
+        AdmissionRequest, Change, Denial,
+        review::{self, Answer},
+    },
+    conversion,
+    metrics::Outcome,
+};
+
+/// Where definitions send their objects.
+const CONVERT: &str = "/convert";
+/// The API server gives a call up after 10 s unless told otherwise (`timeoutSeconds`), and then says less about it.
+const PATIENCE: Duration = Duration::from_secs(9);
+
+/// An object of at most 3 MiB, which is what an API server takes, as it is and as it shall be, and what is round it.
+pub(crate) const ADMISSION_BYTES_MAX: usize = 8 << 20;
+/// A list is converted in one call: some 10,000 pools.
+pub(crate) const CONVERSION_BYTES_MAX: usize = 32 << 20;
+
+type Handler = Arc<dyn Fn(Vec<u8>) -> BoxFuture<'static, Reply> + Send + Sync>;
+
+/// Handlers by path, to be served by [`crate::serve`].
+#[derive(Clone, Default)]
+pub struct Webhook {
+    routes: BTreeMap<String, Route>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Route {
+    handler: Handler,
+    pub(crate) bytes_max: usize,
+}
+
+/// What is sent back.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reply {
+    pub(crate) code: StatusCode,
+    pub(crate) outcome: Outcome,
+    pub(crate) body: Body,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Body {
+    Review(Value),
+    Text(String),
+}
+
+impl Webhook {
+    /// No handlers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks `handler` whether a request may be granted. The texts it allows it with are warnings for the client.
+    ///
+    /// # Panics
+    /// When there is a handler for the path already.
+    #[must_use]
+    pub fn validate<K, F, R>(self, path: impl Into<String>, handler: F) -> Self
+    where
+        K: DeserializeOwned + Send + 'static,
+        F: Fn(AdmissionRequest<K>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Vec<String>, Denial>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.admission(&path.into(), move |review| {
+            let handler = handler.clone();
+            async move {
+                match review.into_request() {
+                    Ok(request) => match handler(request).await {
+                        Ok(warnings) => Answer::Allowed { warnings },
+                        Err(denial) => Answer::Denied(denial),
+                    },
+                    Err(denial) => Answer::Denied(denial),
+                }
+            }
+        })
+    }
+
+    /// Lets `handler` change an object that shall be created or updated; deletions pass by.
+    ///
+    /// # Panics
+    /// When there is a handler for the path already.
+    #[must_use]
+    pub fn mutate<F>(self, path: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(&mut Value) + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.admission(&path.into(), move |review| {
+            let handler = handler.clone();
+            async move {
+                match review.into_request::<Value>().map(|request| request.change) {
+                    Ok(Change::Create(object) | Change::Update { new: object, .. }) => {
+                        let mut changed = object.clone();
+                        handler(&mut changed);
+                        Answer::Changed { patch: json_patch::diff(&object, &changed) }
+                    }
+                    Ok(Change::Delete(_)) => Answer::Allowed { warnings: Vec::new() },
+                    Err(denial) => Answer::Denied(denial),
+                }
+            }
+        })
+    }
+
+    /// Converts objects, one at a time, to the `apiVersion` that the handler is given.
+    ///
+    /// # Panics
+    /// When there is a handler already.
+    #[must_use]
+    pub fn convert<F, E>(self, handler: F) -> Self
+    where
+        F: Fn(Value, &str) -> Result<Value, E> + Send + Sync + 'static,
+        E: fmt::Display,
+    {
+        let handler = Arc::new(handler);
+        self.route(CONVERT, CONVERSION_BYTES_MAX, move |body| {
+            let handler = handler.clone();
+            let convert = move || match conversion::read(&body) {
+                Err(text) => Reply::malformed(text),
+                Ok(review) => {
+                    let uid = review.uid.clone();
+                    let one = |object, version: &str| {
+                        let converted = caught(|| handler(object, version))?;
+                        converted.map_err(|error| error.to_string())
+                    };
+                    let result = review.convert(one);
+                    let outcome = if result.is_ok() { Outcome::Converted } else { Outcome::NotConverted };
+                    Reply::review(outcome, conversion::write(&uid, result))
+                }
+            };
+            async move {
+                // A long list would keep a thread from everything else.
+                tokio::task::spawn_blocking(convert).await.unwrap_or_else(|_| Reply::panicked())
+            }
+            .boxed()
+        })
+    }
+
+    /// The paths that have a handler, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.routes.keys().map(String::as_str)
+    }
+
+    pub(crate) fn at(&self, path: &str) -> Option<&Route> {
+        self.routes.get(path)
+    }
+
+    fn admission<F, R>(self, path: &str, answer: F) -> Self
+    where
+        F: Fn(review::Review) -> R + Send + Sync + 'static,
+        R: Future<Output = Answer> + Send + 'static,
+    {
+        let answer = Arc::new(answer);
+        self.route(path, ADMISSION_BYTES_MAX, move |body| {
+            let answer = answer.clone();
+            async move {
+                let review = match review::read(&body) {
+                    Ok(review) => review,
+                    Err(text) => return Reply::malformed(text),
+                };
+                let uid = review.uid.clone();
+                // The handler may panic before its first await, too.
+                let answer = AssertUnwindSafe(async move { answer(review).await }).catch_unwind();
+                let (outcome, answer) = match timeout(PATIENCE, answer).await {
+                    Ok(Ok(answer @ (Answer::Allowed { .. } | Answer::Changed { .. }))) => {
+                        (Outcome::Allowed, answer)
+                    }
+                    Ok(Ok(answer @ Answer::Denied(_))) => (Outcome::Denied, answer),
+                    Ok(Err(panic)) => {
+                        error!(panic = panic_text(&*panic), "A webhook panicked");
+                        (
+                            Outcome::Panicked,
+                            Answer::Denied(Denial::internal("failed to decide: the webhook panicked")),
+                        )
+                    }
+                    Err(_elapsed) => {
+                        let text = format!("failed to decide within {} s", PATIENCE.as_secs());
+                        (Outcome::TimedOut, Answer::Denied(Denial::internal(text)))
+                    }
+                };
+                Reply::review(outcome, review::write(&uid, answer))
+            }
+            .boxed()
+        })
+    }
+
+    fn route(
+        mut self,
+        path: &str,
+        bytes_max: usize,
+        handler: impl Fn(Vec<u8>) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
+    ) -> Self {
+        let route = Route { handler: Arc::new(handler), bytes_max };
+        assert!(self.routes.insert(path.to_owned(), route).is_none(), "two handlers for {path}");
+        self
+    }
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.paths()).finish()
+    }
+}
+
+impl Route {
+    pub(crate) async fn call(&self, body: Vec<u8>) -> Reply {
+        (self.handler)(body).await
+    }
+}
+
+impl Reply {
+    fn review(outcome: Outcome, review: Value) -> Self {
+        Self { code: StatusCode::OK, outcome, body: Body::Review(review) }
+    }
+
+    fn malformed(text: String) -> Self {
+        Self::text(StatusCode::BAD_REQUEST, Outcome::Malformed, text)
+    }
+
+    fn panicked() -> Self {
+        Self::text(StatusCode::INTERNAL_SERVER_ERROR, Outcome::Panicked, "the webhook panicked")
+    }
+
+    pub(crate) fn text(code: StatusCode, outcome: Outcome, text: impl Into<String>) -> Self {
+        Self { code, outcome, body: Body::Text(text.into()) }
+    }
+}
+
+/// What `convert` returns, or that it panicked: one object of many must not take the others' answer along.
+fn caught<T>(convert: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(convert)).map_err(|panic| {
+        error!(panic = panic_text(&*panic), "A conversion panicked");
+        "failed to convert: the webhook panicked".to_owned()
+    })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests;

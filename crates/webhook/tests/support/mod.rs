@@ -1,0 +1,146 @@
+//! A client of webhooks: rustls and hyper over loopback, on whatever date a test says.
+
+use std::{error::Error, net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::{SignedDuration, Timestamp};
+use nephele_pki::{Authority, KeyAlgorithm, Leaf, LeafRequest};
+use nephele_webhook::ServedCertificate;
+use rustls::{
+    ClientConfig, RootCertStore,
+    client::Resumption,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
+    time_provider::TimeProvider,
+};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// When the tests begin.
+pub(crate) fn start_of_time() -> Timestamp {
+    "2026-11-21T08:00:00Z".parse().expect("a time")
+}
+
+#[derive(Debug)]
+struct At(Timestamp);
+
+impl TimeProvider for At {
+    fn current_time(&self) -> Option<UnixTime> {
+        let second = u64::try_from(self.0.as_second()).expect("after 1970");
+        Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(second)))
+    }
+}
+
+/// Calls webhooks at a name, trusting some authorities.
+pub(crate) struct Caller {
+    tls: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl Caller {
+    /// One that trusts this bundle at the start of time.
+    pub(crate) fn new(bundle: &str, name: &str) -> Self {
+        Self::trusting(bundle, name, start_of_time())
+    }
+
+    /// One that trusts this bundle at this time.
+    pub(crate) fn trusting(bundle: &str, name: &str, now: Timestamp) -> Self {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+            roots.add(certificate.expect("PEM")).expect("an authority");
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_details(provider, Arc::new(At(now)))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        // Who resumes a session does not look at the certificate again.
+        config.resumption = Resumption::disabled();
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        Self { tls: TlsConnector::from(Arc::new(config)), name }
+    }
+
+    /// Posts a review: the status, and the JSON of the answer, null when there is none.
+    pub(crate) async fn post(
+        &self,
+        to: SocketAddr,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(u16, Value), Box<dyn Error>> {
+        self.request(to, "POST", path, body).await
+    }
+
+    /// The same with any method.
+    pub(crate) async fn request(
+        &self,
+        to: SocketAddr,
+        method: &str,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(u16, Value), Box<dyn Error>> {
+        let stream = self.tls.connect(self.name.clone(), TcpStream::connect(to).await?).await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        let connection = tokio::spawn(connection);
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("https://webhook{path}?timeout=10s"))
+            .body(Full::new(Bytes::from(body)))?;
+        let response = sender.send_request(request).await?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await?.to_bytes();
+        drop(sender);
+        connection.abort();
+        Ok((code, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+}
+
+/// What somebody else would put into a folder.
+pub(crate) struct LeafPem {
+    pub(crate) authority: String,
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+fn issue() -> (Authority, Leaf) {
+    let (not_before, not_after) =
+        (start_of_time() - SignedDuration::from_hours(1), start_of_time() + SignedDuration::from_hours(24));
+    let authority =
+        Authority::generate("test", KeyAlgorithm::EcdsaP256, not_before, not_after).expect("an authority");
+    let leaf = authority
+        .issue(&LeafRequest {
+            common_name: "webhook".to_owned(),
+            organizations: Vec::new(),
+            dns_names: vec!["webhook.default.svc".to_owned()],
+            ip_addresses: Vec::new(),
+            server_auth: true,
+            client_auth: false,
+            not_before,
+            not_after,
+            identity: "test".to_owned(),
+        })
+        .expect("a leaf");
+    (authority, leaf)
+}
+
+/// A new authority's leaf.
+pub(crate) fn leaf_pem() -> LeafPem {
+    let (authority, leaf) = issue();
+    LeafPem {
+        authority: authority.certificate_pem(),
+        certificate: leaf.certificate_pem(),
+        key: leaf.key_pem(),
+    }
+}
+
+/// Has a new authority's leaf served; the authority, PEM.
+pub(crate) fn pem_pair(certificate: &ServedCertificate) -> String {
+    let (authority, leaf) = issue();
+    let chain = vec![CertificateDer::from(leaf.certificate_der().to_vec())];
+    certificate.set(chain, PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into())).expect("a pair");
+    authority.certificate_pem()
+}
