@@ -21,10 +21,6 @@ impl<T: Ord> Few<T> {
         std::iter::once(&self.least).chain(&self.others)
     }
 
-    pub(crate) fn is_one(&self) -> bool {
-        self.others.is_empty()
-    }
-
     pub(crate) fn contains(&self, element: &T) -> bool {
         self.least == *element || self.others.binary_search(element).is_ok()
     }
@@ -42,14 +38,19 @@ impl<T: Ord> Few<T> {
         self.others = others.into();
     }
 
-    /// Without `element`; `None` when that leaves nothing.
-    pub(crate) fn without(self, element: &T) -> Option<Self> {
-        let mut left: Vec<T> =
-            std::iter::once(self.least).chain(self.others).filter(|other| other != element).collect();
-        if left.is_empty() {
-            return None;
+    /// Takes `element` out, unless it is the only one: false says that nothing would be left.
+    #[must_use]
+    pub(crate) fn remove(&mut self, element: &T) -> bool {
+        let mut others = std::mem::take(&mut self.others).into_vec();
+        if self.least == *element {
+            if others.is_empty() {
+                return false;
+            }
+            self.least = others.remove(0);
+        } else {
+            others.retain(|other| other != element);
         }
-        let least = left.remove(0);
-        Some(Self { least, others: left.into() })
+        self.others = others.into();
+        true
     }
 }

@@ -1,6 +1,9 @@
 //! The allocator of one pool of prefixes.
 
-use std::net::Ipv6Addr;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    net::Ipv6Addr,
+};
 
 use crate::{
     address_pool::Adoption, family::Family, free::FreeIntervals, holdings::Holdings, intervals::Intervals,
@@ -17,6 +20,8 @@ pub struct PrefixPool {
     /// Blocks that are allocatable and have no address in a prefix in use.
     free: FreeIntervals,
     holdings: Holdings<Prefix>,
+    /// How many different prefixes in use are of each length, where any are.
+    lengths: BTreeMap<u8, usize>,
     /// Prefixes in use that are not allocatable.
     out_of_range: usize,
 }
@@ -57,7 +62,7 @@ impl PrefixPool {
     #[must_use]
     pub fn new(layout: PrefixLayout) -> Self {
         let free = FreeIntervals::new(layout.allocatable_blocks());
-        Self { layout, free, holdings: Holdings::default(), out_of_range: 0 }
+        Self { layout, free, holdings: Holdings::default(), lengths: BTreeMap::new(), out_of_range: 0 }
     }
 
     /// What the pool was made from.
@@ -86,7 +91,7 @@ impl PrefixPool {
                 prefix
             }
         };
-        self.holdings.insert(owner.clone(), prefix);
+        self.insert(owner.clone(), prefix);
         Ok(prefix)
     }
 
@@ -114,7 +119,7 @@ impl PrefixPool {
             .collect();
         also_held_by.sort_unstable();
         also_held_by.dedup();
-        if self.holdings.insert(owner, prefix) {
+        if self.insert(owner, prefix) {
             let (first, last) = self.layout.blocks(prefix);
             self.free.take(first, last);
             self.out_of_range += usize::from(!in_range);
@@ -137,6 +142,11 @@ impl PrefixPool {
             return false;
         }
         if self.holdings.remove(owner, prefix) {
+            match self.lengths.entry(prefix.length()) {
+                Entry::Occupied(mut count) if *count.get() > 1 => *count.get_mut() -= 1,
+                Entry::Occupied(count) => drop(count.remove()),
+                Entry::Vacant(_) => unreachable!("every prefix in use was counted"),
+            }
             self.out_of_range -= usize::from(!self.layout.is_allocatable(prefix));
             let still_taken = Intervals::new(self.overlapping(prefix).map(|other| self.layout.blocks(other)));
             let allocatable =
@@ -179,6 +189,15 @@ impl PrefixPool {
         Usage::new(self.layout.allocatable_blocks(), &self.free, self.holdings.pairs(), 0, self.out_of_range)
     }
 
+    /// Adds a pair; true when nobody held the prefix before.
+    fn insert(&mut self, owner: Owner, prefix: Prefix) -> bool {
+        let first = self.holdings.insert(owner, prefix);
+        if first {
+            *self.lengths.entry(prefix.length()).or_default() += 1;
+        }
+        first
+    }
+
     /// Prefixes in use whose blocks have one in common with those of `prefix`.
     fn overlapping(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> {
         // Longer than the pool's, it shares its block with its neighbours.
@@ -186,7 +205,8 @@ impl PrefixPool {
         let (_, last) = whole.range().numbers();
         let inside = self.holdings.range(whole..=Prefix::new(Ipv6Addr::from_bits(last), Family::V6.bits()));
         // What holds it from outside begins where it does, cut to a shorter length.
-        let around = (0..whole.length()).map(move |length| Prefix::new(whole.base(), length));
+        let around =
+            self.lengths.range(..whole.length()).map(move |(length, _)| Prefix::new(whole.base(), *length));
         around.filter(|outer| self.holdings.is_held(*outer)).chain(inside)
     }
 }
