@@ -69,6 +69,15 @@ pub mod reasons {
     pub const WAITING_FOR_BOOTSTRAP_DATA: &str = "WaitingForBootstrapData";
     /// The simulated start-up takes its time.
     pub const WAITING_FOR_STARTUP_TIMEOUT: &str = "WaitingForStartupTimeout";
+    /// An address was claimed from a pool, and its provider has not said anything about the claim yet. What it says is
+    /// the reason from then on, such as `PoolExhausted`.
+    pub const WAITING_FOR_IP_ADDRESS: &str = "WaitingForIPAddress";
+    /// An object of the name that a claim for an address would have belongs to someone else.
+    pub const IP_ADDRESS_CLAIM_TAKEN: &str = "IPAddressClaimTaken";
+    /// What a pool gave is no address.
+    pub const INVALID_IP_ADDRESS: &str = "InvalidIPAddress";
+    /// The management cluster knows no claims for addresses: Cluster API's definitions of them are missing.
+    pub const IPAM_NOT_INSTALLED: &str = "IPAMNotInstalled";
     /// The stage before is not through.
     pub const WAITING_FOR_VM_PROVISIONED: &str = "WaitingForVMProvisioned";
     /// The stage before is not through.

@@ -112,6 +112,100 @@ pub(crate) fn machine_addresses(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A reference to a pool, restricted as Cluster API restricts the reference in a claim
+/// (`api/ipam/v1beta2/ipaddressclaim_types.go`).
+fn pool_reference(description: &str) -> Value {
+    const SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+    json!({
+        "description": description,
+        "type": "object",
+        "required": ["apiGroup", "kind", "name"],
+        "properties": {
+            "apiGroup": {
+                "description": "API group of the pool, such as ipam.cluster.x-k8s.io.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 253,
+                "pattern": SUBDOMAIN,
+            },
+            "kind": {
+                "description": "Kind of the pool, such as InClusterIPPool.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 63,
+                "pattern": "^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$",
+            },
+            "name": {
+                "description": "Name of the pool.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 253,
+                "pattern": SUBDOMAIN,
+            },
+        },
+    })
+}
+
+/// Pools that each give a machine an address. As many as other providers of infrastructure allow at most.
+pub(crate) fn pool_references(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "Pools that each give the machine an address, in this order: two of them, one per family, make \
+                        it dual-stack. The machine boots once it has all of its addresses; one without pools gets an \
+                        address from the simulated cloud.",
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "atomic",
+        "items": pool_reference("A pool of any IPAM provider."),
+    })
+}
+
+/// The pool that gives a load balancer its address.
+pub(crate) fn load_balancer_pool_reference(_: &mut SchemaGenerator) -> Schema {
+    let description = "The pool that gives the control plane's load balancer its address. The address is claimed and \
+                       shown; clients keep connecting to the endpoint, as nothing routes a simulated address.";
+    pool_reference(description).try_into().expect("an object is a schema")
+}
+
+fn address_from_pool(description: &str) -> Value {
+    json!({
+        "description": description,
+        "type": "object",
+        "required": ["address"],
+        "properties": {
+            "address": { "description": "The address.", "type": "string", "minLength": 1, "maxLength": 39 },
+            "prefix": {
+                "description": "The length of its subnet's prefix.",
+                "type": "integer",
+                "format": "int32",
+                "minimum": 0,
+                "maximum": 128,
+            },
+            "gateway": {
+                "description": "The gateway of its subnet.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 39,
+            },
+        },
+    })
+}
+
+/// An address from a pool.
+pub(crate) fn claimed_address(_: &mut SchemaGenerator) -> Schema {
+    address_from_pool("The address of the load balancer.").try_into().expect("an object is a schema")
+}
+
+/// Addresses from pools.
+pub(crate) fn claimed_addresses(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "What the pools gave, in the order of spec.network.addressesFromPools.",
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "atomic",
+        "items": address_from_pool("An address from a pool."),
+    })
+}
+
 /// When a machine began to boot, with microseconds.
 pub(crate) fn instant(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

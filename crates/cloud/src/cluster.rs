@@ -201,13 +201,15 @@ impl Cluster {
                 self.count_nodes();
             }
             Stage::Etcd => {
-                let address = spec.internal_address();
+                let url = |port| {
+                    vec![format!("https://{}", Endpoint { host: spec.internal_address().into(), port })]
+                };
                 if !spec.etcd_member_removed {
                     self.etcd.lock().add_member(Member {
                         id: self.member(name),
                         name: name.to_owned(),
-                        peer_urls: vec![format!("https://{address}:2380")],
-                        client_urls: vec![format!("https://{address}:2379")],
+                        peer_urls: url(2380),
+                        client_urls: url(2379),
                     });
                 }
                 self.project(vec![projection::static_pod(&scope, spec, Component::Etcd)]);
@@ -486,6 +488,27 @@ mod tests {
         assert_eq!(etcd(&cluster), (names(&["a", "b"]), names(&["b"]), None), "one of two is no quorum");
         cluster.on_gone("a");
         assert_eq!(etcd(&cluster), (names(&["b"]), names(&["b"]), Some("b".into())));
+    }
+
+    #[test]
+    fn member_on_a_dual_stack_machine_is_reached_at_its_first_address() {
+        let cluster = cluster();
+        let address = |address: &str| MachineAddress { kind: "InternalIP".into(), address: address.into() };
+        for (name, addresses) in [("a", ["fd00::7", "10.0.0.7"]), ("b", ["10.0.0.8", "fd00::8"])] {
+            let addresses = addresses.map(address).into();
+            cluster.admit(MachineSpec { addresses, ..control_plane(&cluster, name) });
+            // The pod belongs to its Node.
+            for stage in [Stage::Node, Stage::Etcd] {
+                cluster.on_stage(name, stage, Timestamp::UNIX_EPOCH);
+            }
+        }
+        let etcd = cluster.etcd.lock();
+        let mut urls: Vec<_> = etcd.members().flat_map(|member| member.client_urls.clone()).collect();
+        urls.sort();
+        assert_eq!(urls, ["https://10.0.0.8:2379", "https://[fd00::7]:2379"]);
+        let pod = Key::new("", "pods", "kube-system", "etcd-a");
+        let pod = cluster.store.get(&pod).expect("it is there").value();
+        assert_eq!(pod["status"]["podIPs"], serde_json::json!([{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]));
     }
 
     #[test]

@@ -117,6 +117,11 @@ pub struct MachineSpec {
 impl MachineSpec {
     /// The address that others reach it at; empty when it was published without one.
     pub(crate) fn internal_address(&self) -> &str {
-        self.addresses.iter().find(|a| a.kind == "InternalIP").map_or("", |a| a.address.as_str())
+        self.internal_addresses().next().unwrap_or_default()
+    }
+
+    /// Its addresses in the cluster's network: one, or one of each family.
+    pub(crate) fn internal_addresses(&self) -> impl Iterator<Item = &str> {
+        self.addresses.iter().filter(|a| a.kind == "InternalIP").map(|a| a.address.as_str())
     }
 }

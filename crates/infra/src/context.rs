@@ -17,6 +17,7 @@ use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 
 use crate::authorities::Ledger;
+use crate::claims::Book;
 use crate::members::Members;
 use crate::secret::AuthoritySecret;
 
@@ -36,6 +37,7 @@ pub(crate) struct Context {
     pub(crate) authorities: Ledger,
     pub(crate) machines_woken: Woken,
     pub(crate) members: Members,
+    pub(crate) claims: Book,
     /// Whether to make a new cluster's credentials before its control plane provider does.
     pub(crate) prepare_credentials: bool,
 }

@@ -5,14 +5,16 @@
 //!  InMemoryMachine ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::machine)
 //!                       ▲                          │
 //!           caches, cloud.observe        cloud.ensure, patches
+//!                                     IPAddressClaims (crate::claims)
 //! ```
 //!
 //! What is decided is decided in `validate` and `plan`, pure functions of plain values; `fetch`, `act` and `report`
-//! touch the world. The crate knows no sockets and nothing of the engine: it asks the cloud, and looks again when the
+//! touch the world. The crate knows no sockets, no IPAM provider and nothing of the engine: it asks the cloud, and looks again when the
 //! cloud says that something changed. All state is in the objects and in the cloud, which is made anew from the objects
 //! after a restart.
 
 mod authorities;
+mod claims;
 mod cluster;
 mod context;
 mod machine;

@@ -11,11 +11,12 @@ use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
-use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, is_externally_managed, scoped};
+use nephele_kit::{Cache, Readiness, RunError, Runner, Services, WatchFilter, is_externally_managed, scoped};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::Ledger;
+use crate::claims::{Book, claimant};
 use crate::context::{
     Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, labelled_cluster,
 };
@@ -84,6 +85,8 @@ pub async fn run(
         of_clusters,
         shutdown.clone(),
     );
+    let of_claims = Services { readiness: Readiness::default(), ..services.clone() };
+    let (claims, follow_claims) = Book::open(&of_claims, client.clone(), namespace, shutdown.clone());
     let context = Arc::new(Context {
         client: client.clone(),
         cloud,
@@ -95,6 +98,7 @@ pub async fn run(
         authorities: Ledger::default(),
         machines_woken: Woken::default(),
         members: Members::default(),
+        claims,
         prepare_credentials,
     });
 
@@ -125,11 +129,12 @@ pub async fn run(
         .run(move |object| machine::reconcile(object, Arc::clone(&context)), shutdown)
         .map(|result| result.map_err(Error::Machine));
 
-    let follow = future::join4(follow_clusters, follow_machines, follow_secrets, sweep).map(Ok);
+    let follow =
+        future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, sweep).map(Ok);
     future::try_join3(run_clusters, run_machines, follow).await.map(drop)
 }
 
-/// An InMemoryCluster is looked at when its Cluster, its authorities or the simulated cluster change.
+/// An InMemoryCluster is looked at when its Cluster, its authorities, its claim or the simulated cluster change.
 fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Runner<InMemoryCluster> {
     let of = |context: &Arc<Context>| {
         let clusters = context.clusters.clone();
@@ -150,6 +155,15 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
             labelled_cluster(secret.meta()).filter(|_| named).and_then(|id| of_secret(&id))
         })
         .reconcile_on(changed)
+        .reconcile_on(claimants(context))
+}
+
+/// Whose claims were made, changed or deleted.
+fn claimants<K>(context: &Arc<Context>) -> impl Stream<Item = ObjectRef<K>> + Send + 'static
+where
+    K: Resource<DynamicType = ()> + 'static,
+{
+    context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
 }
 
 /// Ends the simulated clusters of externally managed objects when their Clusters are gone. Those objects hold no
@@ -170,7 +184,7 @@ fn sweep(context: &Arc<Context>, store: Store<InMemoryCluster>) -> impl Future<O
     }
 }
 
-/// An InMemoryMachine is looked at when its Machine, its Cluster or the simulated machine or cluster change.
+/// An InMemoryMachine is looked at when its Machine, its Cluster, its claims or the simulated machine or cluster change.
 fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Runner<InMemoryMachine> {
     let of = |context: &Arc<Context>| MachinesOf { context: Arc::clone(context), store: runner.store() };
     let (of_cluster, of_change, of_wake) = (of(context), of(context), of(context));
@@ -182,6 +196,7 @@ fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Run
         })
         .reconcile_on(machines_changed(context.cloud.changes(), of_change))
         .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
+        .reconcile_on(claimants(context))
 }
 
 fn machines_changed(

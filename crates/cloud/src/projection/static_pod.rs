@@ -70,6 +70,7 @@ pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Co
     // The kubelet's hash of the manifest: any 32 hexadecimal digits that stay.
     let hash = uid(&scope.cluster.id, "manifest", "kube-system", &name).replace('-', "");
     let host = machine.internal_address();
+    let addresses: Vec<Value> = machine.internal_addresses().map(|ip| json!({"ip": ip})).collect();
     let image = component.image(&machine.version);
     let condition = |kind: &str| -> Value {
         json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now})
@@ -99,7 +100,7 @@ pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Co
             "tolerations": [{"effect": "NoExecute", "operator": "Exists"}],
         },
         "status": {
-            "phase": "Running", "hostIP": host, "hostIPs": [{"ip": host}], "podIP": host, "podIPs": [{"ip": host}],
+            "phase": "Running", "hostIP": host, "hostIPs": addresses, "podIP": host, "podIPs": addresses,
             "qosClass": "Burstable", "startTime": now,
             "conditions": conditions,
             "containerStatuses": [{

@@ -3,7 +3,7 @@
 use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryCluster};
+use nephele_api::infrastructure::v1beta2::{ClaimedAddress, ControlPlaneEndpoint, InMemoryCluster};
 use nephele_cloud::{ClusterError, ClusterId, Endpoint, ErrorClass};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
 use tracing::warn;
@@ -11,6 +11,7 @@ use tracing::warn;
 use super::validate::Wanted;
 use super::{Error, credentials};
 use crate::authorities::Standing;
+use crate::claims::{self, Claim};
 use crate::context::{Context, is_held};
 
 /// What came of it.
@@ -22,6 +23,8 @@ pub(super) struct Applied {
     /// The host that new clusters are published under.
     pub(super) advertised_host: String,
     pub(super) authorities: Standing,
+    /// What the load balancer got from a pool.
+    pub(super) claimed: Option<ClaimedAddress>,
 }
 
 impl Applied {
@@ -44,6 +47,14 @@ fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
+/// Keeps the object from going before what is made for it.
+pub(super) async fn hold(
+    object: &InMemoryCluster,
+    context: &Context,
+) -> Result<Option<InMemoryCluster>, Error> {
+    patch::add_finalizer(&api(object, context), object, finalizers::CLUSTER).await.map_err(Error::Patch)
+}
+
 pub(super) async fn provide(
     object: &InMemoryCluster,
     context: &Context,
@@ -51,11 +62,12 @@ pub(super) async fn provide(
 ) -> Result<Applied, Error> {
     let id = &wanted.spec.id;
     let advertised_host = context.cloud.advertised_host().to_owned();
+    let claimed = wanted.claim.as_ref().and_then(Claim::address).cloned();
     let endpoint = match context.cloud.ensure_cluster(wanted.spec.clone()) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             let (endpoint, authorities) = (Err(error), Standing::Missing);
-            return Ok(Applied { object: None, endpoint, advertised_host, authorities });
+            return Ok(Applied { object: None, endpoint, advertised_host, authorities, claimed });
         }
     };
     let new = wanted.observed.is_none();
@@ -77,7 +89,7 @@ pub(super) async fn provide(
         // Those that were up before a restart wait for it.
         context.machines_woken.wake(id);
     }
-    Ok(Applied { object: published, endpoint: Ok(endpoint), advertised_host, authorities })
+    Ok(Applied { object: published, endpoint: Ok(endpoint), advertised_host, authorities, claimed })
 }
 
 /// Runs the simulated cluster behind an object that somebody else looks after, for the sake of its machines. Nothing is
@@ -93,7 +105,7 @@ pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Want
         context.machines_woken.wake(id);
     }
     let advertised_host = context.cloud.advertised_host().to_owned();
-    Applied { object: None, endpoint, advertised_host, authorities }.outcome()
+    Applied { object: None, endpoint, advertised_host, authorities, claimed: None }.outcome()
 }
 
 /// Ends a simulated cluster that no object of ours stands for any more.
@@ -153,14 +165,20 @@ fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> St
     standing
 }
 
+/// Lets a cluster go, and names the claims that are not released yet: until none is left the object stays.
 pub(super) async fn remove(
     object: &InMemoryCluster,
     context: &Context,
     id: Option<&ClusterId>,
-) -> Result<(), Error> {
+) -> Result<Vec<String>, Error> {
     if let Some(id) = id {
         abandon(context, id);
     }
-    let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
-    removed.map(drop).map_err(Error::Patch)
+    let claims = claims::names_of_cluster(object);
+    let left = claims::release(object, claims, context).await.map_err(Error::Claims)?;
+    if left.is_empty() {
+        let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
+        removed.map_err(Error::Patch)?;
+    }
+    Ok(left)
 }

@@ -6,9 +6,10 @@ use kube::{Api, ResourceExt as _};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_cloud::{ClusterId, ClusterObservation};
-use nephele_kit::owner_cluster;
+use nephele_kit::{is_externally_managed, owner_cluster};
 
 use super::Error;
+use crate::claims::{self, Claim};
 use crate::context::{Context, labelled_cluster};
 use crate::secret::AuthoritySecret;
 
@@ -22,6 +23,8 @@ pub(super) struct Fetched {
     pub(super) cluster: Option<Arc<Cluster>>,
     pub(super) ca: Option<Arc<AuthoritySecret>>,
     pub(super) etcd: Option<Arc<AuthoritySecret>>,
+    /// How the claim of the load balancer's address stands; none once the cluster is provisioned.
+    pub(super) claim: Option<Claim>,
     /// The cluster as the cloud has it.
     pub(super) observed: Option<ClusterObservation>,
 }
@@ -46,8 +49,15 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
     if ca.is_some() && etcd.is_none() {
         etcd = read(context, &namespace, &etcd_name).await?;
     }
+    let waits = owner.is_some()
+        && !object.is_provisioned()
+        && !is_externally_managed(&object.metadata)
+        && object.metadata.deletion_timestamp.is_none();
+    let claim = claims::of_cluster(object).filter(|_| waits);
+    let claim =
+        claims::look(object, claim.into_iter().collect(), context).await.map_err(Error::Claims)?.pop();
     let observed = context.cloud.observe_cluster(&id);
-    Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, observed, id: Some(id) })
+    Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, observed, id: Some(id) })
 }
 
 async fn read(context: &Context, namespace: &str, name: &str) -> Result<Option<Arc<AuthoritySecret>>, Error> {

@@ -9,10 +9,12 @@ mod validate;
 
 use std::sync::Arc;
 
+use nephele_api::conditions::reasons;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
+use crate::claims::{self, Made};
 use crate::context::Context;
 use plan::Plan;
 
@@ -33,6 +35,9 @@ pub(crate) enum Error {
     /// A write to the management API failed.
     #[error("failed to update the InMemoryCluster")]
     Patch(#[source] PatchError),
+    /// The load balancer's address could not be claimed or released.
+    #[error("failed to deal with the load balancer's address")]
+    Claims(#[source] claims::Error),
 }
 
 impl ReconcileError for Error {
@@ -40,6 +45,7 @@ impl ReconcileError for Error {
         match self {
             Self::Secret { source, .. } => nephele_kit::kube_category(source),
             Self::Patch(error) => error.category(),
+            Self::Claims(error) => error.category(),
         }
     }
 
@@ -47,6 +53,7 @@ impl ReconcileError for Error {
         match self {
             Self::Secret { source, .. } => nephele_kit::kube_retry(source),
             Self::Patch(error) => error.retry(),
+            Self::Claims(error) => error.retry(),
         }
     }
 }
@@ -71,8 +78,31 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             Ok(Outcome::Done)
         }
         Plan::Remove(id) => {
-            act::remove(&object, &context, id.as_ref()).await?;
-            Ok(Outcome::Done)
+            let left = act::remove(&object, &context, id.as_ref()).await?;
+            if left.is_empty() {
+                return Ok(Outcome::Done);
+            }
+            let message = claims::release_message(&left);
+            report::write(&object, &context, report::deleting(&object, &message, now)).await?;
+            Ok(Outcome::After(claims::RELEASE))
+        }
+        Plan::Wait { unmet, wanted } => {
+            let held = act::hold(&object, &context).await?;
+            let object = held.as_ref().unwrap_or(&*object);
+            let cluster = &wanted.spec.id.name;
+            let made = claims::make(object, cluster, wanted.claim.as_slice(), &context).await;
+            let (status, outcome) = match made.map_err(Error::Claims)? {
+                Made::All => (report::waiting(object, unmet.reason(), unmet.message(), now), unmet.outcome()),
+                Made::NotInstalled => {
+                    let (reason, message) = (reasons::IPAM_NOT_INSTALLED, claims::NOT_INSTALLED_MESSAGE);
+                    (
+                        report::waiting(object, reason, message.to_owned(), now),
+                        Outcome::After(claims::NOT_INSTALLED),
+                    )
+                }
+            };
+            report::write(object, &context, status).await?;
+            Ok(outcome)
         }
         Plan::Support(wanted) => Ok(act::support(&object, &context, &wanted)),
         Plan::Abandon(id) => {

@@ -7,6 +7,7 @@ use nephele_cloud::ClusterId;
 use nephele_kit::Outcome;
 
 use super::validate::{Validated, Wanted};
+use crate::claims::Unmet;
 use crate::context::is_held;
 
 /// What to do.
@@ -18,6 +19,8 @@ pub(super) enum Plan {
     Pause(String),
     /// Say that it is not paused any more.
     Unpause,
+    /// Say that it waits for its load balancer's address, and claim that if it is not claimed yet.
+    Wait { unmet: Unmet, wanted: Box<Wanted> },
     /// Bring it about.
     Provide(Box<Wanted>),
     /// Let it go.
@@ -45,7 +48,10 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
         Validated::WithoutCluster(_) => Plan::Leave(Outcome::WaitingOn("cluster")),
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
-        Validated::Wanted(wanted) => Plan::Provide(wanted),
+        Validated::Wanted(wanted) => match Unmet::of(&wanted.claim) {
+            Some(unmet) => Plan::Wait { unmet, wanted },
+            None => Plan::Provide(wanted),
+        },
     }
 }
 
@@ -60,11 +66,12 @@ mod tests {
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use nephele_api::conditions::{condition, reasons};
-    use nephele_api::infrastructure::v1beta2::InMemoryClusterStatus;
+    use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryClusterStatus, PoolReference};
     use nephele_cloud::ClusterSpec;
     use nephele_testkit::objects;
 
     use super::*;
+    use crate::claims::{self, Claim, Standing};
 
     fn id() -> ClusterId {
         ClusterId { namespace: "default".into(), name: "demo".into() }
@@ -80,7 +87,7 @@ mod tests {
             service_domain: String::new(),
         };
         let cluster = Arc::new(objects::cluster("demo"));
-        Box::new(Wanted { spec, cluster, authorities: None, observed: None })
+        Box::new(Wanted { spec, cluster, authorities: None, claim: None, observed: None })
     }
 
     fn all() -> [Validated; 6] {
@@ -106,6 +113,22 @@ mod tests {
             Plan::Provide(wanted()),
         ];
         assert_eq!(all().map(|validated| plan(&object, validated)), expected);
+    }
+
+    #[test]
+    fn a_load_balancer_waits_for_its_address() {
+        let object = objects::in_memory_cluster(&objects::cluster("demo"));
+        let claimed = |standing| {
+            let name = "demo-load-balancer".to_owned();
+            let wanted_claim = claims::Wanted { name, pool: PoolReference::default() };
+            Box::new(Wanted { claim: Some(Claim { wanted: wanted_claim, standing }), ..*wanted() })
+        };
+        let missing = claimed(Standing::Missing);
+        let unmet = Unmet::of(&missing.claim).expect("it is not bound");
+        let expected = Plan::Wait { unmet, wanted: missing.clone() };
+        assert_eq!(plan(&object, Validated::Wanted(missing)), expected);
+        let bound = claimed(Standing::Bound(ClaimedAddress::default()));
+        assert_eq!(plan(&object, Validated::Wanted(bound.clone())), Plan::Provide(bound));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, ResourceExt as _};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryClusterStatus, Initialization};
+use nephele_api::infrastructure::v1beta2::{
+    ClusterNetworkStatus, InMemoryCluster, InMemoryClusterStatus, Initialization,
+};
 use nephele_cloud::ClusterError;
 use nephele_kit::{Precondition, patch};
 
@@ -59,6 +61,30 @@ pub(super) fn unpaused(object: &InMemoryCluster, now: Timestamp) -> InMemoryClus
     report.status
 }
 
+/// The status of a cluster whose load balancer has no address yet. Pure.
+pub(super) fn waiting(
+    object: &InMemoryCluster,
+    reason: &str,
+    message: String,
+    now: Timestamp,
+) -> InMemoryClusterStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let balancer = condition(types::LOAD_BALANCER_AVAILABLE, conditions::FALSE, reason, message);
+    let ready = condition(types::READY, conditions::FALSE, reasons::NOT_READY, summary(&balancer));
+    report.set(balancer);
+    report.set(ready);
+    report.status
+}
+
+/// The status of a cluster that is being deleted. Pure.
+pub(super) fn deleting(object: &InMemoryCluster, message: &str, now: Timestamp) -> InMemoryClusterStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::DELETING, conditions::TRUE, reasons::DELETING, message));
+    report.set(condition(types::READY, conditions::FALSE, reasons::DELETING, message));
+    report.status
+}
+
 /// The status that follows from what was applied. Pure.
 pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now);
@@ -76,6 +102,9 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
         Some(message) => condition(types::READY, conditions::FALSE, reasons::NOT_READY, message),
     });
     let mut status = report.status;
+    if let Some(address) = &applied.claimed {
+        status.network = Some(ClusterNetworkStatus { control_plane_address: Some(address.clone()) });
+    }
     if applied.endpoint.is_ok() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
         status.failure_domains.clone_from(&object.spec.failure_domains);
@@ -129,7 +158,7 @@ fn summary(condition: &Condition) -> String {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use nephele_api::infrastructure::v1beta2::FailureDomain;
+    use nephele_api::infrastructure::v1beta2::{ClaimedAddress, FailureDomain};
     use nephele_cloud::Endpoint;
     use nephele_testkit::objects;
 
@@ -155,7 +184,8 @@ mod tests {
 
     fn applied(authorities: Standing) -> Applied {
         let endpoint = Ok(Endpoint { host: "127.0.0.1".into(), port: 20_000 });
-        Applied { object: None, endpoint, advertised_host: "127.0.0.1".into(), authorities }
+        let advertised_host = "127.0.0.1".into();
+        Applied { object: None, endpoint, advertised_host, authorities, claimed: None }
     }
 
     #[test]
@@ -165,6 +195,7 @@ mod tests {
         object.spec.failure_domains = vec![domain("b"), domain("a")];
         let expected = InMemoryClusterStatus {
             initialization: Some(Initialization { provisioned: Some(true) }),
+            network: None,
             failure_domains: vec![domain("a"), domain("b")],
             conditions: vec![
                 since(5, "Paused", "False", "NotPaused", ""),
@@ -187,6 +218,7 @@ mod tests {
         let message = "Secret demo-ca has no tls.key";
         let expected = InMemoryClusterStatus {
             initialization: Some(Initialization { provisioned: Some(true) }),
+            network: None,
             failure_domains: vec![],
             conditions: vec![
                 since(5, "Paused", "False", "NotPaused", ""),
@@ -205,6 +237,27 @@ mod tests {
     }
 
     #[test]
+    fn a_load_balancers_address_is_waited_for_and_then_shown() {
+        let mut object = object();
+        let message = "Waiting for IPAddressClaim demo-load-balancer of Pool v4: PoolExhausted";
+        let status = waiting(&object, "PoolExhausted", message.into(), at(5));
+        let expected = [
+            since(5, "Paused", "False", "NotPaused", ""),
+            since(5, "LoadBalancerAvailable", "False", "PoolExhausted", message),
+            since(5, "Ready", "False", "NotReady", &format!("LoadBalancerAvailable: {message}")),
+        ];
+        assert_eq!(status.conditions, expected);
+        object.status = Some(status);
+        let address = ClaimedAddress { address: "10.0.0.7".into(), prefix: Some(24), gateway: String::new() };
+        let applied = Applied { claimed: Some(address.clone()), ..applied(Standing::Missing) };
+        let status = provided(&object, &applied, at(9));
+        assert_eq!(status.network, Some(ClusterNetworkStatus { control_plane_address: Some(address) }));
+        assert_eq!(status.conditions[1], since(9, "LoadBalancerAvailable", "True", "Available", ""));
+        object.status = Some(status.clone());
+        assert_eq!(provided(&object, &Applied { claimed: None, ..applied }, at(99)), status);
+    }
+
+    #[test]
     fn an_endpoint_under_another_host_than_the_advertised_is_told() {
         let applied = Applied { advertised_host: "10.0.0.9".into(), ..applied(Standing::Missing) };
         let status = provided(&object(), &applied, at(5));
@@ -220,6 +273,7 @@ mod tests {
         let message = "failed to listen on port 6443";
         let expected = InMemoryClusterStatus {
             initialization: None,
+            network: None,
             failure_domains: vec![],
             conditions: vec![
                 since(5, "Paused", "False", "NotPaused", ""),

@@ -11,6 +11,7 @@ use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
 use crate::authorities::Sources;
+use crate::claims::Claim;
 use crate::secret::AuthoritySecret;
 
 /// What the objects come to.
@@ -36,19 +37,21 @@ pub(super) enum Validated {
 }
 
 /// A cluster that is to be there.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) spec: ClusterSpec,
     /// The Cluster that owns it.
     pub(super) cluster: Arc<Cluster>,
     /// Where its authorities are read from, once all of them are there.
     pub(super) authorities: Option<Sources<Arc<AuthoritySecret>>>,
+    /// The claim of its load balancer's address.
+    pub(super) claim: Option<Claim>,
     /// The cluster as the cloud has it.
     pub(super) observed: Option<ClusterObservation>,
 }
 
 pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated {
-    let Fetched { id, owned, cluster, ca, etcd, observed } = fetched;
+    let Fetched { id, owned, cluster, ca, etcd, claim, observed } = fetched;
     if is_externally_managed(&object.metadata) {
         let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused())
             || paused_message("InMemoryCluster", &object.metadata, false).is_some();
@@ -57,6 +60,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
             spec: spec(object, &cluster, id),
             authorities: sources(&cluster, ca, etcd),
             cluster,
+            claim: None,
             observed,
         });
         let published = |wanted: &Wanted| {
@@ -77,6 +81,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
         spec: spec(object, &cluster, id),
         authorities: sources(&cluster, ca, etcd),
         cluster,
+        claim,
         observed,
     }))
 }
@@ -156,6 +161,7 @@ mod tests {
             spec: wanted_spec(),
             cluster: Arc::new(cluster.clone()),
             authorities: None,
+            claim: None,
             observed: None,
         };
         assert_eq!(validate(&object, found(cluster)), Validated::Wanted(Box::new(expected)));

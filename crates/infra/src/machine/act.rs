@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use kube::{Api, ResourceExt as _};
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
 use nephele_cloud::{
     Deletion, ErrorClass, MachineError, MachineId, MachineObservation, MachineSpec, Stage, StageObservation,
 };
 use nephele_kit::{Outcome, Precondition, patch};
 
 use super::Error;
+use crate::claims;
 use crate::context::Context;
 
 /// What came of it.
@@ -20,6 +21,8 @@ pub(super) struct Applied {
     pub(super) object: Option<InMemoryMachine>,
     /// The machine as it is; none when it went meanwhile.
     pub(super) observed: Result<Option<MachineObservation>, MachineError>,
+    /// What it got from pools.
+    pub(super) claimed: Vec<ClaimedAddress>,
 }
 
 impl Applied {
@@ -48,6 +51,8 @@ pub(super) enum Removal {
     Done,
     /// The cloud takes its time, and tells when it is through.
     InProgress,
+    /// The machine is gone; claims of these names are not yet.
+    Releasing(Vec<String>),
 }
 
 fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
@@ -66,6 +71,7 @@ pub(super) async fn provide(
     object: &InMemoryMachine,
     context: &Context,
     spec: MachineSpec,
+    claimed: Vec<ClaimedAddress>,
 ) -> Result<Applied, Error> {
     // Before anything comes to be that would have to be cleaned up.
     let held = hold(object, context).await?;
@@ -85,7 +91,7 @@ pub(super) async fn provide(
         let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
         named = patched.map_err(Error::Patch)?;
     }
-    Ok(Applied { object: named.or(held), observed })
+    Ok(Applied { object: named.or(held), observed, claimed })
 }
 
 pub(super) async fn remove(
@@ -97,6 +103,12 @@ pub(super) async fn remove(
         && context.cloud.delete_machine(id) == Deletion::InProgress
     {
         return Ok(Removal::InProgress);
+    }
+    // Addresses are in use until their machine is gone.
+    let claims = claims::names_of_machine(object);
+    let left = claims::release(object, claims, context).await.map_err(Error::Claims)?;
+    if !left.is_empty() {
+        return Ok(Removal::Releasing(left));
     }
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;

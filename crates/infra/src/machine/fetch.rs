@@ -8,6 +8,8 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_cloud::{ClusterId, ClusterObservation};
 use nephele_kit::owner_machine;
 
+use super::Error;
+use crate::claims::{self, Claim};
 use crate::context::{Context, labelled_cluster};
 
 /// What was found.
@@ -21,11 +23,13 @@ pub(super) struct Fetched {
     pub(super) cluster: Option<Arc<Cluster>>,
     /// The cluster as the cloud has it.
     pub(super) observed: Option<ClusterObservation>,
+    /// How the claims stand that it waits for; none once it is provisioned.
+    pub(super) claims: Vec<Claim>,
     /// Why the cluster's authorities cannot be used, when they were tried.
     pub(super) authorities_fault: Option<String>,
 }
 
-pub(super) fn fetch(object: &InMemoryMachine, context: &Context) -> Fetched {
+pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result<Fetched, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_machine(&object.metadata);
     let machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
@@ -34,15 +38,20 @@ pub(super) fn fetch(object: &InMemoryMachine, context: &Context) -> Fetched {
         .map(|machine| ClusterId { namespace: namespace.clone(), name: machine.spec.cluster_name.clone() })
         .filter(|id| !id.name.is_empty())
         .or_else(|| labelled_cluster(&object.metadata));
-    let Some(id) = id else { return Fetched { owned: owner.is_some(), machine, ..Fetched::default() } };
+    let Some(id) = id else {
+        return Ok(Fetched { owned: owner.is_some(), machine, ..Fetched::default() });
+    };
     // Before anything of the cluster is read: what changes from here on brings the machine back.
     context.members.note(&id, &object.name_any());
-    Fetched {
+    let waits = owner.is_some() && !object.is_provisioned() && object.metadata.deletion_timestamp.is_none();
+    let wanted = if waits { claims::of_machine(object) } else { Vec::new() };
+    Ok(Fetched {
         owned: owner.is_some(),
         machine,
+        claims: claims::look(object, wanted, context).await.map_err(Error::Claims)?,
         cluster: context.cluster(&id),
         observed: context.cloud.observe_cluster(&id),
         authorities_fault: context.authorities.fault(&id),
         id: Some(id),
-    }
+    })
 }

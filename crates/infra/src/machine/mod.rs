@@ -12,9 +12,10 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
+use crate::claims::{self, Made};
 use crate::context::Context;
 use act::Removal;
-use plan::Plan;
+use plan::{Plan, Waiting};
 
 /// Why a machine could not be reconciled.
 #[derive(Debug, Error)]
@@ -22,25 +23,32 @@ pub(crate) enum Error {
     /// A write to the management API failed.
     #[error("failed to update the InMemoryMachine")]
     Patch(#[source] PatchError),
+    /// Addresses could not be claimed or released.
+    #[error("failed to deal with the machine's addresses")]
+    Claims(#[source] claims::Error),
 }
 
 impl ReconcileError for Error {
     fn category(&self) -> &'static str {
-        let Self::Patch(error) = self;
-        error.category()
+        match self {
+            Self::Patch(error) => error.category(),
+            Self::Claims(error) => error.category(),
+        }
     }
 
     fn retry(&self) -> Retry {
-        let Self::Patch(error) = self;
-        error.retry()
+        match self {
+            Self::Patch(error) => error.retry(),
+            Self::Claims(error) => error.retry(),
+        }
     }
 }
 
 /// Brings the simulated machine to what the object says, and says how it is.
 pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
-    // 1. fetch: from the caches and the cloud.
-    let fetched = fetch::fetch(&object, &context);
+    // 1. fetch: from the caches and the cloud; addresses from the API.
+    let fetched = fetch::fetch(&object, &context).await?;
     // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
     // 3. plan: pure.
@@ -55,23 +63,31 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             report::write(&object, &context, report::unpaused(&object, now)).await?;
             Ok(Outcome::Done)
         }
-        Plan::Wait { waiting, role } => {
+        Plan::Wait { waiting, role, cluster, missing } => {
             // While there is time, so that nothing is left to do but boot when the wait is over.
             let held = act::hold(&object, &context).await?;
             let object = held.as_ref().unwrap_or(&*object);
+            let made = claims::make(object, &cluster, &missing, &context).await.map_err(Error::Claims)?;
+            let waiting = if made == Made::NotInstalled { Waiting::Ipam } else { waiting };
             report::write(object, &context, report::waiting(object, &waiting, role, now)).await?;
-            Ok(Outcome::WaitingOn(waiting.reason()))
+            Ok(waiting.outcome())
         }
         Plan::Remove(id) => match act::remove(&object, &context, id.as_ref()).await? {
             Removal::Done => Ok(Outcome::Done),
             Removal::InProgress => {
-                report::write(&object, &context, report::deleting(&object, now)).await?;
+                let message = "Waiting for the simulated machine to be gone";
+                report::write(&object, &context, report::deleting(&object, message, now)).await?;
                 Ok(Outcome::WaitingOn("deletion"))
             }
+            Removal::Releasing(left) => {
+                let message = claims::release_message(&left);
+                report::write(&object, &context, report::deleting(&object, &message, now)).await?;
+                Ok(Outcome::After(claims::RELEASE))
+            }
         },
-        Plan::Provide(spec) => {
+        Plan::Provide { spec, claimed } => {
             // 4. act: the cloud, then the spec.
-            let applied = act::provide(&object, &context, *spec).await?;
+            let applied = act::provide(&object, &context, *spec, claimed).await?;
             let object = applied.object.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.
             if let Some(status) = report::provided(object, &applied, now) {

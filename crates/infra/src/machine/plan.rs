@@ -2,11 +2,12 @@
 
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
 use nephele_cloud::{MachineId, MachineSpec, Role};
 use nephele_kit::Outcome;
 
 use super::validate::{Mistake, Simulated, Validated, Wanted};
+use crate::claims::{self, Claim, Standing, Unmet};
 use crate::context::is_held;
 
 /// Longest name of a control plane machine: clients of its etcd member ask TLS for `etcd-<name>`, one DNS label of at
@@ -22,10 +23,10 @@ pub(super) enum Plan {
     Pause(String),
     /// Say that it is not paused any more.
     Unpause,
-    /// Say what it waits for.
-    Wait { waiting: Waiting, role: Role },
-    /// Bring it about.
-    Provide(Box<MachineSpec>),
+    /// Say what it waits for, and make the claims that are missing.
+    Wait { waiting: Waiting, role: Role, cluster: String, missing: Vec<Claim> },
+    /// Bring it about, with these addresses from pools.
+    Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress> },
     /// Let it go.
     Remove(Option<MachineId>),
 }
@@ -40,6 +41,10 @@ pub(super) enum Waiting {
     ClusterInfrastructure,
     ControlPlaneInitialized,
     BootstrapData,
+    /// Addresses from pools.
+    Addresses(Unmet),
+    /// Somebody who makes it possible to claim addresses.
+    Ipam,
     /// The simulated cluster, after a restart.
     SimulatedCluster,
     Authorities,
@@ -49,8 +54,10 @@ pub(super) enum Waiting {
 
 impl Waiting {
     /// The reason of the condition.
-    pub(super) fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> &str {
         match self {
+            Self::Addresses(unmet) => unmet.reason(),
+            Self::Ipam => reasons::IPAM_NOT_INSTALLED,
             Self::ShorterName(_) => reasons::NAME_TOO_LONG,
             Self::Correction(Mistake::Behaviour(_)) => reasons::INVALID_CONFIGURATION,
             Self::Correction(Mistake::FailureDomain { .. }) => reasons::UNKNOWN_FAILURE_DOMAIN,
@@ -62,6 +69,27 @@ impl Waiting {
             Self::Authorities => reasons::WAITING_FOR_CERTIFICATE_AUTHORITIES,
             Self::ValidAuthorities(_) => reasons::INVALID_CERTIFICATE_AUTHORITY,
         }
+    }
+
+    /// When to look again.
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome::WaitingOn(match self {
+            Self::Addresses(unmet) => return unmet.outcome(),
+            Self::Ipam => return Outcome::After(claims::NOT_INSTALLED),
+            Self::ShorterName(_) => "name",
+            Self::Correction(_) => "correction",
+            Self::ClusterInfrastructure => "infrastructure",
+            Self::ControlPlaneInitialized => "control plane",
+            Self::BootstrapData => "bootstrap data",
+            Self::SimulatedCluster => "simulated cluster",
+            Self::Authorities => "authorities",
+            Self::ValidAuthorities(_) => "valid authorities",
+        })
+    }
+
+    /// Whether its addresses are claimed meanwhile, so that they are there when it may boot.
+    fn claims_meanwhile(&self) -> bool {
+        !matches!(self, Self::ShorterName(_) | Self::Correction(_) | Self::ClusterInfrastructure)
     }
 
     /// The message of the condition.
@@ -77,6 +105,8 @@ impl Waiting {
             Self::Correction(Mistake::FailureDomain { wanted, known }) => {
                 format!("The Machine asks for failure domain {wanted}; the cluster has {}", known.join(", "))
             }
+            Self::Addresses(unmet) => unmet.message(),
+            Self::Ipam => claims::NOT_INSTALLED_MESSAGE.to_owned(),
             Self::ClusterInfrastructure => "Waiting for the Cluster's infrastructure".to_owned(),
             Self::SimulatedCluster => "Waiting for the simulated cluster".to_owned(),
             Self::ControlPlaneInitialized => "Waiting for the control plane to be initialized".to_owned(),
@@ -103,8 +133,17 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
         Validated::Wanted(wanted) => match waits_for(&wanted) {
-            Some(waiting) => Plan::Wait { waiting, role: wanted.spec.role },
-            None => Plan::Provide(Box::new(wanted.spec)),
+            Some(waiting) => {
+                let missing =
+                    |claim: &Claim| claim.standing == Standing::Missing && waiting.claims_meanwhile();
+                let missing = wanted.claims.into_iter().filter(missing).collect();
+                let MachineSpec { role, id, .. } = wanted.spec;
+                Plan::Wait { waiting, role, cluster: id.cluster.name, missing }
+            }
+            None => {
+                let claimed = wanted.claims.iter().filter_map(Claim::address).cloned().collect();
+                Plan::Provide { spec: Box::new(wanted.spec), claimed }
+            }
         },
     }
 }
@@ -131,6 +170,9 @@ fn waits_for(wanted: &Wanted) -> Option<Waiting> {
             } else {
                 Waiting::ControlPlaneInitialized
             });
+        }
+        if let Some(unmet) = Unmet::of(&wanted.claims) {
+            return Some(Waiting::Addresses(unmet));
         }
     }
     match &wanted.simulated {

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::{Api, ResourceExt as _};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
-    InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress,
+    InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress, MachineNetworkStatus,
 };
 use nephele_cloud::{MachineObservation, Role, Stage, StageObservation};
 use nephele_kit::{Precondition, patch};
@@ -88,15 +88,10 @@ pub(super) fn unpaused(object: &InMemoryMachine, now: Timestamp) -> InMemoryMach
 }
 
 /// The status of a machine that is being deleted. Pure.
-pub(super) fn deleting(object: &InMemoryMachine, now: Timestamp) -> InMemoryMachineStatus {
+pub(super) fn deleting(object: &InMemoryMachine, message: &str, now: Timestamp) -> InMemoryMachineStatus {
     let mut report = Report::on(object, now);
     for (kind, status) in [(types::DELETING, conditions::TRUE), (types::READY, conditions::FALSE)] {
-        report.set(condition(
-            kind,
-            status,
-            reasons::DELETING,
-            "Waiting for the simulated machine to be gone",
-        ));
+        report.set(condition(kind, status, reasons::DELETING, message));
     }
     report.status
 }
@@ -125,7 +120,13 @@ pub(super) fn provided(
     now: Timestamp,
 ) -> Option<InMemoryMachineStatus> {
     match &applied.observed {
-        Ok(Some(observed)) => Some(observed_status(object, observed, now)),
+        Ok(Some(observed)) => {
+            let mut status = observed_status(object, observed, now);
+            if !applied.claimed.is_empty() {
+                status.network = Some(MachineNetworkStatus { addresses: applied.claimed.clone() });
+            }
+            Some(status)
+        }
         Ok(None) => None,
         Err(error) => {
             let message = nephele_kit::chain(error);

@@ -12,6 +12,7 @@ use nephele_cloud::{ClusterId, MachineAddress, MachineId, MachineSpec, Role, Sta
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
+use crate::claims::Claim;
 
 /// What the objects come to.
 #[derive(Debug, PartialEq)]
@@ -32,6 +33,8 @@ pub(super) enum Validated {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) spec: MachineSpec,
+    /// The claims whose addresses it boots with.
+    pub(super) claims: Vec<Claim>,
     /// What the user wrote that cannot be done.
     pub(super) mistake: Option<Mistake>,
     pub(super) infrastructure_provisioned: bool,
@@ -70,7 +73,7 @@ pub(super) enum Mistake {
 }
 
 pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated {
-    let Fetched { owned, machine, id: cluster_id, cluster, observed, authorities_fault } = fetched;
+    let Fetched { owned, machine, id: cluster_id, cluster, observed, claims, authorities_fault } = fetched;
     if is_externally_managed(&object.metadata) {
         return Validated::ExternallyManaged;
     }
@@ -97,7 +100,8 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
         Ok(_) => misplaced(&machine, &cluster),
     };
     Validated::Wanted(Box::new(Wanted {
-        spec: spec(object, &machine, id.cluster, start_up.unwrap_or_default()),
+        spec: spec(object, &machine, id.cluster, start_up.unwrap_or_default(), &claims),
+        claims,
         mistake,
         infrastructure_provisioned: cluster.is_infrastructure_provisioned(),
         control_plane_initialized: cluster.is_control_plane_initialized(),
@@ -112,13 +116,13 @@ fn spec(
     machine: &Machine,
     cluster: ClusterId,
     start_up: BTreeMap<Stage, StartUp>,
+    claims: &[Claim],
 ) -> MachineSpec {
     let status = object.status.clone().unwrap_or_default();
     let role = if labels::is_control_plane(&machine.metadata) { Role::ControlPlane } else { Role::Worker };
     let reached = Stage::of(role).iter().filter_map(|stage| {
         Some((*stage, conditions::true_since(&status.conditions, condition_type(*stage))?))
     });
-    let addresses = status.addresses.iter();
     MachineSpec {
         id: MachineId { cluster, name: object.name_any() },
         role,
@@ -127,13 +131,27 @@ fn spec(
         zone: text(&status.failure_domain).or_else(|| text(&machine.spec.failure_domain)),
         instance_type: text(&object.spec.instance_type),
         start_up,
-        addresses: addresses
-            .map(|a| MachineAddress { kind: a.kind.clone(), address: a.address.clone() })
-            .collect(),
+        addresses: addresses(object, claims),
         started_at: status.start_time.map(|time| time.0),
         reached: reached.collect(),
         etcd_member_removed: role == Role::ControlPlane && is_etcd_member_removed(machine),
     }
+}
+
+/// The addresses that a machine was published with, or else those that were claimed for it; none leaves the choice to
+/// the cloud.
+fn addresses(object: &InMemoryMachine, claims: &[Claim]) -> Vec<MachineAddress> {
+    let published = object.status.iter().flat_map(|status| &status.addresses);
+    let published: Vec<_> =
+        published.map(|a| MachineAddress { kind: a.kind.clone(), address: a.address.clone() }).collect();
+    if !published.is_empty() || claims.is_empty() {
+        return published;
+    }
+    let internal = claims.iter().filter_map(Claim::address);
+    let internal =
+        internal.map(|a| MachineAddress { kind: "InternalIP".to_owned(), address: a.address.clone() });
+    let name = MachineAddress { kind: "Hostname".to_owned(), address: object.name_any() };
+    internal.chain([name]).collect()
 }
 
 /// KubeadmControlPlane puts this on its Machines, and takes it away from one that is being deleted once it has removed

@@ -1,5 +1,7 @@
 //! A management API, a cloud and both controllers, and what a test asks of them.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use std::{net::Ipv4Addr, num::NonZeroU16, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
@@ -11,7 +13,8 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use nephele_api::{
     conditions::{self, types},
     core::{Cluster, Machine},
-    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, MachineNetwork, PoolReference},
+    ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec, NameReference},
 };
 use nephele_cloud::{Cloud, CloudConfig, ClusterId, MachineId};
 use nephele_infra::Settings;
@@ -192,6 +195,56 @@ impl World {
         self.api.create(&objects::in_memory_machine(&machine)).await
     }
 
+    /// A worker that may boot but for its addresses, which come from these pools of a foreign provider.
+    pub(crate) async fn pooled(&self, name: &str, pools: &[&str]) -> InMemoryMachine {
+        let machine = self.api.create(&objects::worker("demo", name)).await;
+        let mut object = objects::in_memory_machine(&machine);
+        let addresses_from_pools = pools.iter().map(|pool| foreign_pool(pool)).collect();
+        object.spec.network = Some(MachineNetwork { addresses_from_pools });
+        self.api.create(&object).await
+    }
+
+    /// The foreign provider takes note of a claim: it goes only when the provider lets it.
+    pub(crate) async fn claimed(&self, claim: &str) -> IPAddressClaim {
+        self.api.eventually::<IPAddressClaim>(claim, "to be made", |_| true).await;
+        let finalizers = json!({ "metadata": { "finalizers": [FOREIGN_FINALIZER] } });
+        self.api.patch::<IPAddressClaim>(claim, &finalizers).await
+    }
+
+    /// The foreign provider says why there is no address for a claim.
+    pub(crate) async fn refuse(&self, claim: &str, reason: &str, message: &str) {
+        let ready = json!({
+            "type": "Ready", "status": "False", "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        self.api.patch_status::<IPAddressClaim>(claim, &json!({ "conditions": [ready] })).await;
+    }
+
+    /// The foreign provider gives a claim its address, under a name of its own.
+    pub(crate) async fn give(&self, claim: &str, address: &str, prefix: i32, gateway: &str) {
+        let claim = self.api.get::<IPAddressClaim>(claim).await;
+        let name = format!("address-of-{}", claim.name_any());
+        let spec = IPAddressSpec {
+            claim_ref: NameReference { name: claim.name_any() },
+            pool_ref: claim.spec.pool_ref.clone(),
+            address: address.into(),
+            prefix: Some(prefix),
+            gateway: gateway.into(),
+        };
+        let mut object = IPAddress::new(&name, spec);
+        object.metadata.namespace = Some(NAMESPACE.into());
+        objects::own(&mut object, &claim);
+        self.api.create(&object).await;
+        let bound = json!({ "addressRef": { "name": name } });
+        self.api.patch_status::<IPAddressClaim>(&claim.name_any(), &bound).await;
+    }
+
+    /// The foreign provider has taken the address of a claim back.
+    pub(crate) async fn let_go(&self, claim: &str) {
+        let none = json!({ "metadata": { "finalizers": null } });
+        self.api.patch::<IPAddressClaim>(claim, &none).await;
+    }
+
     pub(crate) async fn bootstrap(&self, machine: &str) {
         let patch = json!({ "spec": { "bootstrap": { "dataSecretName": format!("{machine}-bootstrap") } } });
         self.api.patch::<Machine>(machine, &patch).await;
@@ -248,6 +301,13 @@ impl World {
             .await
             .unwrap_or_else(|_| panic!("waited for: {what}"));
     }
+}
+
+const FOREIGN_FINALIZER: &str = "ipam.example/hold";
+
+/// A pool that no provider of ours knows.
+pub(crate) fn foreign_pool(name: &str) -> PoolReference {
+    PoolReference { api_group: "ipam.example".into(), kind: "ForeignPool".into(), name: name.into() }
 }
 
 pub(crate) fn is_ready(machine: &InMemoryMachine) -> bool {

@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Initialization, is_default};
+use super::{ClusterNetwork, ClusterNetworkStatus, Initialization, PoolReference, is_default};
 use crate::schema;
 
 /// What a simulated cluster shall be.
@@ -68,6 +68,9 @@ pub struct InMemoryClusterSpec {
     /// Where the API server is reached. What is left out is chosen by the provider; what is set stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+    /// Its networking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<ClusterNetwork>,
     /// The failure domains that the simulated cluster has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::wanted_failure_domains")]
@@ -120,6 +123,9 @@ pub struct InMemoryClusterStatus {
     /// How far the first provisioning is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
+    /// What is known of its networking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<ClusterNetworkStatus>,
     /// The failure domains that machines can be placed in, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::reported_failure_domains")]
@@ -136,5 +142,11 @@ impl InMemoryCluster {
     pub fn is_provisioned(&self) -> bool {
         let initialization = self.status.as_ref().and_then(|status| status.initialization.as_ref());
         initialization.and_then(|initialization| initialization.provisioned) == Some(true)
+    }
+
+    /// The pool that its load balancer wants an address from.
+    #[must_use]
+    pub fn control_plane_address_pool(&self) -> Option<&PoolReference> {
+        self.spec.network.as_ref()?.control_plane_address_from_pool.as_ref()
     }
 }

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Initialization, is_default};
+use super::{Initialization, MachineNetwork, MachineNetworkStatus, PoolReference, is_default};
 use crate::schema;
 
 /// What a simulated machine shall be.
@@ -91,6 +91,9 @@ pub struct InMemoryMachineSpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub instance_type: String,
+    /// Its networking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<MachineNetwork>,
     /// How the machine behaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behaviour: Option<Behaviour>,
@@ -152,6 +155,9 @@ pub struct InMemoryMachineStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::machine_addresses")]
     pub addresses: Vec<MachineAddress>,
+    /// What is known of its networking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<MachineNetworkStatus>,
     /// Where it is placed.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
@@ -179,5 +185,11 @@ impl InMemoryMachine {
     pub fn is_provisioned(&self) -> bool {
         let initialization = self.status.as_ref().and_then(|status| status.initialization.as_ref());
         initialization.and_then(|initialization| initialization.provisioned) == Some(true)
+    }
+
+    /// The pools that it wants addresses from.
+    #[must_use]
+    pub fn address_pools(&self) -> &[PoolReference] {
+        self.spec.network.as_ref().map(|network| network.addresses_from_pools.as_slice()).unwrap_or_default()
     }
 }

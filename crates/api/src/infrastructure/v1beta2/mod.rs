@@ -4,6 +4,7 @@ mod cluster;
 mod cluster_template;
 mod machine;
 mod machine_template;
+mod network;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,9 @@ pub use machine::{
 pub use machine_template::{
     InMemoryMachineTemplate, InMemoryMachineTemplateResource, InMemoryMachineTemplateSpec,
     InMemoryMachineTemplateStatus, NodeInfo,
+};
+pub use network::{
+    ClaimedAddress, ClusterNetwork, ClusterNetworkStatus, MachineNetwork, MachineNetworkStatus, PoolReference,
 };
 
 /// This version's name.

@@ -87,11 +87,18 @@ fn a_machine_reads_back_as_it_was_written() {
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
         "kind": "InMemoryMachine",
         "metadata": { "name": "m", "namespace": "default" },
-        "spec": { "providerID": "in-memory://m", "instanceType": "m.large" },
+        "spec": {
+            "providerID": "in-memory://m",
+            "instanceType": "m.large",
+            "network": { "addressesFromPools": [
+                { "apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "v4" },
+            ] },
+        },
         "status": {
             "initialization": { "provisioned": true },
             "startTime": "2026-01-01T00:00:00.123000Z",
             "addresses": [{ "type": "InternalIP", "address": "10.0.0.1" }],
+            "network": { "addresses": [{ "address": "10.0.0.1", "prefix": 24, "gateway": "10.0.0.254" }] },
             "failureDomain": "a",
             "conditions": [{
                 "type": "Ready", "status": "True", "reason": "Ready", "message": "",

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::conditions::condition;
-use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachineStatus, PoolReference};
 use nephele_cloud::ClusterId;
 use nephele_testkit::objects;
 
@@ -24,6 +24,7 @@ fn wanted(role: Role) -> Wanted {
             reached: BTreeMap::new(),
             etcd_member_removed: false,
         },
+        claims: vec![],
         mistake: None,
         infrastructure_provisioned: true,
         control_plane_initialized: true,
@@ -111,11 +112,16 @@ fn a_living_object_is_provided_once_nothing_is_missing() {
         (Validated::Paused("p".into()), Plan::Pause("p".into())),
         (
             Validated::Wanted(Box::new(gated)),
-            Plan::Wait { waiting: Waiting::BootstrapData, role: Role::Worker },
+            Plan::Wait {
+                waiting: Waiting::BootstrapData,
+                role: Role::Worker,
+                cluster: "demo".into(),
+                missing: vec![],
+            },
         ),
         (
             Validated::Wanted(Box::new(wanted(Role::Worker))),
-            Plan::Provide(Box::new(wanted(Role::Worker).spec)),
+            Plan::Provide { spec: Box::new(wanted(Role::Worker).spec), claimed: vec![] },
         ),
     ] {
         assert_eq!(plan(&object(), validated), expected);
@@ -137,6 +143,36 @@ fn deletion_waits_for_nothing_but_a_pause() {
     assert_eq!(plan(&object, Validated::Orphaned(Some(id.clone()))), Plan::Remove(Some(id)));
     assert_eq!(plan(&object, Validated::WithoutOwner(None)), Plan::Remove(None));
     assert_eq!(plan(&object, Validated::Paused("p".into())), Plan::Pause("p".into()));
+}
+
+#[test]
+fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound() {
+    let claim = |index: usize, standing| Claim {
+        wanted: claims::Wanted { name: format!("m-0-{index}"), pool: PoolReference::default() },
+        standing,
+    };
+    let given = |address: &str| ClaimedAddress { address: address.into(), ..ClaimedAddress::default() };
+    let bound = |index, address| claim(index, Standing::Bound(given(address)));
+    let unmet = [bound(0, "10.0.0.7"), claim(1, Standing::Missing)];
+    let with = |claims: &[Claim]| Wanted { claims: claims.to_vec(), ..wanted(Role::Worker) };
+    let plan_of = |wanted: Wanted| plan(&object(), Validated::Wanted(Box::new(wanted)));
+    let wait = |waiting, missing: &[Claim]| Plan::Wait {
+        waiting,
+        role: Role::Worker,
+        cluster: "demo".into(),
+        missing: missing.to_vec(),
+    };
+    let addresses = Waiting::Addresses(Unmet::of(&unmet).expect("one is not bound"));
+    assert_eq!(plan_of(with(&unmet)), wait(addresses, &unmet[1..]));
+    // While it waits for something else its addresses are claimed; but not for what may never come to be.
+    let gated = Wanted { bootstrapped: false, ..with(&unmet) };
+    assert_eq!(plan_of(gated), wait(Waiting::BootstrapData, &unmet[1..]));
+    let early = Wanted { infrastructure_provisioned: false, ..with(&unmet) };
+    assert_eq!(plan_of(early), wait(Waiting::ClusterInfrastructure, &[]));
+
+    let all = with(&[bound(0, "10.0.0.7"), bound(1, "fd00::7")]);
+    let claimed = vec![given("10.0.0.7"), given("fd00::7")];
+    assert_eq!(plan_of(all.clone()), Plan::Provide { spec: Box::new(all.spec), claimed });
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use nephele_api::infrastructure::v1beta2::ClaimedAddress;
 use nephele_cloud::{ClusterId, MachineError, MachineId};
 use nephele_testkit::objects;
 
@@ -91,6 +92,7 @@ fn a_booting_machine_becomes_provisioned_with_its_addresses() {
     let expected = InMemoryMachineStatus {
         initialization: Some(Initialization { provisioned: Some(true) }),
         start_time: Some(MicroTime(at(1))),
+        network: None,
         addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
         failure_domain: "a".into(),
         conditions: vec![
@@ -125,6 +127,20 @@ fn a_machine_is_ready_when_all_its_stages_are() {
 }
 
 #[test]
+fn what_the_pools_gave_is_shown_and_stays() {
+    let reached = |second| StageObservation::Reached { at: at(second) };
+    let observed = observed([reached(1), reached(2), reached(3), reached(4)]);
+    let given = ClaimedAddress { address: "10.0.0.7".into(), prefix: Some(24), gateway: "10.0.0.1".into() };
+    let applied = |claimed| Applied { object: None, observed: Ok(Some(observed.clone())), claimed };
+    let status =
+        provided(&object(), &applied(vec![given.clone()]), at(9)).expect("there is something to tell");
+    assert_eq!(status.network, Some(MachineNetworkStatus { addresses: vec![given] }));
+    // A machine that is provisioned is not looked up in the pools again.
+    let again = InMemoryMachine { status: Some(status.clone()), ..object() };
+    assert_eq!(provided(&again, &applied(vec![]), at(99)), Some(status));
+}
+
+#[test]
 fn a_failed_stage_is_told_and_keeps_the_provisioned_flag() {
     let stages = [
         StageObservation::Reached { at: at(1) },
@@ -145,7 +161,8 @@ fn a_provisioned_machine_that_waits_after_a_restart_says_nothing_new() {
     let object = InMemoryMachine { status: Some(before.clone()), ..object() };
     assert_eq!(waiting(&object, &Waiting::SimulatedCluster, Role::ControlPlane, at(50)), before);
     let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-    let refused = Applied { object: None, observed: Err(MachineError::UnknownCluster(cluster)) };
+    let refused =
+        Applied { object: None, observed: Err(MachineError::UnknownCluster(cluster)), claimed: vec![] };
     assert_eq!(provided(&object, &refused, at(50)), None);
 }
 
@@ -174,7 +191,8 @@ fn what_the_cloud_refuses_is_told_with_its_category() {
     let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
     let error = MachineError::Name(MachineId { cluster, name: "m".into() });
     let message = nephele_kit::chain(&error);
-    let status = provided(&object(), &Applied { object: None, observed: Err(error) }, at(5)).expect("told");
+    let applied = Applied { object: None, observed: Err(error), claimed: vec![] };
+    let status = provided(&object(), &applied, at(5)).expect("told");
     assert_eq!(status.conditions[1], since(5, "VMProvisioned", "False", "InvalidName", &message));
     assert_eq!(status.initialization, None);
 }

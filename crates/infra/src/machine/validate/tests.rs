@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::{condition, reasons};
 use nephele_api::core::ClusterStatus;
 use nephele_api::infrastructure::v1beta2::{
-    Behaviour, FailureDomain, InMemoryMachineStatus, Initialization, Provisioning,
+    Behaviour, ClaimedAddress, FailureDomain, InMemoryMachineStatus, Initialization, PoolReference,
+    Provisioning,
 };
 use nephele_cloud::{ClusterObservation, Endpoint};
 use nephele_testkit::objects;
@@ -47,6 +48,7 @@ fn expected(role: Role) -> Wanted {
             reached: BTreeMap::new(),
             etcd_member_removed: false,
         },
+        claims: vec![],
         mistake: None,
         infrastructure_provisioned: false,
         control_plane_initialized: false,
@@ -120,6 +122,7 @@ fn a_machine_that_was_up_is_described_as_it_was() {
             address: "10.0.0.7".into(),
         }],
         start_time: Some(MicroTime(since)),
+        network: None,
         failure_domain: "a".into(),
         conditions: list,
     });
@@ -191,6 +194,33 @@ fn behaviour_becomes_start_up_times() {
         object.spec.behaviour = Some(Behaviour { vm, ..Behaviour::default() });
         assert_eq!(start_up(&object), Err(Mistake::Behaviour(message.into())));
     }
+}
+
+#[test]
+fn addresses_from_pools_come_in_their_order_unless_others_were_published() {
+    let claim = |address: &str| Claim {
+        wanted: crate::claims::Wanted { name: "m-0-0".into(), pool: PoolReference::default() },
+        standing: crate::claims::Standing::Bound(ClaimedAddress {
+            address: address.into(),
+            ..ClaimedAddress::default()
+        }),
+    };
+    let claims = [claim("10.0.0.7"), claim("fd00::7")];
+    let address = |kind: &str, address: &str| MachineAddress { kind: kind.into(), address: address.into() };
+    let mut object = objects::in_memory_machine(&objects::worker("demo", "m"));
+    assert_eq!(addresses(&object, &[]), []);
+    assert_eq!(
+        addresses(&object, &claims),
+        [address("InternalIP", "10.0.0.7"), address("InternalIP", "fd00::7"), address("Hostname", "m")]
+    );
+    object.status = Some(InMemoryMachineStatus {
+        addresses: vec![nephele_api::infrastructure::v1beta2::MachineAddress {
+            kind: "InternalIP".into(),
+            address: "10.0.0.8".into(),
+        }],
+        ..InMemoryMachineStatus::default()
+    });
+    assert_eq!(addresses(&object, &claims), [address("InternalIP", "10.0.0.8")]);
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! What is known of claims.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
+use nephele_api::infrastructure::GROUP;
+use nephele_api::ipam::v1beta2::IPAddressClaim;
+use nephele_api::labels;
+use nephele_kit::{Cache, Services, owner_of_kind, scoped};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::Error;
+
+/// A cache of the claims of clusters that is followed from the first claim on: a management cluster without Cluster
+/// API's IPAM kinds, or without machines on pools, is never asked for them.
+pub(crate) struct Book {
+    cache: Cache<IPAddressClaim>,
+    followed: watch::Sender<bool>,
+}
+
+impl Book {
+    /// A book, and the future that keeps it from the first claim on until `shutdown`. The readiness of `services` should
+    /// be nobody's: the manager is ready without the cache, which may never be followed, or not be to be had.
+    pub(crate) fn open(
+        services: &Services,
+        client: Client,
+        namespace: Option<&str>,
+        shutdown: CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let of_clusters = watcher::Config::default().labels(labels::CLUSTER_NAME);
+        let (cache, keep) = Cache::<IPAddressClaim>::start(
+            services,
+            scoped(client, namespace),
+            of_clusters,
+            shutdown.clone(),
+        );
+        let followed = watch::Sender::new(false);
+        let mut wanted = followed.subscribe();
+        let keep = async move {
+            let opened = shutdown.run_until_cancelled(wanted.wait_for(|wanted| *wanted)).await;
+            let opened = opened.is_some_and(|opened| opened.is_ok());
+            if opened {
+                keep.await;
+            }
+        };
+        (Self { cache, followed }, keep)
+    }
+
+    pub(crate) fn cache(&self) -> &Cache<IPAddressClaim> {
+        &self.cache
+    }
+
+    /// Lets it be kept from now on.
+    pub(crate) fn follow(&self) {
+        self.followed.send_if_modified(|followed| !std::mem::replace(followed, true));
+    }
+
+    /// The claim of this name. As long as the cache has not caught up the management API is asked.
+    pub(crate) async fn get(
+        &self,
+        client: &Client,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<IPAddressClaim>>, Error> {
+        self.follow();
+        if self.cache.ready().now_or_never() == Some(true) {
+            return Ok(self.cache.get(namespace, name));
+        }
+        match Api::<IPAddressClaim>::namespaced(client.clone(), namespace).get_opt(name).await {
+            Ok(claim) => Ok(claim.map(Arc::new)),
+            Err(source) => Err(Error::Read { kind: "IPAddressClaim", name: name.to_owned(), source }),
+        }
+    }
+}
+
+/// The object of our kind `K` that a claim was made for.
+pub(crate) fn claimant<K>(claim: &ObjectMeta) -> Option<ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let owner = owner_of_kind(claim, GROUP, &K::kind(&()))?;
+    Some(ObjectRef::new(&owner.name).within(claim.namespace.as_deref()?))
+}

@@ -1,0 +1,326 @@
+//! Addresses from IPAM pools: claimed for a machine or a load balancer, waited for, given back.
+//!
+//! The other side may be any IPAM provider (`docs/book/src/developer/providers/contracts/ipam.md` in cluster-api). It
+//! sees the claim, makes an IPAddress and names it in the claim's status. A claim is named after its owner, so that
+//! asking again asks for the same; an IPAddress never changes, so that it is read once its name is known.
+//!
+//! ```text
+//!  owner.spec ─▶ Wanted ─▶ look ─▶ Standing ─▶ plan ─▶ make | wait | boot
+//!                            ▲                  └─ deletion: release, until none is left
+//!        Book (cache of claims, followed from the first claim on)
+//! ```
+
+mod book;
+mod standing;
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{Api, PostParams};
+use kube::{Resource, ResourceExt as _};
+use nephele_api::conditions::reasons;
+use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryCluster, InMemoryMachine, PoolReference};
+use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
+use nephele_api::labels;
+use nephele_kit::{Deleted, Outcome, PatchError, ReconcileError, Retry, patch};
+use thiserror::Error;
+
+use crate::context::Context;
+
+pub(crate) use book::{Book, claimant};
+pub(crate) use standing::Standing;
+
+/// A claim that an object wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) pool: PoolReference,
+}
+
+/// How a wanted claim stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) wanted: Wanted,
+    pub(crate) standing: Standing,
+}
+
+impl Claim {
+    /// The address, once it is there.
+    pub(crate) fn address(&self) -> Option<&ClaimedAddress> {
+        match &self.standing {
+            Standing::Bound(address) => Some(address),
+            Standing::Missing
+            | Standing::Taken
+            | Standing::Waiting { .. }
+            | Standing::Late(_)
+            | Standing::Invalid(_) => None,
+        }
+    }
+
+    /// What it waits for, for people.
+    fn message(&self) -> String {
+        let Self { wanted: Wanted { name, pool }, standing } = self;
+        let mut message = format!("Waiting for IPAddressClaim {name} of {} {}", pool.kind, pool.name);
+        let reason = standing.reason().filter(|reason| *reason != reasons::WAITING_FOR_IP_ADDRESS);
+        for said in reason.into_iter().chain([standing.message()]).filter(|said| !said.is_empty()) {
+            message.push_str(": ");
+            message.push_str(said);
+        }
+        message
+    }
+}
+
+/// Claims that have to be bound before anything else happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unmet(Vec<Claim>);
+
+impl Unmet {
+    /// Those of the claims that are not bound; none when all are.
+    pub(crate) fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
+        let unmet: Vec<Claim> =
+            claims.into_iter().filter(|claim| claim.address().is_none()).cloned().collect();
+        (!unmet.is_empty()).then_some(Self(unmet))
+    }
+
+    /// The reason of a condition: what a provider says comes before what is only waited for.
+    pub(crate) fn reason(&self) -> &str {
+        let reasons = || self.0.iter().filter_map(|claim| claim.standing.reason());
+        reasons()
+            .find(|reason| *reason != reasons::WAITING_FOR_IP_ADDRESS)
+            .or_else(|| reasons().next())
+            .unwrap_or(reasons::WAITING_FOR_IP_ADDRESS)
+    }
+
+    /// The message of a condition.
+    pub(crate) fn message(&self) -> String {
+        self.0.iter().map(Claim::message).collect::<Vec<_>>().join("; ")
+    }
+
+    /// When to look again: the claims' changes tell, but nobody tells of an address that is late or was mended.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let told = |claim: &Claim| match &claim.standing {
+            Standing::Missing | Standing::Taken | Standing::Waiting { .. } | Standing::Bound(_) => true,
+            Standing::Late(_) | Standing::Invalid(_) => false,
+        };
+        if self.0.iter().all(told) { Outcome::WaitingOn("address") } else { Outcome::After(LATE_ADDRESS) }
+    }
+}
+
+/// Until an address is looked for again that should be there.
+const LATE_ADDRESS: Duration = Duration::from_secs(5);
+
+/// Until the kind of claims is looked for again: people install it.
+pub(crate) const NOT_INSTALLED: Duration = Duration::from_secs(30);
+
+/// What to say when claims cannot be made at all.
+pub(crate) const NOT_INSTALLED_MESSAGE: &str =
+    "The management cluster has no IPAddressClaims: Cluster API's definitions of them are not installed";
+
+/// Until claims that are being released are looked at again. Their changes tell, but for one that goes while the watch
+/// is broken, or has not begun.
+pub(crate) const RELEASE: Duration = Duration::from_secs(5);
+
+/// What to say while claims are being released.
+pub(crate) fn release_message(left: &[String]) -> String {
+    format!("Waiting for the release of {}", left.join(", "))
+}
+
+/// Why claims could not be dealt with.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    /// A claim or an address could not be read.
+    #[error("failed to read {kind} {name}")]
+    Read {
+        /// Which of the two.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+    /// A claim could not be made.
+    #[error("failed to create IPAddressClaim {name}")]
+    Create {
+        /// Its name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+    /// A claim could not be given back.
+    #[error("failed to release an address")]
+    Delete(#[source] PatchError),
+}
+
+impl ReconcileError for Error {
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Read { source, .. } | Self::Create { source, .. } => nephele_kit::kube_category(source),
+            Self::Delete(error) => error.category(),
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Read { source, .. } | Self::Create { source, .. } => nephele_kit::kube_retry(source),
+            Self::Delete(error) => error.retry(),
+        }
+    }
+}
+
+/// The claims that a machine wants, in the order of its pools. All are of its first and only network device.
+pub(crate) fn of_machine(object: &InMemoryMachine) -> Vec<Wanted> {
+    let pools = object.address_pools().iter().enumerate();
+    pools.map(|(index, pool)| Wanted { name: machine_claim(object, index), pool: pool.clone() }).collect()
+}
+
+/// The claim that a cluster wants for its load balancer.
+pub(crate) fn of_cluster(object: &InMemoryCluster) -> Option<Wanted> {
+    let pool = object.control_plane_address_pool()?.clone();
+    Some(Wanted { name: cluster_claim(object), pool })
+}
+
+/// Names of the claims that a machine may have made: as many as it wants now, or as it got when it wanted more.
+pub(crate) fn names_of_machine(object: &InMemoryMachine) -> Vec<String> {
+    let network = object.status.as_ref().and_then(|status| status.network.as_ref());
+    let got = network.map_or(0, |network| network.addresses.len());
+    (0..got.max(object.address_pools().len())).map(|index| machine_claim(object, index)).collect()
+}
+
+/// Names of the claims that a cluster may have made.
+pub(crate) fn names_of_cluster(object: &InMemoryCluster) -> Vec<String> {
+    let network = object.status.as_ref().and_then(|status| status.network.as_ref());
+    let got = network.is_some_and(|network| network.control_plane_address.is_some());
+    let may = got || object.control_plane_address_pool().is_some();
+    may.then(|| cluster_claim(object)).into_iter().collect()
+}
+
+fn machine_claim(object: &InMemoryMachine, index: usize) -> String {
+    format!("{}-0-{index}", object.name_any())
+}
+
+fn cluster_claim(object: &InMemoryCluster) -> String {
+    format!("{}-load-balancer", object.name_any())
+}
+
+/// Looks how the wanted claims stand: in the cache, and of those that are bound, at their addresses.
+pub(crate) async fn look<Owner>(
+    owner: &Owner,
+    wanted: Vec<Wanted>,
+    context: &Context,
+) -> Result<Vec<Claim>, Error>
+where
+    Owner: Resource<DynamicType = ()>,
+{
+    let namespace = owner.namespace().unwrap_or_default();
+    let addresses: Api<IPAddress> = Api::namespaced(context.client.clone(), &namespace);
+    let mut claims = Vec::with_capacity(wanted.len());
+    for wanted in wanted {
+        let claim = context.claims.get(&context.client, &namespace, &wanted.name).await?;
+        let address = match claim.as_deref().and_then(IPAddressClaim::address_name) {
+            None => None,
+            Some(name) => addresses.get_opt(name).await.map_err(|source| Error::Read {
+                kind: "IPAddress",
+                name: name.to_owned(),
+                source,
+            })?,
+        };
+        let standing = standing::standing(owner.meta(), claim.as_deref(), address.as_ref());
+        claims.push(Claim { wanted, standing });
+    }
+    Ok(claims)
+}
+
+/// What came of making claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// They are there, made now or before.
+    All,
+    /// The management API does not know what a claim is.
+    NotInstalled,
+}
+
+/// Makes those claims that are missing.
+pub(crate) async fn make<Owner>(
+    owner: &Owner,
+    cluster: &str,
+    claims: &[Claim],
+    context: &Context,
+) -> Result<Made, Error>
+where
+    Owner: Resource<DynamicType = ()>,
+{
+    let namespace = owner.namespace().unwrap_or_default();
+    let api: Api<IPAddressClaim> = Api::namespaced(context.client.clone(), &namespace);
+    for claim in claims.iter().filter(|claim| claim.standing == Standing::Missing) {
+        let object = object(owner, cluster, &claim.wanted);
+        match api.create(&PostParams::default(), &object).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            // The namespace is there, as the owner is in it: so it is the kind that is not.
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Made::NotInstalled),
+            Err(source) => return Err(Error::Create { name: claim.wanted.name.clone(), source }),
+        }
+    }
+    Ok(Made::All)
+}
+
+/// The object of a claim.
+fn object<Owner>(owner: &Owner, cluster: &str, wanted: &Wanted) -> IPAddressClaim
+where
+    Owner: Resource<DynamicType = ()>,
+{
+    let reference = OwnerReference {
+        api_version: Owner::api_version(&()).into_owned(),
+        kind: Owner::kind(&()).into_owned(),
+        name: owner.name_any(),
+        uid: owner.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    IPAddressClaim {
+        metadata: ObjectMeta {
+            name: Some(wanted.name.clone()),
+            namespace: owner.namespace(),
+            // For providers of the time before claims had `spec.clusterName`.
+            labels: Some([(labels::CLUSTER_NAME.to_owned(), cluster.to_owned())].into()),
+            owner_references: Some(vec![reference]),
+            ..ObjectMeta::default()
+        },
+        spec: IPAddressClaimSpec { cluster_name: cluster.to_owned(), pool_ref: (&wanted.pool).into() },
+        status: None,
+    }
+}
+
+/// Gives back what is left of the claims of these names, and names those that are still there: their provider has not
+/// let go yet. Nobody else does it: garbage collection looks after them only when their owner is gone, and the owner
+/// waits for them.
+pub(crate) async fn release<Owner>(
+    owner: &Owner,
+    names: Vec<String>,
+    context: &Context,
+) -> Result<Vec<String>, Error>
+where
+    Owner: Resource<DynamicType = ()>,
+{
+    let namespace = owner.namespace().unwrap_or_default();
+    let api: Api<IPAddressClaim> = Api::namespaced(context.client.clone(), &namespace);
+    let mut left = Vec::new();
+    for name in names {
+        context.claims.follow();
+        // Not from the cache, which may not have seen yet what was made a moment ago.
+        let found = api.get_opt(&name).await;
+        let found =
+            found.map_err(|source| Error::Read { kind: "IPAddressClaim", name: name.clone(), source })?;
+        let Some(claim) = found.filter(|claim| standing::is_owned(owner.meta(), claim)) else { continue };
+        let going = claim.metadata.deletion_timestamp.is_some();
+        if going || patch::delete(&api, &claim).await.map_err(Error::Delete)? == Deleted::InProgress {
+            left.push(name);
+        }
+    }
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests;

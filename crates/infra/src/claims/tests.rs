@@ -1,0 +1,181 @@
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use nephele_api::conditions::{self, condition};
+use nephele_api::infrastructure::v1beta2::{
+    ClaimedAddress, InMemoryMachineStatus, MachineNetwork, MachineNetworkStatus,
+};
+use nephele_api::ipam::v1beta2::{IPAddressClaimStatus, IPAddressSpec, NameReference};
+use nephele_testkit::objects;
+use serde_json::json;
+
+use super::*;
+
+fn pool(name: &str) -> PoolReference {
+    PoolReference { api_group: "ipam.example".into(), kind: "Pool".into(), name: name.into() }
+}
+
+fn machine(pools: &[&str]) -> InMemoryMachine {
+    let mut machine = objects::in_memory_machine(&objects::worker("demo", "m"));
+    machine.metadata.uid = Some("uid-of-m".into());
+    let addresses_from_pools = pools.iter().map(|name| pool(name)).collect();
+    machine.spec.network = Some(MachineNetwork { addresses_from_pools });
+    machine
+}
+
+fn claim() -> IPAddressClaim {
+    object(&machine(&["v4"]), "demo", &Wanted { name: "m-0-0".into(), pool: pool("v4") })
+}
+
+#[test]
+fn a_claim_is_named_after_its_machine_and_owned_by_it() {
+    let machine = machine(&["v4", "v6"]);
+    let wanted = of_machine(&machine);
+    assert_eq!(
+        wanted,
+        [
+            Wanted { name: "m-0-0".into(), pool: pool("v4") },
+            Wanted { name: "m-0-1".into(), pool: pool("v6") },
+        ]
+    );
+    let claim = serde_json::to_value(object(&machine, "demo", &wanted[1])).expect("JSON");
+    let expected = json!({
+        "apiVersion": "ipam.cluster.x-k8s.io/v1beta2",
+        "kind": "IPAddressClaim",
+        "metadata": {
+            "name": "m-0-1",
+            "namespace": "default",
+            "labels": { "cluster.x-k8s.io/cluster-name": "demo" },
+            "ownerReferences": [{
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+                "kind": "InMemoryMachine",
+                "name": "m",
+                "uid": "uid-of-m",
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {
+            "clusterName": "demo",
+            "poolRef": { "apiGroup": "ipam.example", "kind": "Pool", "name": "v6" },
+        },
+    });
+    assert_eq!(claim, expected);
+}
+
+#[test]
+fn claims_that_were_made_for_pools_which_are_not_wanted_any_more_are_released_too() {
+    let mut machine = machine(&["v4"]);
+    assert_eq!(names_of_machine(&machine), ["m-0-0"]);
+    let network = MachineNetworkStatus { addresses: vec![ClaimedAddress::default(); 2] };
+    machine.status =
+        Some(InMemoryMachineStatus { network: Some(network), ..InMemoryMachineStatus::default() });
+    assert_eq!(names_of_machine(&machine), ["m-0-0", "m-0-1"]);
+    machine.spec.network = None;
+    assert_eq!(names_of_machine(&machine), ["m-0-0", "m-0-1"]);
+}
+
+#[test]
+fn a_claim_stands_as_its_provider_says() {
+    let owner = machine(&["v4"]).metadata;
+    let standing_of = |claim: &IPAddressClaim| standing::standing(&owner, Some(claim), None);
+    let waiting =
+        |reason: &str, message: &str| Standing::Waiting { reason: reason.into(), message: message.into() };
+    assert_eq!(standing::standing(&owner, None, None), Standing::Missing);
+    assert_eq!(standing_of(&claim()), waiting("WaitingForIPAddress", ""));
+
+    let mut going = claim();
+    going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert_eq!(standing_of(&going), waiting("WaitingForIPAddress", "it is being deleted"));
+    let mut other = claim();
+    other.owner_references_mut()[0].uid = "uid-of-an-earlier-m".into();
+    assert_eq!(standing_of(&other), Standing::Taken);
+
+    for (status, expected) in [
+        (conditions::FALSE, waiting("PoolExhausted", "pool v4 is full")),
+        (conditions::UNKNOWN, waiting("PoolExhausted", "pool v4 is full")),
+        // Ready, and no address to show for it yet.
+        (conditions::TRUE, waiting("WaitingForIPAddress", "")),
+    ] {
+        let ready = condition("Ready", status, "PoolExhausted", "pool v4 is full");
+        let status = IPAddressClaimStatus { conditions: vec![ready], address_ref: None };
+        assert_eq!(standing_of(&IPAddressClaim { status: Some(status), ..claim() }), expected);
+    }
+}
+
+#[test]
+fn an_address_is_taken_as_its_provider_made_it_unless_it_is_none() {
+    let owner = machine(&["v4"]).metadata;
+    let address_ref = Some(NameReference { name: "a".into() });
+    let bound =
+        IPAddressClaim { status: Some(IPAddressClaimStatus { conditions: vec![], address_ref }), ..claim() };
+    let standing_of = |spec: IPAddressSpec| {
+        let mut address = IPAddress::new("a", spec);
+        address.metadata.namespace = Some("default".into());
+        standing::standing(&owner, Some(&bound), Some(&address))
+    };
+    let spec = |address: &str, prefix, gateway: &str| IPAddressSpec {
+        claim_ref: NameReference { name: "m-0-0".into() },
+        pool_ref: (&pool("v4")).into(),
+        address: address.into(),
+        prefix,
+        gateway: gateway.into(),
+    };
+    let given = |address: &str, prefix, gateway: &str| {
+        Standing::Bound(ClaimedAddress { address: address.into(), prefix, gateway: gateway.into() })
+    };
+    let invalid = |message: &str| Standing::Invalid(format!("IPAddress a {message}"));
+    let late = Standing::Late("IPAddress a is not there".into());
+    assert_eq!(standing::standing(&owner, Some(&bound), None), late);
+    for (spec, expected) in [
+        (spec("10.0.0.7", Some(24), "10.0.0.1"), given("10.0.0.7", Some(24), "10.0.0.1")),
+        (spec("fd00:0:0::7", Some(64), ""), given("fd00::7", Some(64), "")),
+        // Some providers' users leave the prefix out.
+        (spec("10.0.0.7", None, ""), given("10.0.0.7", None, "")),
+        (spec("10.0.0.0/24", Some(24), ""), invalid(r#"has no address but "10.0.0.0/24""#)),
+        (spec("10.0.0.7", Some(33), ""), invalid("has a prefix of 33 bits")),
+        (spec("fd00::7", Some(-1), ""), invalid("has a prefix of -1 bits")),
+        (spec("10.0.0.7", Some(24), "gate"), invalid(r#"has no gateway but "gate""#)),
+        (
+            IPAddressSpec { claim_ref: NameReference { name: "x".into() }, ..spec("10.0.0.7", None, "") },
+            invalid(r#"is of IPAddressClaim "x""#),
+        ),
+    ] {
+        assert_eq!(standing_of(spec), expected);
+    }
+}
+
+#[test]
+fn what_is_waited_for_names_claim_pool_and_reason_and_what_people_can_mend_comes_first() {
+    let claim = |index: usize, standing| Claim {
+        wanted: Wanted { name: format!("m-0-{index}"), pool: pool(["v4", "v6"][index]) },
+        standing,
+    };
+    let exhausted =
+        Standing::Waiting { reason: "PoolExhausted".into(), message: "no address is free".into() };
+    let bound = || claim(0, Standing::Bound(ClaimedAddress::default()));
+    assert_eq!(Unmet::of(&[bound()]), None);
+    for (claims, reason, message, outcome) in [
+        (
+            [claim(0, Standing::Missing), claim(1, exhausted.clone())],
+            "PoolExhausted",
+            "Waiting for IPAddressClaim m-0-0 of Pool v4; Waiting for IPAddressClaim m-0-1 of Pool v6: \
+             PoolExhausted: no address is free",
+            Outcome::WaitingOn("address"),
+        ),
+        (
+            [bound(), claim(1, Standing::Taken)],
+            "IPAddressClaimTaken",
+            "Waiting for IPAddressClaim m-0-1 of Pool v6: IPAddressClaimTaken: it belongs to another object",
+            Outcome::WaitingOn("address"),
+        ),
+        (
+            [bound(), claim(1, Standing::Late("IPAddress a is not there".into()))],
+            "WaitingForIPAddress",
+            "Waiting for IPAddressClaim m-0-1 of Pool v6: IPAddress a is not there",
+            Outcome::After(LATE_ADDRESS),
+        ),
+    ] {
+        let unmet = Unmet::of(&claims).expect("not all are bound");
+        assert_eq!((unmet.reason(), unmet.message().as_str(), unmet.outcome()), (reason, message, outcome));
+    }
+}
