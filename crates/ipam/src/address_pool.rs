@@ -171,20 +171,34 @@ impl AddressPool {
 
     /// Gives back one address of `owner`; false when `owner` does not have it.
     pub fn release_address(&mut self, owner: &Owner, address: IpAddr, now: SystemTime) -> bool {
-        if !self.holdings.keys_of(owner).any(|held| held == address) {
-            return false;
-        }
-        if self.holdings.remove(owner, address) {
-            if !self.layout.allocatable().contains(address) {
-                self.out_of_range -= 1;
-            }
+        let known = self.holdings.has(owner, address);
+        if self.take_from(owner, address) {
             if self.layout.grace_period() > Duration::ZERO {
                 self.holds.insert(address, now);
             } else {
                 self.set_free(address);
             }
         }
-        true
+        known
+    }
+
+    /// Gives back one address of `owner` without holding it, as nobody ever used it or its time is over; false when
+    /// `owner` does not have it.
+    pub fn forget_address(&mut self, owner: &Owner, address: IpAddr) -> bool {
+        let known = self.holdings.has(owner, address);
+        if self.take_from(owner, address) {
+            self.set_free(address);
+        }
+        known
+    }
+
+    /// Ends a holding; true when nobody has the address after it.
+    fn take_from(&mut self, owner: &Owner, address: IpAddr) -> bool {
+        let last = self.holdings.remove(owner, address);
+        if last && !self.layout.allocatable().contains(address) {
+            self.out_of_range -= 1;
+        }
+        last
     }
 
     /// Takes note that `address` was released: for rebuilding. No effect on one that is in use.

@@ -47,6 +47,10 @@ impl<K: Ord + Copy> Holdings<K> {
         self.by_owner.get(owner).into_iter().flat_map(|keys| keys.iter().copied())
     }
 
+    pub(crate) fn has(&self, owner: &Owner, key: K) -> bool {
+        self.by_owner.get(owner).is_some_and(|keys| keys.contains(&key))
+    }
+
     pub(crate) fn owners_of(&self, key: K) -> impl Iterator<Item = &Owner> {
         self.by_key.get(&key).into_iter().flat_map(Few::iter)
     }

@@ -138,7 +138,7 @@ impl PrefixPool {
 
     /// Gives back one prefix of `owner`; false when `owner` does not have it.
     pub fn release_prefix(&mut self, owner: &Owner, prefix: Prefix) -> bool {
-        if !self.holdings.keys_of(owner).any(|held| held == prefix) {
+        if !self.holdings.has(owner, prefix) {
             return false;
         }
         if self.holdings.remove(owner, prefix) {

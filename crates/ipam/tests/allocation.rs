@@ -219,6 +219,26 @@ fn released_addresses_are_held_for_the_grace_period_and_freed_in_the_order_of_th
 }
 
 #[test]
+fn an_address_nobody_used_is_not_held() {
+    let grace = AddressPoolSpec {
+        address_reuse_grace_period_seconds: Some(60),
+        ..spec(&["10.0.0.10-10.0.0.12"], 24, "")
+    };
+    let mut pool = pool(&grace);
+    let fresh = pool.clone();
+    let lowest = pool.allocate(&owner("a"), None).expect("it is free");
+    pool.adopt(owner("b"), lowest);
+    pool.adopt(owner("b"), address("10.0.0.99"));
+    assert!(!pool.forget_address(&owner("c"), lowest));
+    assert!(pool.forget_address(&owner("a"), lowest) && !pool.forget_address(&owner("a"), lowest));
+    assert_eq!(pool.usage(), Usage { total: 3, free: 2, taken: 1, used: 2, held: 0, out_of_range: 1 });
+    assert!(
+        pool.forget_address(&owner("b"), lowest) && pool.forget_address(&owner("b"), address("10.0.0.99"))
+    );
+    assert_eq!(pool, fresh);
+}
+
+#[test]
 fn addresses_out_of_range_are_counted_and_free_is_never_negative() {
     // S9, E11
     let mut pool = pool(&spec(&["10.0.0.10-10.0.0.20"], 24, "10.0.0.1"));
