@@ -12,7 +12,7 @@ use kube::api::PostParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Bootstrap, Machine, MachineSpec, ObjectReference};
 use nephele_api::infrastructure;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineSpec};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineSpec, MachineNetwork};
 use nephele_api::labels;
 use nephele_kit::{PatchError, Precondition, patch};
 use serde::Serialize;
@@ -260,8 +260,10 @@ impl Actor<'_> {
     fn infrastructure_machine(&self, machine: &Machine) -> InMemoryMachine {
         let mut metadata = self.metadata(&machine.name_any(), vec![owner(machine)]);
         metadata.labels = Some(machine.labels().clone());
+        let addresses_from_pools = self.plan.address_pools.clone();
         let spec = InMemoryMachineSpec {
             behaviour: Some(self.plan.behaviour.clone()),
+            network: (!addresses_from_pools.is_empty()).then_some(MachineNetwork { addresses_from_pools }),
             ..InMemoryMachineSpec::default()
         };
         InMemoryMachine { metadata, spec, status: None }

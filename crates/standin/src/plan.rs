@@ -1,6 +1,6 @@
 //! What is to be played.
 
-use nephele_api::infrastructure::v1beta2::Behaviour;
+use nephele_api::infrastructure::v1beta2::{Behaviour, PoolReference};
 use nephele_pki::KeyAlgorithm;
 
 /// The clusters to be created.
@@ -27,6 +27,10 @@ pub struct ClusterPlan {
     pub behaviour: Behaviour,
     /// The key of its certificate authorities.
     pub key_algorithm: KeyAlgorithm,
+    /// Pools that each give its machines an address; none leaves their addresses to the provider.
+    pub address_pools: Vec<PoolReference>,
+    /// The pool that gives its load balancer an address.
+    pub control_plane_address_pool: Option<PoolReference>,
 }
 
 impl ClusterPlan {
@@ -42,6 +46,8 @@ impl ClusterPlan {
             workers,
             behaviour: Behaviour::default(),
             key_algorithm: KeyAlgorithm::Rsa2048,
+            address_pools: Vec::new(),
+            control_plane_address_pool: None,
         }
     }
 

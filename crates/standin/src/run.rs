@@ -12,7 +12,9 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Cluster, ClusterNetwork, ClusterSpec, Machine, NetworkRanges};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::infrastructure::v1beta2::{
+    self as infrastructure, InMemoryCluster, InMemoryClusterSpec, InMemoryMachine,
+};
 use nephele_api::labels;
 use nephele_kit::Clock;
 use thiserror::Error;
@@ -100,7 +102,14 @@ async fn create_cluster(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
     let metadata = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata: metadata(&plan.namespace), ..Namespace::default() };
     create(&Api::all(client.clone()), &namespace).await?;
-    let infrastructure = InMemoryCluster { metadata: metadata(&plan.name), ..InMemoryCluster::default() };
+    let pool = plan.control_plane_address_pool.clone();
+    let network =
+        pool.map(|pool| infrastructure::ClusterNetwork { control_plane_address_from_pool: Some(pool) });
+    let infrastructure = InMemoryCluster {
+        metadata: metadata(&plan.name),
+        spec: InMemoryClusterSpec { network, ..InMemoryClusterSpec::default() },
+        status: None,
+    };
     create(&Api::namespaced(client.clone(), &plan.namespace), &infrastructure).await?;
     let blocks = |block: &str| Some(NetworkRanges { cidr_blocks: vec![block.to_owned()] });
     let cluster = Cluster {
