@@ -12,8 +12,8 @@ use futures::Stream;
 use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Command, Config, Event, EventKind, Latency, Odds, Operation, Rejected, ResourceSpec, SimTime, StageSpec,
-    StageState,
+    Command, Config, Event, EventKind, Latency, Odds, Operation, Rejected, Resource, ResourceSpec, SimTime,
+    StageSpec, StageState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -243,11 +243,13 @@ impl Cloud {
             Admission::Conflict => return Err(MachineError::Rejected(Rejected::Conflict(id.resource()))),
         };
         let now = sim_time(self.now());
-        let accepted = || {
+        let accepted = |machine: &Resource| {
             self.inner.shared.metrics.machines.inc();
             // The engine tells of what happens from now on; what an adopted machine had reached is shown here.
-            for (stage, at) in &spec.reached {
-                cluster.on_stage(&id.name, *stage, *at);
+            for (name, state) in machine.stages() {
+                if let (Some(stage), StageState::Reached { at }) = (Stage::of_name(name), state) {
+                    cluster.on_stage(&id.name, stage, timestamp(*at));
+                }
             }
         };
         if let Err(rejected) = self.apply(now, command(&spec, now), accepted) {
@@ -294,13 +296,18 @@ impl Cloud {
 
     fn apply_delete(&self, id: &MachineId) {
         let now = sim_time(self.now());
-        if let Err(rejected) = self.apply(now, Command::Delete(id.resource()), || {}) {
+        if let Err(rejected) = self.apply(now, Command::Delete(id.resource()), |_| {}) {
             tracing::warn!(machine = %id, %rejected, "Failed to delete a machine");
         }
     }
 
     /// Asks the engine, shows what was due and tells who has to look again.
-    fn apply(&self, now: SimTime, command: Command, on_accepted: impl FnOnce()) -> Result<(), Rejected> {
+    fn apply(
+        &self,
+        now: SimTime,
+        command: Command,
+        on_accepted: impl FnOnce(&Resource),
+    ) -> Result<(), Rejected> {
         let operation = Operation { caller: CALLER.to_owned(), command };
         let mut changed = BTreeSet::new();
         let outcome =

@@ -18,7 +18,8 @@ impl Driver {
         Self { engine: Mutex::new(Engine::new(config, Seed::new(seed))), moved: Notify::new() }
     }
 
-    /// Asks for a change: calls `on_accepted` when it was one, then hands over what is due, as [`Driver::poll`] does.
+    /// Asks for a change: calls `on_accepted` with the resource when it was one, then hands over what is due, as
+    /// [`Driver::poll`] does.
     ///
     /// All under one lock: an operation lets happen what is due before it, and whoever looks at the engine must not see
     /// what was not handed over yet.
@@ -26,13 +27,16 @@ impl Driver {
         &self,
         now: SimTime,
         operation: Operation,
-        on_accepted: impl FnOnce(),
+        on_accepted: impl FnOnce(&Resource),
         on_event: impl FnMut(&Event),
     ) -> Result<Outcome, Rejected> {
         let mut engine = self.engine.lock();
+        let id = operation.command.resource().clone();
         let outcome = engine.apply(now, operation);
         if outcome == Ok(Outcome::Accepted) {
-            on_accepted();
+            if let Some(resource) = engine.get(&id) {
+                on_accepted(resource);
+            }
             self.moved.notify_one();
         }
         engine.poll(now).iter().for_each(on_event);
@@ -95,7 +99,7 @@ mod tests {
             let outcome = driver.apply(
                 now,
                 operation,
-                || accepted = true,
+                |_| accepted = true,
                 |event| told.push((event.id.name.clone(), event.kind.clone())),
             );
             assert_eq!(accepted, outcome == Ok(Outcome::Accepted));

@@ -32,7 +32,7 @@ pub enum Command {
         spec: ResourceSpec,
         /// When it was created; not later than now. Stages without predecessors are entered then.
         created: SimTime,
-        /// When which stages were reached. Names that the resource does not have are ignored.
+        /// When which stages were reached; whole seconds will do. Names that the resource does not have are ignored.
         reached: BTreeMap<StageName, SimTime>,
     },
     /// Enter a failed stage again, with new draws.

@@ -1,6 +1,7 @@
 //! Resources and their stages.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::identity::{ResourceId, StageName};
 use crate::latency::{Latency, Odds};
@@ -136,8 +137,28 @@ impl Resource {
         // As if it had been seen being created and reaching each of its stages.
         let generation = 1 + reached as u64;
         let mut resource = Self { spec, generation, created, deleting: None, progress };
+        resource.restore_instants(seed);
         resource.enter_ready_stages(seed);
         resource
+    }
+
+    /// Finds the instants again that adopted stages were reached at, where they were noted in whole seconds: what was
+    /// drawn for a stage says when it was due, and if that is within the second noted, it was then. So what comes
+    /// after is due when it would have been.
+    fn restore_instants(&mut self, seed: &Seed) {
+        // Each round finds at least those whose predecessors were found in the round before.
+        for _ in 0..self.progress.len() {
+            for index in 0..self.progress.len() {
+                let StageState::Reached { at } = self.progress[index].state else { continue };
+                let stage = &self.spec.stages[index];
+                let Some(since) = self.ready_since(stage) else { continue };
+                let mut draws = seed.draws(&self.spec.id, Decision::Latency(&stage.name), 0);
+                let due = since + stage.latency.draw(&mut draws);
+                if at <= due && due.since(at) < Duration::from_secs(1) {
+                    self.progress[index].state = StageState::Reached { at: due };
+                }
+            }
+        }
     }
 
     /// The state of a stage, or none when the resource has no such stage.

@@ -152,6 +152,32 @@ proptest! {
     }
 
     #[test]
+    fn restart_from_whole_seconds_changes_no_deadline_and_no_state(
+        machines in machines(), stop in 0u64..40_000, created in 0u64..5_000,
+    ) {
+        let created = SimTime::from_millis(created);
+        let mut before = engine();
+        for spec in &machines {
+            ask(&mut before, created, Command::Create(spec.clone())).unwrap();
+        }
+        let stop = created + Duration::from_millis(stop);
+        before.poll(stop);
+        let mut after = engine();
+        for spec in &machines {
+            let mut reached = reached_stages(&before, &spec.id);
+            for at in reached.values_mut() {
+                *at = SimTime::from_millis(at.as_millis() / 1000 * 1000);
+            }
+            ask(&mut after, stop, Command::Adopt { spec: spec.clone(), created, reached }).unwrap();
+        }
+        after.poll(stop);
+        prop_assert_eq!(before.next_deadline(), after.next_deadline());
+        before.poll(END);
+        after.poll(END);
+        prop_assert_eq!(before.digest(), after.digest());
+    }
+
+    #[test]
     fn restart_of_what_never_failed_goes_on_with_its_generations(names in prop::collection::btree_set("[a-z]{1,3}", 1..6), stop in 0u64..30_000) {
         let jittered = Latency::Jittered { base: Duration::from_secs(5), fraction: 0.5 };
         let mut before = engine();
