@@ -23,7 +23,7 @@ use crate::{
 /// ```text
 ///   free ──allocate, adopt──▶ in use ──release──▶ held ──expire_holds──▶ free
 ///                               │    (no grace period)                    ▲
-///                               └──────────────release────────────────────┘
+///                               └──────────release, forget────────────────┘
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressPool {

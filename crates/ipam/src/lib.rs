@@ -1,8 +1,8 @@
 //! Addresses and prefixes of pools: what a spec means, what is wrong with it, and who has what.
 //!
 //! ```text
-//!   AddressPoolSpec ──validate──▶ AddressLayout ──▶ AddressPool::{adopt, allocate, release, expire_holds, usage}
-//!   PrefixPoolSpec  ──validate──▶ PrefixLayout  ──▶ PrefixPool::{adopt, allocate, release, usage}
+//!   AddressPoolSpec ──validate──▶ AddressLayout ──▶ AddressPool::{adopt, allocate, release, usage, …}
+//!   PrefixPoolSpec  ──validate──▶ PrefixLayout  ──▶ PrefixPool::{adopt, allocate, release, usage, …}
 //!        │    │          │
 //!        │    │          └──▶ Vec<FieldError>        told by the webhook, or by a condition for a stored spec
 //!        │    └── check_*_update(old, new, in use) ──▶ UpdateError

@@ -9,8 +9,9 @@ use std::{
 use nephele_ipam::{AddressPool, AddressPoolSpec, AddressRange, AllocateAddressError, Owner, Usage};
 use proptest::prelude::*;
 
-/// Windows of 32 addresses, at the ends of both families too.
-const WINDOWS: [&str; 4] = ["10.0.0.32", "255.255.255.224", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffe0"];
+/// Windows of 32 addresses, at the ends of both families too, and a v6 one with the numbers of a v4 one.
+const WINDOWS: [&str; 5] =
+    ["10.0.0.32", "::a00:20", "255.255.255.224", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffe0"];
 const WINDOW: u128 = 32;
 
 fn in_window(window: usize, offset: u128) -> IpAddr {

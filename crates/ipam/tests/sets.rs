@@ -108,6 +108,12 @@ fn what_is_allocatable_is_counted() {
 }
 
 #[test]
+fn the_subnet_is_that_of_the_lowest_address_even_if_excluded() {
+    let spec = excluding(&["10.0.0.5"], spec(&["10.0.0.5", "10.0.1.0", "10.0.1.255"], 24, ""));
+    assert_eq!(spec.allocatable(), set(&["10.0.1.0", "10.0.1.255"]));
+}
+
+#[test]
 fn entries_of_any_kind_make_one_set() {
     // U17
     let v4 = set(&["192.168.1.25", "192.168.1.26-192.168.1.28", "192.168.2.16/30"]);
