@@ -38,7 +38,15 @@ fn nearly_entries() -> impl Strategy<Value = String> {
 }
 
 fn texts() -> impl Strategy<Value = String> {
-    prop_oneof![".*", "[0-9a-f:./%-]{0,45}", "[0-9.]{0,16}", "[0-9a-f:]{0,41}", nearly_entries()]
+    prop_oneof![
+        ".*",
+        "[0-9a-f:./%-]{0,45}",
+        "[0-9.]{0,16}",
+        "[0-9a-f:]{0,41}",
+        // Groups by the number: too few, too many, an ellipsis, an embedded v4 address at any place.
+        "(::)?([0-9a-f]{1,4}:){0,9}(:?[0-9a-f]{0,4}|1\\.2\\.3\\.4)",
+        nearly_entries(),
+    ]
 }
 
 proptest! {

@@ -276,6 +276,10 @@ fn a_bad_gateway_is_explained_in_the_words_of_go() {
             "1:1.2.3.4",
             r#"ParseAddr("1:1.2.3.4"): embedded IPv4 address must replace the final 2 fields of the address (at "1.2.3.4")"#,
         ),
+        (
+            "::1:2:3:4:5:6:7:1.2.3.4",
+            r#"ParseAddr("::1:2:3:4:5:6:7:1.2.3.4"): too many hex fields to fit an embedded IPv4 at the end of the address (at "1.2.3.4")"#,
+        ),
         ("é\"\n\u{1}", "ParseAddr(\"é\\\"\\n\\x01\"): unable to parse IP"),
     ];
     for (gateway, message) in rows {
