@@ -22,9 +22,9 @@ use crate::{
     labels,
 };
 
-/// The namespace and name of the Service in front of the webhooks, as the components have them. clusterctl rewrites
-/// the namespace to the one it installs into (`cmd/clusterctl/client/repository/components.go`).
-const WEBHOOK_SERVICE: (&str, &str) = ("nephele-system", "nephele-webhook-service");
+/// The namespace and name of the Service in front of the webhooks: those of the in-cluster provider, which a definition
+/// may have had before. clusterctl rewrites the namespace to the one it installs into (`cmd/clusterctl/client/repository/components.go`).
+const WEBHOOK_SERVICE: (&str, &str) = ("capi-ipam-in-cluster-system", "capi-ipam-in-cluster-webhook-service");
 
 /// The definitions of the pools, in the order of their names.
 #[must_use]

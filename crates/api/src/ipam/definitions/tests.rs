@@ -72,7 +72,9 @@ fn ip_pools_have_two_versions_with_conversion_and_prefix_pools_one() {
                     "webhook": {
                         "conversionReviewVersions": ["v1"],
                         "clientConfig": { "service": {
-                            "namespace": "nephele-system", "name": "nephele-webhook-service", "path": "/convert",
+                            "namespace": "capi-ipam-in-cluster-system",
+                            "name": "capi-ipam-in-cluster-webhook-service",
+                            "path": "/convert",
                         } },
                     },
                 }),
