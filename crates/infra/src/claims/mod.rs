@@ -102,7 +102,11 @@ impl Unmet {
             Standing::Missing | Standing::Taken | Standing::Waiting { .. } | Standing::Bound(_) => true,
             Standing::Late(_) | Standing::Invalid(_) => false,
         };
-        if self.0.iter().all(told) { Outcome::WaitingOn("address") } else { Outcome::After(LATE_ADDRESS) }
+        if self.0.iter().all(told) {
+            Outcome::WaitingOn(reasons::WAITING_FOR_IP_ADDRESS)
+        } else {
+            Outcome::After(LATE_ADDRESS)
+        }
     }
 }
 

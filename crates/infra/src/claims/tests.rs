@@ -160,13 +160,13 @@ fn what_is_waited_for_names_claim_pool_and_reason_and_what_people_can_mend_comes
             "PoolExhausted",
             "Waiting for IPAddressClaim m-0-0 of Pool v4; Waiting for IPAddressClaim m-0-1 of Pool v6: \
              PoolExhausted: no address is free",
-            Outcome::WaitingOn("address"),
+            Outcome::WaitingOn("WaitingForIPAddress"),
         ),
         (
             [bound(), claim(1, Standing::Taken)],
             "IPAddressClaimTaken",
             "Waiting for IPAddressClaim m-0-1 of Pool v6: IPAddressClaimTaken: it belongs to another object",
-            Outcome::WaitingOn("address"),
+            Outcome::WaitingOn("WaitingForIPAddress"),
         ),
         (
             [bound(), claim(1, Standing::Late("IPAddress a is not there".into()))],

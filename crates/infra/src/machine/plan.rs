@@ -53,11 +53,17 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
-    /// The reason of the condition.
+    /// The reason of the condition: one of ours, or what an IPAM provider says.
     pub(super) fn reason(&self) -> &str {
         match self {
             Self::Addresses(unmet) => unmet.reason(),
-            Self::Ipam => reasons::IPAM_NOT_INSTALLED,
+            other => other.own_reason(),
+        }
+    }
+
+    /// The reason as far as it is one of ours.
+    fn own_reason(&self) -> &'static str {
+        match self {
             Self::ShorterName(_) => reasons::NAME_TOO_LONG,
             Self::Correction(Mistake::Behaviour(_)) => reasons::INVALID_CONFIGURATION,
             Self::Correction(Mistake::FailureDomain { .. }) => reasons::UNKNOWN_FAILURE_DOMAIN,
@@ -66,6 +72,8 @@ impl Waiting {
             }
             Self::ControlPlaneInitialized => reasons::WAITING_FOR_CONTROL_PLANE_INITIALIZED,
             Self::BootstrapData => reasons::WAITING_FOR_BOOTSTRAP_DATA,
+            Self::Addresses(_) => reasons::WAITING_FOR_IP_ADDRESS,
+            Self::Ipam => reasons::IPAM_NOT_INSTALLED,
             Self::Authorities => reasons::WAITING_FOR_CERTIFICATE_AUTHORITIES,
             Self::ValidAuthorities(_) => reasons::INVALID_CERTIFICATE_AUTHORITY,
         }
@@ -73,18 +81,11 @@ impl Waiting {
 
     /// When to look again.
     pub(super) fn outcome(&self) -> Outcome {
-        Outcome::WaitingOn(match self {
-            Self::Addresses(unmet) => return unmet.outcome(),
-            Self::Ipam => return Outcome::After(claims::NOT_INSTALLED),
-            Self::ShorterName(_) => "name",
-            Self::Correction(_) => "correction",
-            Self::ClusterInfrastructure => "infrastructure",
-            Self::ControlPlaneInitialized => "control plane",
-            Self::BootstrapData => "bootstrap data",
-            Self::SimulatedCluster => "simulated cluster",
-            Self::Authorities => "authorities",
-            Self::ValidAuthorities(_) => "valid authorities",
-        })
+        match self {
+            Self::Addresses(unmet) => unmet.outcome(),
+            Self::Ipam => Outcome::After(claims::NOT_INSTALLED),
+            other => Outcome::WaitingOn(other.own_reason()),
+        }
     }
 
     /// Whether its addresses are claimed meanwhile, so that they are there when it may boot.
