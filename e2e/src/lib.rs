@@ -7,11 +7,13 @@
 //!         └─ Workload ◀─────────────────────────────┘   kubectl
 //! ```
 //!
-//! The tests are in `tests/`: `lifecycle` side by side, `alone` one after the other with nothing else going on. They
-//! know the product by what it publishes: objects, endpoints, a process. Nothing of its insides is used here.
+//! The tests are in `tests/`: `lifecycle` and `ipam` side by side, `alone` one after the other with nothing else going
+//! on. They know the product by what it publishes: objects, endpoints, a process. Nothing of its insides is used here.
 
 pub mod cluster;
+pub mod ipam;
 pub mod kubectl;
+pub mod load;
 pub mod management;
 pub mod manager;
 pub mod scope;

@@ -5,11 +5,16 @@ use std::path::Path;
 use anyhow::Context;
 use kube::{
     Api, Client, Config,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+        PostParams,
+    },
     config::{KubeConfigOptions, Kubeconfig},
     core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
+
+use crate::state;
 
 /// A kind: group, version, kind.
 pub type Kind = (&'static str, &'static str, &'static str);
@@ -38,6 +43,28 @@ pub mod kinds {
     pub const SECRET: Kind = ("", "v1", "Secret");
     /// Namespace.
     pub const NAMESPACE: Kind = ("", "v1", "Namespace");
+    /// Pod.
+    pub const POD: Kind = ("", "v1", "Pod");
+    /// Deployment.
+    pub const DEPLOYMENT: Kind = ("apps", "v1", "Deployment");
+    /// Lease.
+    pub const LEASE: Kind = ("coordination.k8s.io", "v1", "Lease");
+    /// IPAddressClaim.
+    pub const CLAIM: Kind = ("ipam.cluster.x-k8s.io", "v1beta2", "IPAddressClaim");
+    /// IPAddress.
+    pub const ADDRESS: Kind = ("ipam.cluster.x-k8s.io", "v1beta2", "IPAddress");
+    /// InClusterIPPool.
+    pub const IP_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha2", "InClusterIPPool");
+    /// GlobalInClusterIPPool.
+    pub const GLOBAL_IP_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha2", "GlobalInClusterIPPool");
+    /// InClusterPrefixPool.
+    pub const PREFIX_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha2", "InClusterPrefixPool");
+    /// GlobalInClusterPrefixPool.
+    pub const GLOBAL_PREFIX_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha2", "GlobalInClusterPrefixPool");
+    /// InClusterIPPool as older clients have it.
+    pub const OLD_IP_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha1", "InClusterIPPool");
+    /// GlobalInClusterIPPool as older clients have it.
+    pub const OLD_GLOBAL_IP_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha1", "GlobalInClusterIPPool");
 }
 
 /// The management cluster.
@@ -118,17 +145,39 @@ impl Management {
     /// When one is refused.
     pub async fn apply(&self, namespace: &str, objects: &[Value]) -> anyhow::Result<()> {
         for object in objects {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-            let (group, version) = version.rsplit_once('/').unwrap_or(("", &version));
-            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
-            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-            let name = text(&object["metadata"]["name"]);
-            api.patch(&name, &PatchParams::apply("e2e").force(), &Patch::Apply(object))
+            let (api, name) = (self.api_of(namespace, object), state::name(object));
+            api.patch(name, &PatchParams::apply("e2e").force(), &Patch::Apply(object))
                 .await
-                .with_context(|| format!("failed to apply {kind} {namespace}/{name}"))?;
+                .with_context(|| format!("failed to apply {} {namespace}/{name}", object["kind"]))?;
         }
         Ok(())
+    }
+
+    /// Writes a changed object back whole, as clients do that read it, change it and know only their own version of it.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub async fn replace(&self, namespace: &str, object: &Value) -> anyhow::Result<()> {
+        let (api, name) = (self.api_of(namespace, object), state::name(object));
+        let body = serde_json::from_value(object.clone()).context("failed to write an object")?;
+        let replaced = api.replace(name, &PostParams::default(), &body).await;
+        replaced.map(drop).with_context(|| format!("failed to replace {} {namespace}/{name}", object["kind"]))
+    }
+
+    /// Why the API server would not create an object; none if it would. Nothing is created.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot say.
+    pub async fn refusal(&self, namespace: &str, object: &Value) -> anyhow::Result<Option<String>> {
+        let body = serde_json::from_value(object.clone()).context("failed to write an object")?;
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        match self.api_of(namespace, object).create(&dry_run, &body).await {
+            Ok(_) => Ok(None),
+            Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => Ok(Some(status.message)),
+            Err(error) => Err(error).with_context(|| format!("failed to try to create {}", object["kind"])),
+        }
     }
 
     /// Makes a namespace.
@@ -175,18 +224,52 @@ impl Management {
     ///
     /// When the API server cannot say.
     pub async fn names(&self, kind: Kind, namespace: &str) -> anyhow::Result<Vec<String>> {
+        self.names_with(kind, namespace, "").await
+    }
+
+    /// Names of the objects of a kind with these labels; none if the kind is not served.
+    ///
+    /// # Errors
+    ///
+    /// When the API server cannot say.
+    pub async fn names_with(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        selector: &str,
+    ) -> anyhow::Result<Vec<String>> {
         let api: Api<DynamicObject> = self.api(kind, namespace);
-        let list = api.list_metadata(&ListParams::default()).await;
-        let list = list.with_context(|| format!("failed to list {} in {namespace}", kind.2))?;
         let name = |object: PartialObjectMeta<DynamicObject>| object.metadata.name.unwrap_or_default();
-        Ok(list.items.into_iter().map(name).collect())
+        match api.list_metadata(&ListParams::default().labels(selector)).await {
+            Ok(list) => Ok(list.items.into_iter().map(name).collect()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(error).with_context(|| format!("failed to list {} in {namespace}", kind.2)),
+        }
+    }
+
+    /// A client of it.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
     }
 
     fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
-        if kind == kinds::NAMESPACE {
-            Api::all_with(self.client.clone(), &resource(kind))
+        self.scoped(&resource(kind), namespace)
+    }
+
+    /// Of the kind that an object says it is of.
+    fn api_of(&self, namespace: &str, object: &Value) -> Api<DynamicObject> {
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        let (group, version) = text("apiVersion").rsplit_once('/').unwrap_or(("", text("apiVersion")));
+        let kind = GroupVersionKind::gvk(group, version, text("kind"));
+        self.scoped(&ApiResource::from_gvk(&kind), namespace)
+    }
+
+    fn scoped(&self, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+        if resource.kind == kinds::NAMESPACE.2 || resource.kind.starts_with("Global") {
+            Api::all_with(self.client.clone(), resource)
         } else {
-            Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
+            Api::namespaced_with(self.client.clone(), namespace, resource)
         }
     }
 }

@@ -1,35 +1,178 @@
-//! The manager's process, where it runs on this machine.
+//! The managers: their processes, where they run on this machine, and which of them leads.
 
-use std::{fs, process::Command};
+use std::{fs, process::Command, time::Duration};
 
 use anyhow::{Context, bail};
+use serde_json::json;
 
-const NAMESPACE: &str = "POD_NAMESPACE=nephele-system";
+use crate::{Look, Management, management::kinds, until};
 
-/// The process id of the manager.
+/// How long managers may take to start, or to take over from one that died.
+const LIMIT: Duration = Duration::from_secs(120);
+
+const POD: &[u8] = b"POD_NAME=";
+
+/// What is installed by itself, with managers of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    /// Clusters and machines.
+    Infrastructure,
+    /// Pools and claims.
+    Ipam,
+}
+
+impl Provider {
+    /// The namespace of its managers.
+    #[must_use]
+    pub fn namespace(self) -> &'static str {
+        match self {
+            Self::Infrastructure => "nephele-system",
+            Self::Ipam => "capi-ipam-in-cluster-system",
+        }
+    }
+
+    /// The Deployment of its managers.
+    #[must_use]
+    pub fn deployment(self) -> &'static str {
+        match self {
+            Self::Infrastructure => "nephele-controller-manager",
+            Self::Ipam => "capi-ipam-in-cluster-controller-manager",
+        }
+    }
+}
+
+/// A manager.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its process id.
+    pub id: u32,
+    /// The pod it runs in.
+    pub pod: String,
+}
+
+/// The process id of a provider's manager.
 ///
 /// # Errors
 ///
 /// When there is not exactly one on this machine, or we may not see it.
-pub fn process() -> anyhow::Result<u32> {
+pub fn process(provider: Provider) -> anyhow::Result<u32> {
+    match processes(provider)?.as_slice() {
+        [process] => Ok(process.id),
+        [] => bail!("no manager of {provider:?} runs on this machine, or only root can see it"),
+        several => bail!("several managers of {provider:?} run on this machine: {several:?}"),
+    }
+}
+
+/// A provider's managers that run on this machine, as far as we may see them.
+///
+/// # Errors
+///
+/// When processes cannot be listed.
+pub fn processes(provider: Provider) -> anyhow::Result<Vec<Process>> {
+    let namespace = format!("POD_NAMESPACE={}", provider.namespace());
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").context("failed to list processes")? {
         let entry = entry.context("failed to list processes")?;
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
         let is_manager =
             command.split(|byte| *byte == 0).next().is_some_and(|program| program.ends_with(b"/manager"));
-        if is_manager && environment.split(|byte| *byte == 0).any(|variable| variable == NAMESPACE.as_bytes())
-        {
-            found.push(pid);
+        let variables = || environment.split(|byte| *byte == 0);
+        if is_manager && variables().any(|variable| variable == namespace.as_bytes()) {
+            let pod = variables().find_map(|variable| variable.strip_prefix(POD)).unwrap_or_default();
+            found.push(Process { id, pod: String::from_utf8_lossy(pod).into_owned() });
         }
     }
-    match found.as_slice() {
-        [pid] => Ok(*pid),
-        [] => bail!("no manager runs on this machine, or only root can see it"),
-        several => bail!("several managers run on this machine: {several:?}"),
+    Ok(found)
+}
+
+/// Changes the number of a provider's managers, and waits until so many run and one of them leads.
+///
+/// # Errors
+///
+/// When they do not in time.
+pub async fn scale(management: &Management, provider: Provider, replicas: usize) -> anyhow::Result<()> {
+    let patch = json!({"spec": {"replicas": replicas}});
+    management.patch(kinds::DEPLOYMENT, provider.namespace(), provider.deployment(), &patch).await?;
+    settled(management, provider, replicas).await
+}
+
+/// Starts a provider's manager anew, with more arguments.
+///
+/// # Errors
+///
+/// When it does not come up.
+pub async fn add_arguments(
+    management: &Management,
+    provider: Provider,
+    arguments: &[String],
+) -> anyhow::Result<()> {
+    let (namespace, name) = (provider.namespace(), provider.deployment());
+    let mut deployment = management.get(kinds::DEPLOYMENT, namespace, name).await?;
+    let mut containers = deployment["spec"]["template"]["spec"]["containers"].take();
+    let there = containers[0]["args"].as_array_mut().context("the manager has no arguments")?;
+    for argument in arguments {
+        if there.iter().all(|one| one != argument) {
+            there.push(json!(argument));
+        }
     }
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    management.patch(kinds::DEPLOYMENT, namespace, name, &patch).await?;
+    settled(management, provider, 1).await
+}
+
+/// Waits until a provider has so many managers, none from before its last change, and one of them leads.
+async fn settled(management: &Management, provider: Provider, replicas: usize) -> anyhow::Result<()> {
+    until(&format!("{replicas} managers of {provider:?} to run"), LIMIT, async || {
+        let deployment =
+            management.get(kinds::DEPLOYMENT, provider.namespace(), provider.deployment()).await?;
+        let status = &deployment["status"];
+        let counts = ["replicas", "updatedReplicas", "readyReplicas"];
+        let rolled_out = status["observedGeneration"] == deployment["metadata"]["generation"]
+            && counts.iter().all(|count| status[count] == json!(replicas));
+        let processes = processes(provider)?;
+        if !rolled_out || processes.len() != replicas {
+            return Ok(Look::NotYet(format!("{processes:?}; {status}")));
+        }
+        leader(management, provider).await.map(|_| Look::Done(()))
+    })
+    .await
+}
+
+/// The manager of a provider that leads, by its lease.
+///
+/// # Errors
+///
+/// When none does that runs on this machine.
+pub async fn leader(management: &Management, provider: Provider) -> anyhow::Result<Process> {
+    let holder = holder(management, provider).await?;
+    let processes = processes(provider)?;
+    let found = processes.iter().find(|process| process.pod == holder).cloned();
+    found.with_context(|| format!("{holder:?} leads, which is none of {processes:?}"))
+}
+
+/// Waits until another manager leads than the one before.
+///
+/// # Errors
+///
+/// When none does in time.
+pub async fn another_leads(
+    management: &Management,
+    provider: Provider,
+    before: &Process,
+) -> anyhow::Result<()> {
+    until("another manager to lead", LIMIT, async || {
+        let holder = holder(management, provider).await?;
+        Ok(Look::when(!holder.is_empty() && holder != before.pod, || format!("{holder:?} leads")))
+    })
+    .await
+}
+
+async fn holder(management: &Management, provider: Provider) -> anyhow::Result<String> {
+    let leases = management.list(kinds::LEASE, provider.namespace(), "").await?;
+    let [lease] = leases.as_slice() else { bail!("{} leases of {provider:?}", leases.len()) };
+    Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Kills a process as the kernel does when memory is short: without a word.
@@ -38,9 +181,31 @@ pub fn process() -> anyhow::Result<u32> {
 ///
 /// When it may not be killed.
 pub fn kill(pid: u32) -> anyhow::Result<()> {
-    let status =
-        Command::new("kill").args(["-KILL", &pid.to_string()]).status().context("failed to run kill")?;
-    if status.success() { Ok(()) } else { bail!("failed to kill process {pid}: {status}") }
+    signal(pid, "KILL")
+}
+
+/// Stops a process in the middle of whatever it does, as a machine does that has no time for it.
+///
+/// # Errors
+///
+/// When it may not be stopped.
+pub fn stall(pid: u32) -> anyhow::Result<()> {
+    signal(pid, "STOP")
+}
+
+/// Lets a process go on that was stopped.
+///
+/// # Errors
+///
+/// When there is no such process any more.
+pub fn resume(pid: u32) -> anyhow::Result<()> {
+    signal(pid, "CONT")
+}
+
+fn signal(pid: u32, signal: &str) -> anyhow::Result<()> {
+    let arguments = [format!("-{signal}"), pid.to_string()];
+    let status = Command::new("kill").args(arguments).status().context("failed to run kill")?;
+    if status.success() { Ok(()) } else { bail!("failed to send {signal} to process {pid}: {status}") }
 }
 
 /// Resident memory of a process in KiB.

@@ -94,7 +94,7 @@ impl Scope {
         Ok(self.cluster(name))
     }
 
-    /// Deletes every cluster, waits until nothing of them is left, and removes the namespace.
+    /// Deletes every cluster, claim and pool, waits until nothing of them is left, and removes the namespace.
     ///
     /// # Errors
     ///
@@ -104,6 +104,7 @@ impl Scope {
             self.management.delete(kinds::CLUSTER, &self.namespace, &name).await?;
         }
         self.nothing_is_left().await?;
+        self.release_all().await?;
         self.management.delete(kinds::NAMESPACE, "", &self.namespace).await
     }
 

@@ -4,7 +4,11 @@ use std::{io::ErrorKind, time::Duration};
 
 use anyhow::Context;
 use futures::future::try_join_all;
-use nephele_e2e::{Look, Scope, Shape, manager, until};
+use nephele_e2e::{
+    Look, Scope, Shape,
+    manager::{self, Provider},
+    until,
+};
 use tokio::net::TcpStream;
 
 use crate::ALONE;
@@ -52,7 +56,7 @@ async fn memory_is_given_back_when_clusters_go() -> anyhow::Result<()> {
     let scope = Scope::new("memory").await?;
     // What is only ever allocated once is no leak.
     rounds(&scope, 1).await?;
-    let pid = manager::process()?;
+    let pid = manager::process(Provider::Infrastructure)?;
     let before = manager::resident_kib(pid)?;
     rounds(&scope, ROUNDS / LANES).await?;
     until("memory to be what it was, within 10 %", SETTLE_LIMIT, async || {

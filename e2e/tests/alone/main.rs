@@ -2,6 +2,7 @@
 //! leave behind. The tests run one after the other, on the machine where the manager's process is.
 
 mod deletion;
+mod ipam;
 mod restart;
 
 use tokio::sync::Mutex;

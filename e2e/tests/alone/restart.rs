@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use nephele_e2e::{Cluster, Look, Scope, Shape, management::kinds, manager, until};
+use nephele_e2e::{
+    Cluster, Look, Scope, Shape,
+    management::kinds,
+    manager::{self, Provider},
+    until,
+};
 
 use crate::ALONE;
 
@@ -31,10 +36,10 @@ async fn clusters_survive_the_death_of_the_manager() -> anyhow::Result<()> {
     })
     .await?;
 
-    let pid = manager::process()?;
+    let pid = manager::process(Provider::Infrastructure)?;
     manager::kill(pid)?;
     until("the manager to be back", RESTART_LIMIT, async || {
-        let now = manager::process()?;
+        let now = manager::process(Provider::Infrastructure)?;
         Ok(Look::when(now != pid, || format!("process {now}")))
     })
     .await?;

@@ -2,41 +2,30 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use nephele_e2e::{Look, Management, Scope, Shape, management::kinds, manager, state, until};
+use nephele_e2e::{
+    Look, Management, Scope, Shape,
+    management::kinds,
+    manager::{self, Provider},
+    state, until,
+};
 use serde_json::Value;
 
-use crate::{
-    cluster::{self, Layout},
-    provider,
-};
-
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Subject {
-    /// Clusters of a ClusterClass with one control plane machine and one worker, without delays, all at once.
-    Clusters(Args),
-}
+use super::{Place, middle, refuse_zero};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many at once; several times for several rounds.
     #[arg(short = 'n', value_name = "NUMBER", default_values_t = [1, 20])]
     numbers: Vec<usize>,
-    /// Leave the cluster up.
-    #[arg(long)]
-    keep: bool,
-    /// Use the cluster of KUBECONFIG as it is; its manager has to run on this machine.
-    #[arg(long)]
-    existing: bool,
-    /// Use this program, static and built before, instead of building it.
-    #[arg(long, value_name = "FILE")]
-    program: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Conditions of the Cluster that show where time goes.
@@ -53,35 +42,19 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// What the manager still does when all clusters are available counts for them: so long is waited.
 const QUIET: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
-    let Subject::Clusters(args) = subject;
-    if args.existing {
-        let kubeconfig =
-            std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
-        return rounds(&args.numbers, Path::new(&kubeconfig));
-    }
-    let layout = Layout::new()?;
-    let result = cluster::up(&layout, true).and_then(|cluster| {
-        provider::install(&cluster, args.program.as_deref())?;
-        rounds(&args.numbers, &layout.kubeconfig())
-    });
-    if args.keep { result } else { result.and(cluster::down(&layout)) }
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    refuse_zero(&args.numbers)?;
+    args.place.measure(async |kubeconfig| rounds(&args.numbers, kubeconfig).await)
 }
 
-fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {
-    if numbers.contains(&0) {
-        bail!("at least one cluster is needed to measure");
+async fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {
+    let management = Management::of(kubeconfig).await?;
+    let mut rounds = Vec::new();
+    for &number in numbers {
+        rounds.push(round(management.clone(), number).await?);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("failed to start a runtime")?.block_on(async {
-        let management = Management::of(kubeconfig).await?;
-        let mut rounds = Vec::new();
-        for &number in numbers {
-            rounds.push(round(management.clone(), number).await?);
-        }
-        print(&rounds);
-        Ok(())
-    })
+    print(&rounds);
+    Ok(())
 }
 
 /// What one round measured.
@@ -99,7 +72,7 @@ struct Round {
 
 async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
     let scope = Scope::on(management, "bench").await?;
-    let pid = manager::process()?;
+    let pid = manager::process(Provider::Infrastructure)?;
     let (cpu_before, resident_kib_before) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
     let start = Instant::now();
     let names: Vec<_> = (0..number).map(|index| format!("c{index:04}")).collect();
@@ -119,7 +92,7 @@ async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
     })
     .await?;
     tokio::time::sleep(QUIET).await;
-    if manager::process()? != pid {
+    if manager::process(Provider::Infrastructure)? != pid {
         bail!("the manager was restarted while it was measured");
     }
     let (cpu_after, resident_kib_after) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
@@ -190,22 +163,11 @@ fn print(rounds: &[Round]) {
     }
 }
 
-/// The median of sorted values; of an even number, the lower one in the middle.
-fn middle<T: Copy + Default>(sorted: &[T]) -> T {
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn the_middle_of_nothing_is_nothing() {
-        assert_eq!(middle::<i64>(&[]), 0);
-        assert_eq!((middle(&[7]), middle(&[1, 2]), middle(&[1, 2, 3])), (7, 1, 2));
-    }
 
     #[test]
     fn a_phase_lasts_from_creation_to_transition() {

@@ -1,0 +1,258 @@
+//! `cargo xtask bench claims`: how fast claims are bound and released, how long one takes meanwhile, and what it costs.
+//!
+//! ```text
+//!  measured ─▶ create n ─▶ all bound ─▶ measured ─▶ delete n ─▶ all gone ─▶ measured
+//!               └ one more at a time in a pool of its own: what somebody meets who comes along
+//! ```
+//!
+//! The load takes its part of the machine too. What that is is shown, among the others.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use nephele_e2e::{
+    Management, Scope,
+    load::{Load, Tally},
+    management::kinds,
+    manager::{self, Provider::Ipam},
+};
+use serde_json::json;
+use tokio::{sync::watch, time};
+
+use super::{
+    Place,
+    processors::{Processors, SHOWN},
+    quantile, refuse_zero,
+    requests::Writes,
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many claims; several times for several rounds.
+    #[arg(short = 'n', value_name = "NUMBER", default_values_t = [500, 2000])]
+    numbers: Vec<usize>,
+    /// Over how many pools; several times for as many rounds of each number.
+    #[arg(long, value_name = "NUMBER", default_values_t = [1, 20])]
+    pools: Vec<usize>,
+    /// Start the manager with this argument in addition, and leave it so; may be given several times.
+    #[arg(long = "manager-arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
+    manager_args: Vec<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Even at ten claims a second, 20,000 of them are through by then.
+const LIMIT: Duration = Duration::from_secs(2000);
+/// The pool of the claims that come along one by one.
+const SINGLE: &str = "single";
+/// So long is waited before memory is measured: an allocator gives back late.
+const QUIET: Duration = Duration::from_secs(5);
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    refuse_zero(&args.numbers)?;
+    refuse_zero(&args.pools)?;
+    args.place.measure(async |kubeconfig| rounds(args, kubeconfig).await)
+}
+
+async fn rounds(args: &Args, kubeconfig: &Path) -> anyhow::Result<()> {
+    let management = Management::of(kubeconfig).await?;
+    if !args.manager_args.is_empty() {
+        manager::add_arguments(&management, Ipam, &args.manager_args).await?;
+    }
+    let mut rounds = Vec::new();
+    for &number in &args.numbers {
+        for &pools in &args.pools {
+            let round = round(&management, number, pools).await;
+            rounds.push(round.with_context(|| format!("{number} claims on {pools} pools"))?);
+            println!("{number} claims on {pools} pools: done");
+        }
+    }
+    print(&rounds);
+    Ok(())
+}
+
+/// What one round measured.
+struct Round {
+    number: usize,
+    pools: usize,
+    binding: Phase,
+    releasing: Phase,
+    /// From the request that made a claim until its address was seen, in order.
+    latencies: Vec<Duration>,
+    /// The same of those that came along one by one.
+    single_latencies: Vec<Duration>,
+    /// Of the manager: before, with all bound, with all gone.
+    resident_kib: [u64; 3],
+}
+
+/// Binding, or releasing.
+struct Phase {
+    /// Those that come along one by one included.
+    claims: usize,
+    elapsed: Duration,
+    processors: Processors,
+    writes: Writes,
+}
+
+impl Phase {
+    fn per_second(&self) -> f64 {
+        self.claims as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+async fn round(management: &Management, number: usize, pools: usize) -> anyhow::Result<Round> {
+    let scope = Scope::on(management.clone(), "bench").await?;
+    let pool_name = |index: usize| format!("pool-{:03}", index % pools);
+    for index in 0..pools {
+        scope
+            .pool(kinds::IP_POOL, &pool_name(index), json!({"addresses": ["10.0.0.0/8"], "prefix": 8}))
+            .await?;
+    }
+    scope.pool(kinds::IP_POOL, SINGLE, json!({"addresses": ["10.0.0.0/8"], "prefix": 8})).await?;
+    let pid = manager::process(Ipam)?;
+    let names: Vec<_> = (0..number).map(|index| format!("claim-{index:06}")).collect();
+    let load = Load::start(management, &scope.namespace).await?;
+    time::sleep(QUIET).await;
+    let resident_before = manager::resident_kib(pid)?;
+
+    let meter = Meter::start(management).await?;
+    let (ended, end) = watch::channel(false);
+    let bind = async {
+        let claims = names.iter().enumerate().map(|(index, name)| (name.clone(), pool_name(index)));
+        load.create(claims, kinds::IP_POOL).await?;
+        load.until("every claim to be bound", LIMIT, |tally| tally.bound("claim") == number).await?;
+        let elapsed = meter.elapsed();
+        ended.send_replace(true);
+        anyhow::Ok(elapsed)
+    };
+    let (elapsed, singles) = tokio::try_join!(bind, one_by_one(&load, end))?;
+    let all = number + singles.len();
+    let binding = meter.stop(management, elapsed, all, "POST ipaddressclaims").await?;
+    load.addresses(|witness| {
+        ensure!(witness.held().len() == all, "{} addresses of {all} claims", witness.held().len());
+        ensure!(witness.duplicates().is_empty(), "given twice: {:?}", witness.duplicates());
+        Ok(())
+    })?;
+    time::sleep(QUIET).await;
+    let resident_bound = manager::resident_kib(pid)?;
+
+    let meter = Meter::start(management).await?;
+    load.delete(names.iter().chain(&singles).cloned()).await?;
+    load.until("every claim to be gone", LIMIT, Tally::is_empty).await?;
+    let elapsed = meter.elapsed();
+    load.until_addresses("every address to be gone", LIMIT, |witness| witness.held().len() == 0).await?;
+    let releasing = meter.stop(management, elapsed, all, "DELETE ipaddressclaims").await?;
+    let (latencies, single_latencies) =
+        load.claims(|tally| (tally.latencies(&names), tally.latencies(&singles)));
+    drop(load);
+    scope.finish().await?;
+    time::sleep(QUIET).await;
+    ensure!(manager::process(Ipam)? == pid, "the manager was restarted while it was measured");
+    let resident_kib = [resident_before, resident_bound, manager::resident_kib(pid)?];
+    Ok(Round { number, pools, binding, releasing, latencies, single_latencies, resident_kib })
+}
+
+/// Makes one claim after the other, each once the one before it is bound, until the end. Their names.
+async fn one_by_one(load: &Load, end: watch::Receiver<bool>) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    while !*end.borrow() {
+        let name = format!("single-{:06}", names.len());
+        load.create([(name.clone(), SINGLE.to_owned())], kinds::IP_POOL).await?;
+        load.until("a single claim to be bound", LIMIT, |tally| tally.is_bound(&name)).await?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// What was used and written when a phase began.
+struct Meter {
+    start: Instant,
+    processors: Processors,
+    writes: Writes,
+}
+
+impl Meter {
+    async fn start(management: &Management) -> anyhow::Result<Self> {
+        let writes = Writes::now(management).await?;
+        Ok(Self { processors: Processors::now(Ipam)?, start: Instant::now(), writes })
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// What came of the phase; `asked` is the write that the load made itself.
+    async fn stop(
+        self,
+        management: &Management,
+        elapsed: Duration,
+        claims: usize,
+        asked: &str,
+    ) -> anyhow::Result<Phase> {
+        let processors = Processors::now(Ipam)?.since(&self.processors);
+        let writes = Writes::now(management).await?.since(&self.writes).without(asked);
+        Ok(Phase { claims, elapsed, processors, writes })
+    }
+}
+
+fn print(rounds: &[Round]) {
+    println!(
+        "\n| Claims | pools | bound/s | p50 ms | p99 ms | a single one, p50 ms | p99 ms | released/s | manager CPU ms per claim bound | released | resident MiB: before -> bound -> gone | KiB per claim |"
+    );
+    println!("|{}", "---:|".repeat(12));
+    for round in rounds {
+        let Round { number, pools, binding, releasing, latencies, single_latencies, resident_kib } = round;
+        let ms = |sorted: &[Duration], percent| quantile(sorted, percent).as_secs_f64() * 1000.0;
+        let manager = |phase: &Phase| {
+            phase.processors.seconds("manager").unwrap_or_default() * 1000.0 / phase.claims as f64
+        };
+        let [before, bound, gone] = resident_kib.map(|kib| kib as f64 / 1024.0);
+        println!(
+            "| {number} | {pools} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {before:.1} -> {bound:.1} -> {gone:.1} | {:.2} |",
+            binding.per_second(),
+            ms(latencies, 50),
+            ms(latencies, 99),
+            ms(single_latencies, 50),
+            ms(single_latencies, 99),
+            releasing.per_second(),
+            manager(binding),
+            manager(releasing),
+            (bound - before) * 1024.0 / binding.claims as f64,
+        );
+    }
+    let phases = || {
+        rounds
+            .iter()
+            .flat_map(|round| [("bound", round, &round.binding), ("released", round, &round.releasing)])
+    };
+
+    println!("\nProcessors at work on average, by program. All of them share the machine with the load.\n");
+    println!("| Claims | pools | |{}", SHOWN.map(|program| format!(" {program} |")).concat());
+    println!("|---:|---:|---|{}", "---:|".repeat(SHOWN.len()));
+    for (what, round, phase) in phases() {
+        let cells = SHOWN.map(|program| match phase.processors.seconds(program) {
+            Some(seconds) => format!(" {:.2} |", seconds / phase.elapsed.as_secs_f64()),
+            None => " - |".to_owned(),
+        });
+        println!("| {} | {} | {what} |{}", round.number, round.pools, cells.concat());
+    }
+
+    println!("\nWrites per claim, without the one that asks for it.\n");
+    println!("| Claims | pools | | writes | of which |");
+    println!("|---:|---:|---|---:|---|");
+    for (what, round, phase) in phases() {
+        let per_claim = |count: u64| format!("{:.2}", count as f64 / phase.claims as f64);
+        let parts: Vec<_> =
+            phase.writes.iter().map(|(what, count)| format!("{} {what}", per_claim(count))).collect();
+        println!(
+            "| {} | {} | {what} | {} | {} |",
+            round.number,
+            round.pools,
+            per_claim(phase.writes.total()),
+            parts.join(", ")
+        );
+    }
+}

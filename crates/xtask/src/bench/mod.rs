@@ -1,0 +1,102 @@
+//! `cargo xtask bench`: figures from a real cluster.
+
+mod claims;
+mod clusters;
+mod processors;
+mod requests;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::{
+    cluster::{self, Layout},
+    provider,
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subject {
+    /// Clusters of a ClusterClass with one control plane machine and one worker, without delays, all at once.
+    Clusters(clusters::Args),
+    /// Claims for addresses: how fast they are bound and released, how long one takes under that load, and what it costs.
+    Claims(claims::Args),
+}
+
+/// The cluster to measure on.
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// Leave the cluster up.
+    #[arg(long)]
+    keep: bool,
+    /// Use the cluster of KUBECONFIG as it is; its manager has to run on this machine.
+    #[arg(long)]
+    existing: bool,
+    /// Use this program, static and built before, instead of building it.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
+    match subject {
+        Subject::Clusters(args) => clusters::run(args),
+        Subject::Claims(args) => claims::run(args),
+    }
+}
+
+impl Place {
+    /// Measures there, with the kubeconfig of its administrator.
+    fn measure(&self, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let measure = |kubeconfig: &Path| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.context("failed to start a runtime")?.block_on(measure(kubeconfig))
+        };
+        if self.existing {
+            let kubeconfig =
+                std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
+            return measure(Path::new(&kubeconfig));
+        }
+        let layout = Layout::new()?;
+        let result = cluster::up(&layout, true).and_then(|cluster| {
+            provider::install(&cluster, self.program.as_deref())?;
+            measure(&layout.kubeconfig())
+        });
+        if self.keep { result } else { result.and(cluster::down(&layout)) }
+    }
+}
+
+/// There has to be something to measure.
+fn refuse_zero(numbers: &[usize]) -> anyhow::Result<()> {
+    if numbers.contains(&0) {
+        bail!("there is nothing to measure of 0");
+    }
+    Ok(())
+}
+
+/// The median of sorted values; of an even number, the lower one in the middle.
+fn middle<T: Copy + Default>(sorted: &[T]) -> T {
+    quantile(sorted, 50)
+}
+
+/// The smallest of the sorted values that so many percent of them do not exceed.
+fn quantile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_nothing_is_nothing() {
+        assert_eq!(middle::<i64>(&[]), 0);
+        assert_eq!((middle(&[7]), middle(&[1, 2]), middle(&[1, 2, 3])), (7, 1, 2));
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let values: Vec<_> = (1..=200).collect();
+        assert_eq!((quantile(&values, 50), quantile(&values, 99), quantile(&values, 100)), (100, 198, 200));
+        assert_eq!(quantile(&[5], 99), 5);
+    }
+}

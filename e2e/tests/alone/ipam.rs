@@ -1,0 +1,158 @@
+//! The manager is killed, replaced or held up while many claims come and go.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use nephele_e2e::{
+    Look, Management, Scope,
+    ipam::Counts,
+    load::{Load, Tally},
+    management::kinds,
+    manager::{self, Provider::Ipam},
+    state, until,
+};
+use serde_json::json;
+
+use crate::ALONE;
+
+/// Claims that are released, and as many that are bound meanwhile.
+const CLAIMS: usize = 1000;
+/// Fewer addresses than claims at a time, so that most of the new ones get what an old one gives back.
+const ADDRESSES: usize = 1200;
+const LIMIT: Duration = Duration::from_secs(300);
+
+#[tokio::test]
+async fn no_address_is_doubled_leaked_or_lost_when_the_manager_is_killed() -> anyhow::Result<()> {
+    let _alone = ALONE.lock().await;
+    turnover("killed", async |load| {
+        for bound in [CLAIMS / 5, CLAIMS / 2] {
+            progress(load, bound).await?;
+            let id = manager::process(Ipam)?;
+            manager::kill(id)?;
+            until("the manager to be back", LIMIT, async || {
+                let now = manager::process(Ipam)?;
+                Ok(Look::when(now != id, || format!("process {now}")))
+            })
+            .await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn no_address_is_doubled_leaked_or_lost_when_another_manager_takes_over() -> anyhow::Result<()> {
+    let _alone = ALONE.lock().await;
+    with_two_managers(async |management| {
+        turnover("taken-over", async |load| {
+            progress(load, CLAIMS / 5).await?;
+            // The one that leads is asked to go, and hands over.
+            let leader = manager::leader(management, Ipam).await?;
+            management.delete(kinds::POD, Ipam.namespace(), &leader.pod).await?;
+            manager::another_leads(management, Ipam, &leader).await?;
+            // And the next one dies without a word.
+            progress(load, CLAIMS / 2).await?;
+            manager::kill(manager::leader(management, Ipam).await?.id)
+        })
+        .await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn no_address_is_doubled_leaked_or_lost_when_a_manager_goes_on_that_leads_no_more() -> anyhow::Result<()>
+{
+    let _alone = ALONE.lock().await;
+    with_two_managers(async |management| {
+        turnover("stalled", async |load| {
+            progress(load, CLAIMS / 5).await?;
+            let leader = manager::leader(management, Ipam).await?;
+            manager::stall(leader.id)?;
+            let taken_over = async {
+                manager::another_leads(management, Ipam, &leader).await?;
+                progress(load, CLAIMS / 2).await
+            };
+            let result = taken_over.await;
+            // It wakes in the middle of what it was about to write.
+            manager::resume(leader.id).and(result)
+        })
+        .await
+    })
+    .await
+}
+
+/// Binds claims, then releases them while as many others are bound and `disturb` does its worst.
+async fn turnover(test: &str, disturb: impl AsyncFnOnce(&Load) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let scope = Scope::new(test).await?;
+    let spec = json!({"addresses": [format!("10.30.0.1-10.30.{}.{}", ADDRESSES / 256, ADDRESSES % 256)], "prefix": 16});
+    scope.pool(kinds::IP_POOL, "pool", spec).await?;
+    let total = i64::try_from(ADDRESSES)?;
+    scope.counts(kinds::IP_POOL, "pool", Counts::of(total, 0)).await?;
+    let load = Load::start(&scope.management, &scope.namespace).await?;
+    let names = |prefix: &str| (0..CLAIMS).map(|index| format!("{prefix}-{index:04}")).collect::<Vec<_>>();
+    let (old, new) = (names("old"), names("new"));
+    let on_pool =
+        |names: &[String]| names.iter().map(|name| (name.clone(), "pool".to_owned())).collect::<Vec<_>>();
+    load.create(on_pool(&old), kinds::IP_POOL).await?;
+    load.until("the first claims to be bound", LIMIT, |tally| tally.bound("old") == CLAIMS).await?;
+
+    let (released, created, disturbed) =
+        tokio::join!(load.delete(old.clone()), load.create(on_pool(&new), kinds::IP_POOL), disturb(&load),);
+    released.and(created).and(disturbed)?;
+    load.until("the first claims to be gone", LIMIT, |tally| tally.gone("old") == CLAIMS).await?;
+    load.until("the other claims to be bound", LIMIT, |tally| tally.bound("new") == CLAIMS).await?;
+    load.until_addresses("no more addresses than claims to be there", LIMIT, |witness| {
+        witness.held().len() == CLAIMS
+    })
+    .await?;
+    load.addresses(|witness| {
+        assert_eq!(witness.duplicates(), [""; 0]);
+        assert!(witness.held().map(|(name, _)| name).eq(new.iter().map(String::as_str)));
+        let distinct: BTreeSet<_> = witness.held().map(|(_, address)| address).collect();
+        assert_eq!(distinct.len(), CLAIMS);
+    });
+    scope.counts(kinds::IP_POOL, "pool", Counts::of(total, i64::try_from(CLAIMS)?)).await?;
+    every_claim_has_its_own(&scope, &new).await?;
+
+    load.delete(new).await?;
+    load.until("all claims to be gone", LIMIT, Tally::is_empty).await?;
+    load.until_addresses("all addresses to be gone", LIMIT, |witness| witness.held().len() == 0).await?;
+    load.addresses(|witness| assert_eq!(witness.duplicates(), [""; 0]));
+    scope.counts(kinds::IP_POOL, "pool", Counts::of(total, 0)).await?;
+    let pool = scope.get(kinds::IP_POOL, "pool").await?;
+    assert_eq!(pool["status"]["pending"], json!(null), "intents are left");
+    scope.finish().await
+}
+
+/// What the objects themselves say, read anew: each claim refers to the IPAddress of its name, which is of its uid.
+async fn every_claim_has_its_own(scope: &Scope, names: &[String]) -> anyhow::Result<()> {
+    let claims = scope.management.list(kinds::CLAIM, &scope.namespace, "").await?;
+    let addresses = scope.management.list(kinds::ADDRESS, &scope.namespace, "").await?;
+    assert!(claims.iter().map(state::name).eq(names.iter().map(String::as_str)));
+    for (claim, address) in claims.iter().zip(&addresses) {
+        let controller = &address["metadata"]["ownerReferences"][0];
+        assert!(
+            claim["status"]["addressRef"]["name"] == address["metadata"]["name"]
+                && claim["metadata"]["name"] == address["metadata"]["name"]
+                && controller["uid"] == claim["metadata"]["uid"]
+                && address["metadata"]["deletionTimestamp"].is_null(),
+            "{claim}\n{address}"
+        );
+    }
+    Ok(())
+}
+
+/// Waits until so many of the new claims are bound.
+async fn progress(load: &Load, bound: usize) -> anyhow::Result<()> {
+    let what = format!("{bound} of the new claims to be bound");
+    load.until(&what, LIMIT, |tally| tally.bound("new") >= bound).await
+}
+
+/// Runs with two managers, and leaves one.
+async fn with_two_managers(run: impl AsyncFnOnce(&Management) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let management = Management::connect().await?;
+    let result = match manager::scale(&management, Ipam, 2).await {
+        Ok(()) => run(&management).await,
+        Err(error) => Err(error),
+    };
+    result.and(manager::scale(&management, Ipam, 1).await)
+}
