@@ -83,6 +83,7 @@ fn columns_show_what_cluster_api_users_look_for() {
             ("Provisioned", 0),
             ("Endpoint", 0),
             ("Port", 0),
+            ("Load balancer", 10),
             ("Paused", 10),
             ("Age", 0)
         ])

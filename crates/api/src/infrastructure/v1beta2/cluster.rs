@@ -47,6 +47,13 @@ use crate::schema;
         description = "Port of the API server"
     ),
     printcolumn(
+        name = "Load balancer",
+        type_ = "string",
+        json_path = ".status.network.controlPlaneAddress.address",
+        description = "Address of the load balancer, from a pool",
+        priority = 10
+    ),
+    printcolumn(
         name = "Paused",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Paused')].status",
