@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     WebhookConversion,
 };
 use kube::{CustomResourceExt, core::crd::merge_crds};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     GROUP, MOVE_HIERARCHY_LABEL, PROVIDER_VALUE, v1alpha1,
@@ -60,7 +60,8 @@ fn finished(versions: Vec<CustomResourceDefinition>) -> CustomResourceDefinition
         tidy_schema(schema);
         // The rest of an object is optional, and reads as if it were there.
         schema.as_object_mut().expect("a schema").remove("required");
-        schema["properties"]["spec"]["default"] = json!({});
+        let spec = &mut schema["properties"]["spec"];
+        spec["default"] = empty_spec(spec);
         if let Some(length) = schema.pointer_mut("/properties/spec/properties/allocationPrefixLength") {
             length["default"] = json!(ALLOCATION_PREFIX_LENGTH_DEFAULT);
         }
@@ -79,6 +80,17 @@ fn finished(versions: Vec<CustomResourceDefinition>) -> CustomResourceDefinition
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     ));
     definition
+}
+
+/// The spec of an object that has none: a default has to have what is required.
+fn empty_spec(schema: &Value) -> Value {
+    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let empty = |name: &str| match schema["properties"][name]["type"].as_str() {
+        Some("array") => json!([]),
+        _ => json!(0),
+    };
+    let names = required.iter().filter_map(Value::as_str);
+    names.map(|name| (name.to_owned(), empty(name))).collect::<serde_json::Map<_, _>>().into()
 }
 
 /// Conversion by the manager. The bundle of certificates is its business at run time: until then the definition is

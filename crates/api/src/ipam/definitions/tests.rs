@@ -1,5 +1,3 @@
-use serde_json::Value;
-
 use super::*;
 
 fn definition(kind: &str) -> Value {
@@ -173,6 +171,17 @@ fn schemas_are_no_stricter_than_those_of_the_in_cluster_provider() {
                 ],
             })
         );
+    }
+}
+
+#[test]
+fn an_object_without_a_spec_reads_as_one_that_has_nothing() {
+    for kind in ["InClusterIPPool", "GlobalInClusterIPPool"] {
+        assert_eq!(spec(kind, "v1alpha2")["default"], json!({ "addresses": [], "prefix": 0 }));
+        assert_eq!(spec(kind, "v1alpha1")["default"], json!({}));
+    }
+    for kind in ["InClusterPrefixPool", "GlobalInClusterPrefixPool"] {
+        assert_eq!(spec(kind, "v1alpha2")["default"], json!({ "prefixes": [] }));
     }
 }
 
