@@ -1,0 +1,98 @@
+//! What an IPAddress says: pure functions of the claim, the pool and what was granted.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt as _;
+use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim, IPAddressSpec, NameReference};
+use nephele_api::ipam::{GROUP, finalizers, v1alpha2};
+use nephele_api::labels;
+
+use super::record::{CLAIM_KIND, is_reference_to};
+use crate::pool::{Grant, PoolKey};
+
+/// The IPAddress of a claim.
+pub(crate) fn made_for(claim: &IPAddressClaim, pool: &PoolKey, pool_uid: &str, grant: &Grant) -> IPAddress {
+    let mut address = IPAddress {
+        metadata: ObjectMeta {
+            name: Some(claim.name_any()),
+            namespace: claim.namespace(),
+            ..ObjectMeta::default()
+        },
+        spec: IPAddressSpec {
+            claim_ref: NameReference { name: claim.name_any() },
+            pool_ref: claim.spec.pool_ref.clone(),
+            address: grant.address.to_string(),
+            prefix: Some(grant.prefix.into()),
+            gateway: grant.gateway.clone(),
+        },
+    };
+    // A claim that was written as v1beta1 may have no group; an IPAddress of v1beta2 has to have one.
+    GROUP.clone_into(&mut address.spec.pool_ref.api_group);
+    bind(&mut address, claim, pool, pool_uid);
+    address
+}
+
+/// An IPAddress that was there before its claim, as the claim takes it over: its owners are kept, before the claim and
+/// the pool.
+///
+/// # Errors
+/// The name of another object that controls it.
+pub(crate) fn adopted(
+    address: &IPAddress,
+    claim: &IPAddressClaim,
+    pool: &PoolKey,
+    pool_uid: &str,
+) -> Result<IPAddress, String> {
+    let name = claim.name_any();
+    let rival = address
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true) && !is_reference_to(owner, CLAIM_KIND, &name));
+    if let Some(rival) = rival {
+        return Err(format!("{} {}", rival.kind, rival.name));
+    }
+    let mut address = address.clone();
+    bind(&mut address, claim, pool, pool_uid);
+    Ok(address)
+}
+
+/// Whether the one that is there is the one that was to be made: for a creation whose first answer was lost, or that
+/// another manager did.
+pub(crate) fn same(there: &IPAddress, made: &IPAddress) -> bool {
+    let claim = |address: &IPAddress| {
+        super::record::claim_owner(&address.metadata.owner_references, &address.name_any())
+            .map(|owner| owner.uid.clone())
+    };
+    there.spec == made.spec && claim(there) == claim(made) && there.metadata.deletion_timestamp.is_none()
+}
+
+fn bind(address: &mut IPAddress, claim: &IPAddressClaim, pool: &PoolKey, pool_uid: &str) {
+    let claim_owner = OwnerReference {
+        api_version: format!("{GROUP}/{}", v1beta2::VERSION),
+        kind: CLAIM_KIND.to_owned(),
+        name: claim.name_any(),
+        uid: claim.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let pool_owner = OwnerReference {
+        api_version: format!("{GROUP}/{}", v1alpha2::VERSION),
+        kind: pool.kind.as_str().to_owned(),
+        name: pool.name.clone(),
+        uid: pool_uid.to_owned(),
+        controller: Some(false),
+        block_owner_deletion: Some(true),
+    };
+    for owner in [claim_owner, pool_owner] {
+        let owners = address.owner_references_mut();
+        match owners.iter_mut().find(|known| is_reference_to(known, &owner.kind, &owner.name)) {
+            Some(known) => *known = owner,
+            None => owners.push(owner),
+        }
+    }
+    if let Some(cluster) = labels::value(&claim.metadata, labels::CLUSTER_NAME) {
+        address.labels_mut().insert(labels::CLUSTER_NAME.to_owned(), cluster.to_owned());
+    }
+    if !address.finalizers().iter().any(|finalizer| finalizer == finalizers::ADDRESS) {
+        address.finalizers_mut().push(finalizers::ADDRESS.to_owned());
+    }
+}

@@ -1,0 +1,62 @@
+//! The one watch of IPAddresses: tells each pool what happens to its own.
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
+use nephele_api::ipam::v1beta2::IPAddress;
+use nephele_ipam::Owner;
+use nephele_kit::{Gate, trim};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::Record;
+use crate::pool::{Pools, Woken};
+
+/// Follows until `shutdown`; says in `listed` when the first list is in.
+pub(crate) async fn follow(
+    api: Api<IPAddress>,
+    pools: &Pools,
+    woken: &Woken,
+    gate: Gate,
+    listed: watch::Sender<bool>,
+    shutdown: CancellationToken,
+) {
+    let events = watcher(api, watcher::Config::default()).default_backoff().map_ok(|event| event);
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = shutdown.run_until_cancelled(events.next()).await.flatten() {
+        match event {
+            Ok(watcher::Event::Apply(mut address) | watcher::Event::InitApply(mut address)) => {
+                trim(&mut address);
+                if let Some((key, owner, record)) = Record::of(&address)
+                    && let Some(pool) = pools.get(&key)
+                {
+                    pool.applied(owner, record);
+                }
+            }
+            Ok(watcher::Event::Delete(address)) => {
+                if let Some((key, owner, record)) = Record::of(&address)
+                    && let Some(pool) = pools.get(&key)
+                {
+                    pool.deleted(&owner, &record.uid);
+                }
+                // Its claim may have lost it, or another one have waited for its name.
+                let namespace = address.namespace().unwrap_or_default();
+                woken.wake([Owner::new(&namespace, &address.name_any())]);
+            }
+            Ok(watcher::Event::Init) => {}
+            Ok(watcher::Event::InitDone) => {
+                if *listed.borrow() {
+                    for pool in pools.all() {
+                        pool.relisted();
+                    }
+                }
+                gate.open();
+                listed.send_replace(true);
+            }
+            Err(error) => {
+                warn!(kind = "IPAddress", error = %nephele_kit::chain(&error), "Watch broke; starting it again");
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Consistent lists of IPAddresses, one for all pools that ask at the same time.
+
+use std::collections::HashMap;
+
+use kube::Api;
+use kube::api::ListParams;
+use nephele_api::ipam::v1beta2::IPAddress;
+use nephele_ipam::Owner;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::{Record, version};
+use crate::pool::PoolKey;
+
+/// Pools that wait for the next list; more wait until there is room.
+const ASKING_MAX: usize = 1024;
+/// IPAddresses read in one request: some 4 MiB.
+const PAGE: u32 = 2000;
+
+/// The IPAddresses of a pool at one instant.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Listed {
+    pub(crate) records: Vec<(Owner, Record)>,
+    /// The version of the list.
+    pub(crate) version: u64,
+}
+
+/// Asks for lists.
+#[derive(Debug, Clone)]
+pub(crate) struct Lister {
+    asking: mpsc::Sender<(PoolKey, oneshot::Sender<Option<Listed>>)>,
+}
+
+impl Lister {
+    /// The IPAddresses of a pool, by a list that begins after the call; none when it failed.
+    pub(crate) async fn list(&self, pool: &PoolKey) -> Option<Listed> {
+        let (reply, answer) = oneshot::channel();
+        self.asking.send((pool.clone(), reply)).await.ok()?;
+        answer.await.ok().flatten()
+    }
+}
+
+/// The handle, and the future that reads lists until `shutdown`.
+pub(crate) fn lister(
+    api: Api<IPAddress>,
+    shutdown: CancellationToken,
+) -> (Lister, impl Future<Output = ()> + Send + 'static) {
+    let (asking, mut asked) = mpsc::channel::<(PoolKey, oneshot::Sender<Option<Listed>>)>(ASKING_MAX);
+    let serve = async move {
+        while let Some(first) = shutdown.run_until_cancelled(asked.recv()).await.flatten() {
+            let mut replies = vec![first];
+            while let Ok(next) = asked.try_recv() {
+                replies.push(next);
+            }
+            let Some(read) = shutdown.run_until_cancelled(read(&api)).await else { return };
+            match read {
+                Ok((mut by_pool, version)) => {
+                    for (pool, reply) in replies {
+                        // A pool asks once at a time.
+                        let records = by_pool.remove(&pool).unwrap_or_default();
+                        let _ = reply.send(Some(Listed { records, version }));
+                    }
+                }
+                Err(error) => {
+                    warn!(error = %nephele_kit::chain(&error), "Failed to list IPAddresses");
+                    for (_, reply) in replies {
+                        let _ = reply.send(None);
+                    }
+                }
+            }
+        }
+    };
+    (Lister { asking }, serve)
+}
+
+type ByPool = HashMap<PoolKey, Vec<(Owner, Record)>>;
+
+/// Reads page by page, or all at once when the pages expire on the way.
+async fn read(api: &Api<IPAddress>) -> Result<(ByPool, u64), kube::Error> {
+    match read_with(api, &ListParams::default().limit(PAGE)).await {
+        Err(kube::Error::Api(status)) if status.code == 410 => read_with(api, &ListParams::default()).await,
+        other => other,
+    }
+}
+
+async fn read_with(api: &Api<IPAddress>, params: &ListParams) -> Result<(ByPool, u64), kube::Error> {
+    let mut by_pool = ByPool::new();
+    let mut params = params.clone();
+    loop {
+        let page = api.list(&params).await?;
+        for address in page.items {
+            if let Some((pool, owner, record)) = Record::of(&address) {
+                by_pool.entry(pool).or_default().push((owner, record));
+            }
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => {
+                let version = version(page.metadata.resource_version.as_deref());
+                debug!(pools = by_pool.len(), version, "Listed IPAddresses");
+                return Ok((by_pool, version));
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Lets an IPAddress go. Everything here may be repeated.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client};
+use nephele_api::ipam::finalizers;
+use nephele_api::ipam::v1beta2::IPAddress;
+use nephele_ipam::Owner;
+use nephele_kit::{Deleted, PatchError, Precondition, ReconcileError as _, Retry, patch};
+
+use super::record::{CLAIM_KIND, Finalizers, Record, is_reference_to};
+
+/// What came of letting an IPAddress go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// It is gone.
+    Nothing,
+    /// It is being deleted, and somebody else's finalizer holds it.
+    Held,
+    /// It was changed meanwhile; the watch is about to tell.
+    Changed,
+}
+
+/// Takes this provider's finalizer away and deletes exactly the IPAddress of the record.
+///
+/// # Errors
+/// When the management API refuses, or cannot be reached.
+pub(crate) async fn let_go(client: &Client, owner: &Owner, record: &Record) -> Result<Left, PatchError> {
+    let api = Api::<IPAddress>::namespaced(client.clone(), owner.namespace());
+    let stub = stub(owner, record);
+    // The list of finalizers is replaced as a whole: it has to be known.
+    let stub = match record.finalizers {
+        Finalizers::Ours | Finalizers::Foreign => stub,
+        Finalizers::Shared => match read(&api, owner, record).await? {
+            Some(address) => address,
+            None => return Ok(Left::Nothing),
+        },
+    };
+    match patch::remove_finalizer(&api, &stub, finalizers::ADDRESS).await {
+        Ok(_) => {}
+        Err(error) if is_conflict(&error) => {
+            let gone = read(&api, owner, record).await?.is_none();
+            return Ok(if gone { Left::Nothing } else { Left::Changed });
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(match patch::delete(&api, &stub).await? {
+        Deleted::Gone => Left::Nothing,
+        Deleted::InProgress => Left::Held,
+    })
+}
+
+/// Asks for the deletion of an IPAddress that is held back: the time of that is when it was released. Its claim is
+/// taken out of its owners, so that nothing that goes with the claim waits for it.
+///
+/// # Errors
+/// When the management API refuses, or cannot be reached.
+pub(crate) async fn hold_back(client: &Client, owner: &Owner, record: &Record) -> Result<(), PatchError> {
+    let api = Api::<IPAddress>::namespaced(client.clone(), owner.namespace());
+    let Some(address) = read(&api, owner, record).await? else { return Ok(()) };
+    let mut disowned = address.clone();
+    if let Some(owners) = &mut disowned.metadata.owner_references {
+        owners.retain(|reference| !is_reference_to(reference, CLAIM_KIND, owner.name()));
+    }
+    // First the deletion, so that no moment finds it without a claim and yet not deleted.
+    patch::delete(&api, &address).await?;
+    let Some(current) = read(&api, owner, record).await? else { return Ok(()) };
+    disowned.metadata.resource_version.clone_from(&current.metadata.resource_version);
+    patch::object(&api, &current, &disowned, Precondition::ResourceVersion).await.map(drop)
+}
+
+async fn read(api: &Api<IPAddress>, owner: &Owner, record: &Record) -> Result<Option<IPAddress>, PatchError> {
+    let read = api.get_opt(owner.name()).await.map_err(|source| PatchError::Request {
+        verb: "get",
+        object: format!("IPAddress {owner}"),
+        source,
+    })?;
+    Ok(read.filter(|address| address.metadata.uid.as_deref() == Some(&*record.uid)))
+}
+
+/// As much of the object as a write of its finalizers needs.
+fn stub(owner: &Owner, record: &Record) -> IPAddress {
+    IPAddress {
+        metadata: ObjectMeta {
+            name: Some(owner.name().to_owned()),
+            namespace: Some(owner.namespace().to_owned()),
+            uid: Some(record.uid.to_string()),
+            resource_version: Some(record.version.to_string()),
+            finalizers: (record.finalizers == Finalizers::Ours).then(|| vec![finalizers::ADDRESS.to_owned()]),
+            ..ObjectMeta::default()
+        },
+        ..IPAddress::default()
+    }
+}
+
+fn is_conflict(error: &PatchError) -> bool {
+    matches!(error.retry(), Retry::After(_))
+}

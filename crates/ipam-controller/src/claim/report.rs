@@ -1,0 +1,119 @@
+//! Says how a claim is: one patch of its status, skipped when nothing changed.
+
+use jiff::Timestamp;
+use kube::{Api, ResourceExt as _};
+use nephele_api::conditions::{self, condition, types};
+use nephele_api::ipam::conditions as reasons;
+use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimStatus, NameReference};
+use nephele_kit::{PatchError, Precondition, patch};
+use tracing::info;
+
+use super::Error;
+use crate::address::{Record, let_go};
+use crate::context::Context;
+
+/// Says why a claim has no address. One that has had one keeps it: what is said then is only a passing trouble.
+pub(super) async fn waiting(
+    claim: &IPAddressClaim,
+    context: &Context,
+    reason: &'static str,
+    message: &str,
+) -> Result<(), Error> {
+    let status = waiting_status(claim, reason, message, context.now());
+    match write(claim, context, status).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other.map(drop).map_err(Error::Claim),
+    }
+}
+
+/// Says that a claim has its address; true when that is new. `made` is the IPAddress if it was made just now: if the
+/// claim is gone meanwhile, so must that be, for somebody else may have got the address.
+pub(super) async fn bound(
+    claim: &IPAddressClaim,
+    context: &Context,
+    made: Option<&IPAddress>,
+) -> Result<bool, Error> {
+    let status = bound_status(claim, context.now());
+    match write(claim, context, status).await {
+        Ok(written) => {
+            if written {
+                let address = made.map(|made| made.spec.address.as_str());
+                info!(address, "Bound");
+            }
+            Ok(written)
+        }
+        Err(error) => {
+            if let Some(made) = made
+                && is_gone(claim, context).await?
+                && let Some((_, owner, record)) = Record::of(made)
+            {
+                let_go(&context.client, &owner, &record).await.map_err(Error::Address)?;
+                return Ok(false);
+            }
+            Err(Error::Claim(error))
+        }
+    }
+}
+
+/// Whether the claim of this uid is not there any more. Asked of the management API, and true for good.
+async fn is_gone(claim: &IPAddressClaim, context: &Context) -> Result<bool, Error> {
+    let api: Api<IPAddressClaim> = api(claim, context);
+    let current = api.get_opt(&claim.name_any()).await.map_err(|source| {
+        Error::Claim(PatchError::Request {
+            verb: "get",
+            object: format!("IPAddressClaim {}", claim.name_any()),
+            source,
+        })
+    })?;
+    Ok(current.is_none_or(|current| current.uid() != claim.uid()))
+}
+
+async fn write(
+    claim: &IPAddressClaim,
+    context: &Context,
+    status: IPAddressClaimStatus,
+) -> Result<bool, PatchError> {
+    let mut reported = claim.clone();
+    reported.status = Some(status);
+    let api = api(claim, context);
+    let written = patch::status(&api, claim, &reported, Precondition::ResourceVersion).await?;
+    if let Some(written) = &written {
+        context.ahead.wrote(written);
+    }
+    Ok(written.is_some())
+}
+
+fn api(claim: &IPAddressClaim, context: &Context) -> Api<IPAddressClaim> {
+    Api::namespaced(context.client.clone(), &claim.namespace().unwrap_or_default())
+}
+
+/// The status of a claim without an address. Pure.
+pub(super) fn waiting_status(
+    claim: &IPAddressClaim,
+    reason: &'static str,
+    message: &str,
+    now: Timestamp,
+) -> IPAddressClaimStatus {
+    ready(claim, conditions::FALSE, reason, message, now)
+}
+
+/// The status of a claim with its address, whose IPAddress has its name. Pure.
+pub(super) fn bound_status(claim: &IPAddressClaim, now: Timestamp) -> IPAddressClaimStatus {
+    let mut status = ready(claim, conditions::TRUE, reasons::ADDRESS_ALLOCATED, "", now);
+    status.address_ref = Some(NameReference { name: claim.name_any() });
+    status
+}
+
+fn ready(
+    claim: &IPAddressClaim,
+    holds: &str,
+    reason: &'static str,
+    message: &str,
+    now: Timestamp,
+) -> IPAddressClaimStatus {
+    let mut status = claim.status.clone().unwrap_or_default();
+    let mut condition = condition(types::READY, holds, reason, message);
+    condition.observed_generation = claim.metadata.generation;
+    conditions::set(&mut status.conditions, condition, now);
+    status
+}

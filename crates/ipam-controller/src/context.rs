@@ -1,0 +1,147 @@
+//! What claims and pools look at and act through.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Client, ResourceExt as _};
+use nephele_api::core::Cluster;
+use nephele_api::ipam::v1beta2::IPAddressClaim;
+use nephele_api::labels;
+use nephele_ipam::Owner;
+use nephele_kit::{Cache, Clock, Events, WatchFilter, paused, paused_message};
+use parking_lot::Mutex;
+
+use crate::address::{Lister, version};
+use crate::metrics::Metrics;
+use crate::overlap::Overlaps;
+use crate::pool::{PoolKey, Pools, Request, Woken};
+
+/// Shared by all.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    pub(crate) events: Events,
+    pub(crate) metrics: Metrics,
+    pub(crate) pools: Arc<Pools>,
+    pub(crate) woken: Woken,
+    pub(crate) lister: Lister,
+    pub(crate) claims: Store<IPAddressClaim>,
+    /// Whether `claims` has had its first list.
+    pub(crate) claims_listed: AtomicBool,
+    pub(crate) clusters: Cache<Cluster>,
+    pub(crate) filter: WatchFilter,
+    /// The namespace of the claims that are seen; none for all.
+    pub(crate) watch_namespace: Option<String>,
+    /// Who this process is in the status of pools: new at each start.
+    pub(crate) holder: String,
+    pub(crate) reclaim_orphans: bool,
+    pub(crate) overlaps: Overlaps,
+    pub(crate) ahead: Ahead,
+}
+
+/// Claims that this process has written in a version which their watch has not shown yet. To decide anything on the
+/// version before would only lose against the own write.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    versions: Mutex<HashMap<Owner, u64>>,
+}
+
+/// Claims that were written and not shown yet: 65,536 entries of about 100 bytes are 6 MiB. What is forgotten costs a
+/// write that is refused and tried again.
+const AHEAD_MAX: usize = 65_536;
+
+impl Ahead {
+    /// Takes note of what was written.
+    pub(crate) fn wrote(&self, claim: &IPAddressClaim) {
+        let mut versions = self.versions.lock();
+        if versions.len() >= AHEAD_MAX {
+            versions.clear();
+        }
+        versions.insert(owner(&claim.metadata), version(claim.metadata.resource_version.as_deref()));
+    }
+
+    /// Whether a newer version than this one was written.
+    pub(crate) fn is_behind(&self, claim: &IPAddressClaim) -> bool {
+        let name = owner(&claim.metadata);
+        let mut versions = self.versions.lock();
+        let Some(written) = versions.get(&name) else { return false };
+        let behind = version(claim.metadata.resource_version.as_deref()) < *written;
+        if !behind {
+            versions.remove(&name);
+        }
+        behind
+    }
+}
+
+impl Context {
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// A claim as the watch last showed it.
+    pub(crate) fn claim(&self, owner: &Owner) -> Option<Arc<IPAddressClaim>> {
+        self.claims.get(&ObjectRef::new(owner.name()).within(owner.namespace()))
+    }
+
+    /// The Cluster that a claim belongs to, if it belongs to one: its name and, if it is there, itself.
+    pub(crate) fn cluster_of(&self, claim: &IPAddressClaim) -> Option<(String, Option<Arc<Cluster>>)> {
+        let name = cluster_name(claim)?.to_owned();
+        let cluster = self.clusters.get(&claim.namespace().unwrap_or_default(), &name);
+        Some((name, cluster))
+    }
+
+    /// Whether a claim that waits still wants what it asked for.
+    pub(crate) fn wants(&self, pool: &PoolKey, request: &Request) -> bool {
+        let Some(claim) = self.claim(&request.owner) else { return false };
+        let cluster = self.cluster_of(&claim).and_then(|(_, cluster)| cluster);
+        claim.uid().as_deref() == Some(&*request.uid)
+            && claim.metadata.deletion_timestamp.is_none()
+            && PoolKey::of_claim(&claim).as_ref() == Some(pool)
+            && why_paused(&claim, cluster.as_deref()).is_none()
+    }
+
+    /// Whether the claim of this uid is there, as far as this process can see.
+    pub(crate) fn is_known(&self, owner: &Owner, uid: &str) -> bool {
+        // Before the claims were listed nobody can say.
+        let listed = self.claims_listed.load(Ordering::Acquire);
+        let sees_all = listed
+            && self.filter == WatchFilter::default()
+            && self.watch_namespace.as_deref().is_none_or(|namespace| namespace == owner.namespace());
+        !sees_all || self.claim(owner).is_some_and(|claim| claim.metadata.uid.as_deref() == Some(uid))
+    }
+
+    /// Every claim on a pool is looked at soon: the pool came, went, or serves again.
+    pub(crate) fn wake_claims_of(&self, pool: &PoolKey) {
+        self.wake_claims(|claim| PoolKey::of_claim(claim).as_ref() == Some(pool));
+    }
+
+    /// Every claim like that is looked at soon.
+    pub(crate) fn wake_claims(&self, wanted: impl Fn(&IPAddressClaim) -> bool) {
+        let claims = self.claims.state();
+        let woken = claims.iter().filter(|claim| wanted(claim));
+        self.woken.wake(woken.map(|claim| owner(&claim.metadata)));
+    }
+}
+
+/// The name that a claim and its IPAddress go by.
+pub(crate) fn owner(meta: &ObjectMeta) -> Owner {
+    Owner::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+}
+
+/// The Cluster that a claim belongs to: by its spec, else by its label.
+pub(crate) fn cluster_name(claim: &IPAddressClaim) -> Option<&str> {
+    let named = Some(claim.spec.cluster_name.as_str()).filter(|name| !name.is_empty());
+    named.or_else(|| labels::value(&claim.metadata, labels::CLUSTER_NAME))
+}
+
+/// Why a claim is paused, by itself or with its Cluster, in whichever way that is; none when it is not.
+pub(crate) fn why_paused(claim: &IPAddressClaim, cluster: Option<&Cluster>) -> Option<String> {
+    let annotated = cluster.and_then(|cluster| paused_message("Cluster", &cluster.metadata, false));
+    let mut reasons: Vec<String> = paused(claim, cluster).into_iter().chain(annotated).collect();
+    reasons.sort();
+    (!reasons.is_empty()).then(|| reasons.join(", "))
+}

@@ -1,0 +1,149 @@
+//! The watch of one kind of pools: a task for each that there is.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt as _, StreamExt as _};
+use kube::Api;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use nephele_kit::{Gate, trim};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+
+use super::{Keeper, Pool, PoolKey, PoolObject};
+use crate::context::Context;
+
+/// How long a pool rests after a bug of ours has ended its task.
+const AFTER_PANIC: Duration = Duration::from_secs(5);
+
+/// Follows the pools of one kind until `shutdown`; says in `listed` when the first list is in.
+pub(crate) async fn follow<K: PoolObject>(
+    context: Arc<Context>,
+    api: Api<K>,
+    gate: Gate,
+    listed: watch::Sender<bool>,
+    shutdown: CancellationToken,
+) {
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let mut events = std::pin::pin!(events);
+    let mut followed =
+        Followed::<K> { context, known: HashMap::new(), tasks: JoinSet::new(), shutdown: shutdown.clone() };
+    let mut listing = HashSet::new();
+    loop {
+        let event = tokio::select! {
+            () = shutdown.cancelled() => break,
+            ended = followed.tasks.join_next(), if !followed.tasks.is_empty() => {
+                if let Some(Ok(Some(key))) = ended {
+                    followed.start_again(&key);
+                }
+                continue;
+            }
+            event = events.next() => event,
+        };
+        match event {
+            None => break,
+            Some(Ok(watcher::Event::Init)) => listing.clear(),
+            Some(Ok(watcher::Event::InitApply(object))) => {
+                listing.insert(object.key());
+                followed.applied(object);
+            }
+            Some(Ok(watcher::Event::InitDone)) => {
+                followed.retain(&listing);
+                gate.open();
+                listed.send_replace(true);
+            }
+            Some(Ok(watcher::Event::Apply(object))) => followed.applied(object),
+            Some(Ok(watcher::Event::Delete(object))) => followed.gone(&object.key()),
+            Some(Err(error)) => {
+                let kind = K::KIND.as_str();
+                warn!(kind, error = %nephele_kit::chain(&error), "Watch broke; starting it again");
+            }
+        }
+    }
+    // Every task has the same shutdown.
+    while followed.tasks.join_next().await.is_some() {}
+}
+
+/// The pools of one kind. Owned by the task that follows them.
+struct Followed<K: PoolObject> {
+    context: Arc<Context>,
+    known: HashMap<PoolKey, Known<K>>,
+    /// Each ends with the pool's key when it has to be started again.
+    tasks: JoinSet<Option<PoolKey>>,
+    shutdown: CancellationToken,
+}
+
+struct Known<K> {
+    pool: Arc<Pool>,
+    uid: Option<String>,
+    newest: watch::Sender<Arc<K>>,
+}
+
+impl<K: PoolObject> Followed<K> {
+    fn applied(&mut self, mut object: K) {
+        trim(&mut object);
+        let (key, uid) = (object.key(), object.meta().uid.clone());
+        if let Some(known) = self.known.get(&key) {
+            if known.uid == uid {
+                known.newest.send_replace(Arc::new(object));
+                return;
+            }
+            self.gone(&key);
+        }
+        debug!(pool = %key, "Found a pool");
+        self.start(&key, Arc::new(object));
+    }
+
+    fn start(&mut self, key: &PoolKey, object: Arc<K>) {
+        let pool = Pool::new(key.clone());
+        self.context.pools.insert(Arc::clone(&pool));
+        let uid = object.meta().uid.clone();
+        let (newest, seen) = watch::channel(object);
+        let keeper = Keeper::new(Arc::clone(&self.context), Arc::clone(&pool), seen);
+        self.known.insert(key.clone(), Known { pool, uid, newest });
+        let shutdown = self.shutdown.clone();
+        let ended = key.clone();
+        self.tasks.spawn(async move {
+            let work = AssertUnwindSafe(keeper.run(shutdown.clone())).catch_unwind();
+            work.await.err()?;
+            error!(pool = %ended, "The task of a pool panicked; starting it again");
+            shutdown.run_until_cancelled(sleep(AFTER_PANIC)).await?;
+            Some(ended)
+        });
+        // Those that waited for it.
+        self.context.wake_claims_of(key);
+    }
+
+    fn start_again(&mut self, key: &PoolKey) {
+        let Some(known) = self.known.remove(key) else { return };
+        known.pool.gone();
+        let object = Arc::clone(&known.newest.borrow());
+        self.start(key, object);
+    }
+
+    fn gone(&mut self, key: &PoolKey) {
+        let Some(known) = self.known.remove(key) else { return };
+        debug!(pool = %key, "A pool is gone");
+        self.context.pools.remove(key);
+        known.pool.gone();
+        self.context.metrics.forget(key);
+        for other in self.context.overlaps.specify(key, None) {
+            if let Some(other) = self.context.pools.get(&other) {
+                other.look_again();
+            }
+        }
+        self.context.wake_claims_of(key);
+    }
+
+    fn retain(&mut self, listed: &HashSet<PoolKey>) {
+        let gone: Vec<PoolKey> = self.known.keys().filter(|key| !listed.contains(key)).cloned().collect();
+        for key in gone {
+            self.gone(&key);
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! The task of one pool: the only one that chooses addresses and writes the pool.
+//!
+//! What makes a duplicate impossible, whoever else works on the pool: an address is promised only after a write of the
+//! pool's status that names it, and that write is refused when the pool is not the version it was computed from. A
+//! process that finds another's name in the status forgets what it knows and reads all IPAddresses anew; what the other
+//! one decided on and may still be writing is kept as if it were there. It goes on with that only after it has written
+//! the pool itself, so that the other one cannot decide on anything else meanwhile.
+
+mod leftovers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::{Api, ResourceExt as _};
+use nephele_api::conditions::reasons as common;
+use nephele_api::ipam::conditions as reasons;
+use nephele_api::ipam::finalizers;
+use nephele_api::ipam::v1alpha2::AllocatorStatus;
+use nephele_kit::{Backoff, Event, PatchError, Precondition, Severity, chain, patch};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, debug, info_span, warn};
+
+use super::kinds::PoolObject;
+use super::ledger::{Answer, BATCH_MAX};
+use super::report::{self, Report};
+use super::{Facts, Pool, PoolSpec};
+use crate::address::version;
+use crate::context::Context;
+
+/// While claims keep coming, batches are gathered for this long: at 300 claims a second some eight share a write.
+const GATHER: Duration = Duration::from_millis(25);
+/// Enough of a batch not to wait for more.
+const GATHERED: usize = BATCH_MAX / 2;
+/// Counts and conditions are written this long after the last write, so that a burst costs a few writes.
+const REPORT_AFTER: Duration = Duration::from_millis(300);
+/// Another process wrote the pool: it is left to it for this long, unless a claim of ours waits.
+const FOREIGN_PATIENCE: Duration = Duration::from_secs(5);
+/// How often records are held against the claims that there are.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// Writes in a row that lose against others before the pool is left alone for a moment.
+const CONFLICTS_MAX: u32 = 5;
+
+/// Why a turn of the task failed.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("failed to list the pool's IPAddresses")]
+    List,
+    #[error("failed to read the pool")]
+    Read(#[source] kube::Error),
+    #[error("failed to write the pool")]
+    Write(#[source] PatchError),
+    #[error("failed to write the pool: others wrote it each time")]
+    Contended,
+}
+
+/// The task of one pool.
+pub(crate) struct Keeper<K: PoolObject> {
+    context: Arc<Context>,
+    pool: Arc<Pool>,
+    api: Api<K>,
+    seen: watch::Receiver<Arc<K>>,
+    /// The newest version that this process knows.
+    object: K,
+    /// What the status said of the allocator when the ledger was built, or what was written since.
+    expected: Option<AllocatorStatus>,
+    /// When another process was seen to have written, since the ledger was built.
+    foreign_since: Option<Instant>,
+    spec: Option<PoolSpec>,
+    last_write: Instant,
+    last_batch: Instant,
+    next_sweep: Instant,
+    failures: u32,
+    retry_at: Option<Instant>,
+    leftovers_retry_at: Option<Instant>,
+}
+
+impl<K: PoolObject> Keeper<K> {
+    pub(crate) fn new(context: Arc<Context>, pool: Arc<Pool>, seen: watch::Receiver<Arc<K>>) -> Self {
+        let object = (**seen.borrow()).clone();
+        let api = K::api(context.client.clone(), object.namespace().as_deref());
+        let now = Instant::now();
+        Self {
+            context,
+            pool,
+            api,
+            seen,
+            object,
+            expected: None,
+            foreign_since: None,
+            spec: None,
+            last_write: now,
+            last_batch: now - GATHER,
+            next_sweep: now + SWEEP_EVERY,
+            failures: 0,
+            retry_at: None,
+            leftovers_retry_at: None,
+        }
+    }
+
+    /// Works until `shutdown`, or until the pool is gone.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        let span = info_span!("pool", kind = K::KIND.as_str(), pool = %self.pool.key);
+        let work = async {
+            loop {
+                let next = self.guarded_turn().await;
+                let alarm = async {
+                    match next {
+                        Some(at) => sleep_until(at).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    () = self.pool.work.notified() => {}
+                    () = alarm => {}
+                    changed = self.seen.changed() => if changed.is_err() { return },
+                }
+            }
+        };
+        work.instrument(span).await;
+    }
+
+    /// One turn; when the next one is due although nothing happens.
+    async fn guarded_turn(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        self.look();
+        if let Some(at) = self.retry_at.filter(|at| *at > now) {
+            // A pool that cannot be written lets nobody wait for it.
+            self.pool.ledger.lock().answer_all(&Answer::Failed);
+            return Some(at);
+        }
+        match self.turn().await {
+            Ok(next) => {
+                self.failures = 0;
+                self.retry_at = None;
+                next
+            }
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                let at = Instant::now() + Backoff::default().delay(self.failures);
+                self.retry_at = Some(at);
+                warn!(error = %chain(&error), "Failed to keep the pool; trying again");
+                let mut ledger = self.pool.ledger.lock();
+                ledger.unchoose();
+                ledger.answer_all(&Answer::Failed);
+                Some(at)
+            }
+        }
+    }
+
+    async fn turn(&mut self) -> Result<Option<Instant>, Error> {
+        if !self.object.metadata_deleting() {
+            self.protect().await?;
+        }
+        self.admit();
+        let rebuild = self.pool.ledger.lock().is_stale() || self.is_foreign_due();
+        if rebuild {
+            self.rebuild().await?;
+        }
+        self.specify();
+        let gathering = self.serve().await?;
+        self.leftovers().await;
+        let calls = self.pool.ledger.lock().take_calls();
+        self.context.woken.wake(calls);
+        if self.let_go().await? {
+            return Ok(None);
+        }
+        self.sweep();
+        let reporting = self.report().await?;
+        self.measure();
+        let foreign = self.foreign_since.map(|since| since + FOREIGN_PATIENCE);
+        let times = [gathering, reporting, foreign, self.next_hold(), self.leftovers_retry_at];
+        Ok(times.into_iter().flatten().chain([self.next_sweep]).min())
+    }
+
+    /// Takes note of the newest version that the watch has told of.
+    fn look(&mut self) {
+        let seen = Arc::clone(&self.seen.borrow_and_update());
+        self.take(&seen);
+    }
+
+    /// Takes note of a version of the pool, unless it is older than the one that is known.
+    fn take(&mut self, object: &K) {
+        let newer = version(object.resource_version().as_deref())
+            >= version(self.object.resource_version().as_deref());
+        if !newer {
+            return;
+        }
+        self.object = object.clone();
+        if self.is_foreign() {
+            self.foreign_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Whether another process was the last to decide on anything.
+    fn is_foreign(&self) -> bool {
+        let allocator = self.object.pool_status().allocator;
+        let ours = allocator.as_ref().is_some_and(|allocator| allocator.holder == self.context.holder);
+        allocator != self.expected && !ours
+    }
+
+    /// Whether what the other one wrote has to be looked at.
+    fn is_foreign_due(&self) -> bool {
+        self.foreign_since
+            .is_some_and(|since| since.elapsed() >= FOREIGN_PATIENCE || self.pool.ledger.lock().has_work())
+    }
+
+    async fn protect(&mut self) -> Result<(), Error> {
+        for _ in 0..CONFLICTS_MAX {
+            match patch::add_finalizer(&self.api, &self.object, finalizers::POOL).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(object)) => {
+                    self.take(&object);
+                    return Ok(());
+                }
+                Err(error) if is_conflict(&error) => self.refresh().await?,
+                Err(error) => return Err(Error::Write(error)),
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// Opens or closes the pool, and tells its claims when that changes.
+    fn admit(&mut self) {
+        let meta = self.object.meta();
+        let facts = Facts {
+            uid: self.object.uid().unwrap_or_default(),
+            paused: nephele_kit::paused_message(K::KIND.as_str(), meta, false).is_some(),
+            deleting: meta.deletion_timestamp.is_some(),
+            grace_period_seconds: super::space::grace_period_seconds(&self.object.pool_spec()),
+        };
+        let closed = if facts.deleting {
+            Some((reasons::POOL_NOT_READY, format!("{} is being deleted", self.pool.key)))
+        } else if facts.paused {
+            Some((common::PAUSED, format!("{} is paused", self.pool.key)))
+        } else {
+            None
+        };
+        let changed = std::mem::replace(&mut *self.pool.facts.lock(), facts.clone()) != facts;
+        if changed {
+            self.pool.ledger.lock().close(closed);
+            self.context.wake_claims_of(&self.pool.key);
+        }
+    }
+
+    async fn rebuild(&mut self) -> Result<(), Error> {
+        self.pool.ledger.lock().begin_rebuild();
+        let listed = self.context.lister.list(&self.pool.key).await;
+        let mut ledger = self.pool.ledger.lock();
+        let Some(listed) = listed else {
+            ledger.abandon_rebuild();
+            return Err(Error::List);
+        };
+        let status = self.object.pool_status();
+        let ours = status.allocator.as_ref().is_some_and(|known| known.holder == self.context.holder);
+        debug!(
+            addresses = listed.records.len(),
+            pending = status.pending.len(),
+            ours,
+            "Building the pool anew"
+        );
+        let crate::address::Listed { records, version } = listed;
+        ledger.rebuild(records, version, &status.pending, &self.pool.key, ours, Instant::now());
+        drop(ledger);
+        self.expected = status.allocator;
+        self.foreign_since = None;
+        self.spec = None;
+        self.next_sweep = Instant::now();
+        Ok(())
+    }
+
+    /// Goes by the spec that the object has now.
+    fn specify(&mut self) {
+        let spec = self.object.pool_spec();
+        if self.spec.as_ref() == Some(&spec) {
+            return;
+        }
+        let mut ledger = self.pool.ledger.lock();
+        let failed_before = self.spec.is_some() && ledger.space().is_none();
+        ledger.specify(&spec);
+        let others = self.context.overlaps.specify(&self.pool.key, ledger.space());
+        drop(ledger);
+        self.spec = Some(spec);
+        for other in others {
+            if let Some(other) = self.context.pools.get(&other) {
+                other.look_again();
+            }
+        }
+        if failed_before {
+            self.context.wake_claims_of(&self.pool.key);
+        }
+    }
+
+    /// Decides on addresses for those who wait, writes that, and tells them. When there is more to gather, until when.
+    async fn serve(&mut self) -> Result<Option<Instant>, Error> {
+        loop {
+            let gather_until = self.last_batch + GATHER;
+            {
+                let ledger = self.pool.ledger.lock();
+                let few = ledger.waiting() < GATHERED && ledger.has_intents() && !ledger.has_unwritten();
+                if ledger.has_work() && few && Instant::now() < gather_until {
+                    return Ok(Some(gather_until));
+                }
+            }
+            let chosen =
+                self.pool.ledger.lock().choose(|request| self.context.wants(&self.pool.key, request));
+            let unwritten = self.pool.ledger.lock().has_unwritten();
+            if !unwritten {
+                let calls = self.pool.ledger.lock().tell_decided();
+                self.context.woken.wake(calls);
+                return Ok(None);
+            }
+            self.last_batch = Instant::now();
+            if !self.write_batch().await? {
+                self.rebuild().await?;
+                self.specify();
+                continue;
+            }
+            debug!(chosen, "Decided");
+            let calls = {
+                let mut ledger = self.pool.ledger.lock();
+                let mut calls = ledger.persisted();
+                calls.extend(ledger.tell_decided());
+                calls
+            };
+            self.context.woken.wake(calls);
+            if !self.pool.ledger.lock().has_work() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Writes what was decided on. False when another process has decided on something else meanwhile: nothing is
+    /// decided then.
+    async fn write_batch(&mut self) -> Result<bool, Error> {
+        for _ in 0..CONFLICTS_MAX {
+            let mut next = self.object.clone();
+            let revision = self.object.pool_status().allocator.map_or(0, |allocator| allocator.revision);
+            let allocator =
+                AllocatorStatus { holder: self.context.holder.clone(), revision: revision.saturating_add(1) };
+            next.set_pool_status(self.draft(Some(allocator)));
+            match patch::status(&self.api, &self.object, &next, Precondition::ResourceVersion).await {
+                Ok(written) => {
+                    self.wrote(written.unwrap_or(next));
+                    return Ok(true);
+                }
+                Err(error) if is_conflict(&error) => {
+                    self.refresh().await?;
+                    if self.is_foreign() {
+                        self.pool.ledger.lock().unchoose();
+                        return Ok(false);
+                    }
+                }
+                Err(error) => return Err(Error::Write(error)),
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// Takes note of a version that this process wrote.
+    fn wrote(&mut self, object: K) {
+        self.expected = object.pool_status().allocator;
+        self.object = object;
+        self.last_write = Instant::now();
+    }
+
+    /// Reads the pool itself: the watch may be behind.
+    async fn refresh(&mut self) -> Result<(), Error> {
+        let object = self.api.get(&self.object.name_any()).await.map_err(Error::Read)?;
+        self.take(&object);
+        Ok(())
+    }
+
+    /// The status as it should be, with the allocator as it is or as given.
+    fn draft(&self, allocator: Option<AllocatorStatus>) -> nephele_api::ipam::v1alpha2::PoolStatus {
+        let ledger = self.pool.ledger.lock();
+        let mut status = self.object.pool_status();
+        if allocator.is_some() {
+            status.allocator = allocator;
+        }
+        let report = Report {
+            counts: ledger.counts(),
+            pending: ledger.pending(&self.pool.key),
+            deleting: self.object.metadata_deleting(),
+            troubles: ledger.troubles(),
+            overlaps: self.context.overlaps.of(&self.pool.key),
+        };
+        drop(ledger);
+        report::status(status, report, self.object.meta().generation, self.context.now())
+    }
+
+    /// Writes counts and conditions when they have changed and the last write is a while ago. When that is due.
+    async fn report(&mut self) -> Result<Option<Instant>, Error> {
+        if !self.context.filter.matches(self.object.meta()) || self.foreign_since.is_some() {
+            return Ok(None);
+        }
+        let status = self.draft(None);
+        if status == self.object.pool_status() {
+            return Ok(None);
+        }
+        // What is there for the first time is told at once.
+        let first = self.object.pool_status().conditions.is_empty();
+        let due = self.last_write + REPORT_AFTER;
+        if Instant::now() < due && !first {
+            return Ok(Some(due));
+        }
+        let mut next = self.object.clone();
+        next.set_pool_status(status);
+        match patch::status(&self.api, &self.object, &next, Precondition::ResourceVersion).await {
+            Ok(written) => {
+                self.tell_people(&next);
+                self.wrote(written.unwrap_or(next));
+                Ok(None)
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) if is_conflict(&error) => {
+                self.refresh().await?;
+                Ok(Some(Instant::now() + REPORT_AFTER))
+            }
+            Err(error) => Err(Error::Write(error)),
+        }
+    }
+
+    /// Says in an Event what a person should look at, when it is new.
+    fn tell_people(&self, next: &K) {
+        let ready = report::ready(&next.pool_status());
+        if ready == report::ready(&self.object.pool_status()) {
+            return;
+        }
+        let Some((reason, message)) = ready.filter(|(_, message)| !message.is_empty()) else { return };
+        self.context.events.publish(Event {
+            regarding: self.object.object_ref(&()),
+            severity: Severity::Warning,
+            reason,
+            action: "Allocate",
+            note: message,
+        });
+    }
+
+    /// Lets a pool go that is being deleted and has no address; true when it did.
+    async fn let_go(&mut self) -> Result<bool, Error> {
+        if !self.object.metadata_deleting() || self.pool.ledger.lock().len() > 0 {
+            return Ok(false);
+        }
+        if !self.object.finalizers().iter().any(|finalizer| finalizer == finalizers::POOL) {
+            return Ok(true);
+        }
+        // The watch may be behind: only a list says that there is none.
+        self.rebuild().await?;
+        self.specify();
+        if self.pool.ledger.lock().len() > 0 {
+            return Ok(false);
+        }
+        match patch::remove_finalizer(&self.api, &self.object, finalizers::POOL).await {
+            Ok(object) => {
+                if let Some(object) = object {
+                    self.take(&object);
+                }
+                Ok(true)
+            }
+            Err(error) if is_conflict(&error) => match self.refresh().await {
+                Err(Error::Read(kube::Error::Api(status))) if status.code == 404 => Ok(true),
+                Err(error) => Err(error),
+                Ok(()) => Err(Error::Contended),
+            },
+            Err(error) => Err(Error::Write(error)),
+        }
+    }
+
+    fn sweep(&mut self) {
+        if Instant::now() < self.next_sweep {
+            return;
+        }
+        self.next_sweep = Instant::now() + SWEEP_EVERY;
+        self.pool.ledger.lock().sweep(|owner, uid| self.context.is_known(owner, uid));
+        self.leftovers_retry_at.get_or_insert_with(Instant::now);
+    }
+
+    fn measure(&self) {
+        let ledger = self.pool.ledger.lock();
+        self.context.metrics.measure(&self.pool.key, ledger.counts(), &ledger.troubles());
+    }
+}
+
+/// What all kinds of objects have.
+trait Deleting {
+    fn metadata_deleting(&self) -> bool;
+}
+
+impl<K: PoolObject> Deleting for K {
+    fn metadata_deleting(&self) -> bool {
+        self.meta().deletion_timestamp.is_some()
+    }
+}
+
+fn is_conflict(error: &PatchError) -> bool {
+    matches!(error, PatchError::Request { source: kube::Error::Api(status), .. } if status.code == 409)
+}

@@ -1,0 +1,88 @@
+//! The four kinds of pools, seen as one.
+
+use std::fmt::Debug;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use nephele_api::ipam::PoolKind;
+use nephele_api::ipam::v1alpha2::{
+    GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterIPPoolSpec,
+    InClusterPrefixPool, InClusterPrefixPoolSpec, PoolStatus,
+};
+use nephele_kit::scoped;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::key::PoolKey;
+
+/// What a pool hands out, and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PoolSpec {
+    /// Single addresses.
+    Addresses(InClusterIPPoolSpec),
+    /// IPv6 prefixes.
+    Prefixes(InClusterPrefixPoolSpec),
+}
+
+/// An object of one of the four kinds.
+pub(crate) trait PoolObject:
+    Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static
+{
+    /// Which one.
+    const KIND: PoolKind;
+
+    /// Where its objects are: in `namespace`, or in all of them; cluster-scoped kinds ignore it.
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self>;
+
+    fn pool_spec(&self) -> PoolSpec;
+
+    fn pool_status(&self) -> PoolStatus;
+
+    fn set_pool_status(&mut self, status: PoolStatus);
+
+    fn key(&self) -> PoolKey {
+        PoolKey { kind: Self::KIND, namespace: self.namespace().unwrap_or_default(), name: self.name_any() }
+    }
+}
+
+macro_rules! pool_object {
+    ($kind:ident, $spec:ident, $api:expr) => {
+        impl PoolObject for $kind {
+            const KIND: PoolKind = PoolKind::$kind;
+
+            fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+                $api(client, namespace)
+            }
+
+            fn pool_spec(&self) -> PoolSpec {
+                PoolSpec::$spec(self.spec.clone())
+            }
+
+            fn pool_status(&self) -> PoolStatus {
+                self.status.clone().unwrap_or_default()
+            }
+
+            fn set_pool_status(&mut self, status: PoolStatus) {
+                self.status = Some(status);
+            }
+        }
+    };
+}
+
+fn global<K>(client: Client, _: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = ()>,
+{
+    Api::all(client)
+}
+
+fn local<K>(client: Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    scoped(client, namespace)
+}
+
+pool_object!(InClusterIPPool, Addresses, local);
+pool_object!(GlobalInClusterIPPool, Addresses, global);
+pool_object!(InClusterPrefixPool, Prefixes, local);
+pool_object!(GlobalInClusterPrefixPool, Prefixes, global);

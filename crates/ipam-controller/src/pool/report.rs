@@ -1,0 +1,105 @@
+//! Says how a pool is: one status, computed and compared before it is written. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use nephele_api::conditions::{self, condition, types};
+use nephele_api::ipam::conditions as reasons;
+use nephele_api::ipam::v1alpha2::{IPAddressCounts, PendingAllocation, PoolStatus};
+
+use super::ledger::{Names, Troubles};
+
+/// On a pool: another pool has some of its addresses too.
+pub(crate) const OVERLAPPING: &str = "Overlapping";
+
+/// What is said.
+#[derive(Debug, Clone)]
+pub(super) struct Report {
+    pub(super) counts: IPAddressCounts,
+    pub(super) pending: Vec<PendingAllocation>,
+    pub(super) deleting: bool,
+    pub(super) troubles: Troubles,
+    /// The pools that overlap this one, by name; none when nobody looked.
+    pub(super) overlaps: Option<Vec<String>>,
+}
+
+/// The status that follows.
+pub(super) fn status(
+    mut status: PoolStatus,
+    report: Report,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> PoolStatus {
+    let mut set = |condition: Condition| {
+        let condition = Condition { observed_generation: generation, ..condition };
+        conditions::set(&mut status.conditions, condition, now);
+    };
+    set(ready_condition(&report));
+    match &report.overlaps {
+        Some(others) if !others.is_empty() => {
+            let message = format!("has addresses in common with {}", others.join(", "));
+            set(condition(OVERLAPPING, conditions::TRUE, "AddressesInCommon", message));
+        }
+        Some(_) | None => status.conditions.retain(|condition| condition.type_ != OVERLAPPING),
+    }
+    status.ip_addresses = Some(report.counts);
+    status.pending = report.pending;
+    status.observed_generation = generation;
+    status
+}
+
+fn ready_condition(report: &Report) -> Condition {
+    let Report { counts, deleting, troubles, .. } = report;
+    let not_ready = |reason, message| condition(types::READY, conditions::FALSE, reason, message);
+    if *deleting {
+        let message = format!("Waiting for {} to be released", counted(counts.used, "address", "addresses"));
+        return not_ready(conditions::reasons::DELETING, message);
+    }
+    if !troubles.fault.is_empty() {
+        return not_ready(conditions::reasons::INVALID_CONFIGURATION, troubles.fault.clone());
+    }
+    let mut messages = Vec::new();
+    let mut say = |names: &Names, what: &str| {
+        if names.count > 0 {
+            messages.push(format!("{} {what}: {}", names.count, listed(names)));
+        }
+    };
+    say(&troubles.malformed, "IPAddresses cannot be read");
+    say(&troubles.contested, "IPAddresses have an address that another one has too");
+    say(&troubles.orphans, "IPAddresses have no claim any more");
+    if counts.free == 0 && troubles.waiting > 0 {
+        let waiting = i64::try_from(troubles.waiting).unwrap_or(i64::MAX);
+        let claims = counted(waiting, "claim waits", "claims wait");
+        messages.insert(0, format!("no address is free and {claims}"));
+        return not_ready(reasons::POOL_EXHAUSTED, messages.join("; "));
+    }
+    condition(types::READY, conditions::TRUE, conditions::reasons::READY, messages.join("; "))
+}
+
+/// Reason and message of the condition `Ready`.
+pub(super) fn ready(status: &PoolStatus) -> Option<(&'static str, String)> {
+    let condition = conditions::find(&status.conditions, types::READY)?;
+    let reason = [
+        reasons::POOL_EXHAUSTED,
+        conditions::reasons::INVALID_CONFIGURATION,
+        conditions::reasons::DELETING,
+        conditions::reasons::READY,
+    ]
+    .into_iter()
+    .find(|reason| *reason == condition.reason)?;
+    Some((reason, condition.message.clone()))
+}
+
+fn counted(count: i64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn listed(names: &Names) -> String {
+    let mut text = names.first.join(", ");
+    if names.count > names.first.len() {
+        text.push_str(", …");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! The addresses or prefixes of one pool, and who has which.
+
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use nephele_api::ipam::PoolKind;
+use nephele_api::ipam::v1alpha2::{InClusterIPPoolSpec, InClusterPrefixPoolSpec};
+use nephele_ipam::{
+    AddressPool, AddressPoolSpec, AddressSet, AllocateAddressError, AllocatePrefixError, FieldError, Owner,
+    Prefix, PrefixPool, PrefixPoolSpec, StatusCounts, parse_address,
+};
+
+use super::kinds::PoolSpec;
+
+/// What one IPAddress takes out of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// A single address.
+    Address(IpAddr),
+    /// A prefix.
+    Prefix(Prefix),
+}
+
+impl Place {
+    /// What the spec of an IPAddress says; none when it cannot be read.
+    pub(crate) fn read(kind: PoolKind, address: &str, prefix: Option<i32>) -> Option<Self> {
+        let address = parse_address(address).ok()?;
+        if !kind.has_prefixes() {
+            return Some(Self::Address(address));
+        }
+        let length = u8::try_from(prefix?).ok().filter(|length| *length <= 128)?;
+        match address {
+            IpAddr::V6(address) => Some(Self::Prefix(Prefix::new(address, length))),
+            IpAddr::V4(_) => None,
+        }
+    }
+
+    /// As an IPAddress says it.
+    pub(crate) fn address(self) -> IpAddr {
+        match self {
+            Self::Address(address) => address,
+            Self::Prefix(prefix) => prefix.base().into(),
+        }
+    }
+
+    /// The length, where it is a prefix.
+    pub(crate) fn length(self) -> Option<u8> {
+        match self {
+            Self::Address(_) => None,
+            Self::Prefix(prefix) => Some(prefix.length()),
+        }
+    }
+}
+
+/// Why nothing was taken out of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// There is nothing left.
+    Exhausted,
+    /// The address that was asked for is not to be had as long as this holds it.
+    Taken { by: Place, message: String },
+    /// The address that was asked for is none of the pool's.
+    Impossible { message: String },
+}
+
+/// The allocator of one pool.
+#[derive(Debug, Clone)]
+pub(crate) enum Space {
+    Addresses { pool: AddressPool, gateway: String },
+    Prefixes { pool: PrefixPool, gateway: String },
+}
+
+/// What a claim gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) address: IpAddr,
+    pub(crate) prefix: u8,
+    /// As the pool's spec has it; empty for none.
+    pub(crate) gateway: String,
+}
+
+impl Space {
+    /// An allocator of which nothing is taken.
+    ///
+    /// # Errors
+    /// What is wrong with the spec.
+    pub(crate) fn new(spec: &PoolSpec) -> Result<Self, Vec<FieldError>> {
+        match spec {
+            PoolSpec::Addresses(spec) => Ok(Self::Addresses {
+                pool: AddressPool::new(address_spec(spec).validate()?),
+                gateway: spec.gateway.clone(),
+            }),
+            PoolSpec::Prefixes(spec) => Ok(Self::Prefixes {
+                pool: PrefixPool::new(prefix_spec(spec).validate()?),
+                gateway: spec.gateway.clone(),
+            }),
+        }
+    }
+
+    /// Goes by another spec; what is taken stays so.
+    ///
+    /// # Errors
+    /// What is wrong with the spec; nothing changed then.
+    pub(crate) fn respecify(&mut self, spec: &PoolSpec) -> Result<(), Vec<FieldError>> {
+        match (self, spec) {
+            (Self::Addresses { pool, gateway }, PoolSpec::Addresses(spec)) => {
+                pool.replace_layout(address_spec(spec).validate()?);
+                gateway.clone_from(&spec.gateway);
+            }
+            (Self::Prefixes { pool, gateway }, PoolSpec::Prefixes(spec)) => {
+                pool.replace_layout(prefix_spec(spec).validate()?);
+                gateway.clone_from(&spec.gateway);
+            }
+            (space, spec) => *space = Self::new(spec)?,
+        }
+        Ok(())
+    }
+
+    /// Takes the wanted address or the lowest that is free.
+    pub(crate) fn allocate(&mut self, owner: &Owner, wanted: Option<IpAddr>) -> Result<Place, Refusal> {
+        match self {
+            Self::Addresses { pool, .. } => {
+                pool.allocate(owner, wanted).map(Place::Address).map_err(|error| match &error {
+                    AllocateAddressError::Exhausted => Refusal::Exhausted,
+                    AllocateAddressError::NotAllocatable(_) => {
+                        Refusal::Impossible { message: error.to_string() }
+                    }
+                    AllocateAddressError::InUse { address, .. }
+                    | AllocateAddressError::Held { address, .. } => {
+                        Refusal::Taken { by: Place::Address(*address), message: error.to_string() }
+                    }
+                })
+            }
+            Self::Prefixes { pool, .. } => {
+                let length = pool.layout().allocation_prefix_length();
+                let wanted = match wanted {
+                    None => None,
+                    Some(IpAddr::V6(address)) if Prefix::new(address, length).base() == address => {
+                        Some(Prefix::new(address, length))
+                    }
+                    Some(address) => {
+                        let message = format!("prefix {address}/{length} cannot be allocated from the pool");
+                        return Err(Refusal::Impossible { message });
+                    }
+                };
+                pool.allocate(owner, wanted).map(Place::Prefix).map_err(|error| match &error {
+                    AllocatePrefixError::Exhausted => Refusal::Exhausted,
+                    AllocatePrefixError::NotAllocatable(_) => {
+                        Refusal::Impossible { message: error.to_string() }
+                    }
+                    AllocatePrefixError::InUse { prefix, .. } => {
+                        Refusal::Taken { by: Place::Prefix(*prefix), message: error.to_string() }
+                    }
+                })
+            }
+        }
+    }
+
+    /// Takes note that `owner` has this; true when nobody else does.
+    pub(crate) fn adopt(&mut self, owner: &Owner, place: Place) -> bool {
+        match (self, place) {
+            (Self::Addresses { pool, .. }, Place::Address(address)) => {
+                pool.adopt(owner.clone(), address).also_held_by.is_empty()
+            }
+            (Self::Prefixes { pool, .. }, Place::Prefix(prefix)) => {
+                pool.adopt(owner.clone(), prefix).also_held_by.is_empty()
+            }
+            // Records are read by the kind of the pool.
+            (Self::Addresses { .. }, Place::Prefix(_)) | (Self::Prefixes { .. }, Place::Address(_)) => true,
+        }
+    }
+
+    /// Gives back what `owner` has of this, to be had at once: an address that is held back has its IPAddress still.
+    pub(crate) fn release(&mut self, owner: &Owner, place: Place) {
+        match (self, place) {
+            (Self::Addresses { pool, .. }, Place::Address(address)) => {
+                // The allocator's own holds are not used: they would not outlive the process.
+                pool.release_address(owner, address, SystemTime::UNIX_EPOCH);
+                pool.expire_holds(SystemTime::UNIX_EPOCH + pool.layout().grace_period());
+            }
+            (Self::Prefixes { pool, .. }, Place::Prefix(prefix)) => {
+                pool.release_prefix(owner, prefix);
+            }
+            (Self::Addresses { .. }, Place::Prefix(_)) | (Self::Prefixes { .. }, Place::Address(_)) => {}
+        }
+    }
+
+    /// Somebody other than `owner` who has this too.
+    pub(crate) fn rival(&self, owner: &Owner, place: Place) -> Option<Owner> {
+        match (self, place) {
+            (Self::Addresses { pool, .. }, Place::Address(address)) => {
+                pool.owners_of(address).find(|other| *other != owner).cloned()
+            }
+            (Self::Prefixes { pool, .. }, Place::Prefix(prefix)) => {
+                pool.owners_of(prefix).find(|other| *other != owner).cloned()
+            }
+            (Self::Addresses { .. }, Place::Prefix(_)) | (Self::Prefixes { .. }, Place::Address(_)) => None,
+        }
+    }
+
+    /// The same in full.
+    pub(crate) fn grant(&self, place: Place) -> Grant {
+        match self {
+            Self::Addresses { pool, gateway } => {
+                Grant { address: place.address(), prefix: pool.layout().prefix(), gateway: gateway.clone() }
+            }
+            Self::Prefixes { pool, gateway } => Grant {
+                address: place.address(),
+                prefix: place.length().unwrap_or(pool.layout().allocation_prefix_length()),
+                gateway: gateway.clone(),
+            },
+        }
+    }
+
+    /// Counts, as the status of a pool has them.
+    pub(crate) fn counts(&self) -> StatusCounts {
+        match self {
+            Self::Addresses { pool, .. } => pool.usage().status_counts(),
+            Self::Prefixes { pool, .. } => pool.usage().status_counts(),
+        }
+    }
+
+    /// Every address that may be handed out.
+    pub(crate) fn allocatable(&self) -> AddressSet {
+        match self {
+            Self::Addresses { pool, .. } => pool.layout().allocatable().clone(),
+            Self::Prefixes { pool, .. } => pool.layout().allocatable(),
+        }
+    }
+}
+
+fn address_spec(spec: &InClusterIPPoolSpec) -> AddressPoolSpec {
+    AddressPoolSpec {
+        addresses: spec.addresses.clone(),
+        prefix: spec.prefix.into(),
+        gateway: spec.gateway.clone(),
+        allocate_reserved_ip_addresses: spec.allocate_reserved_ip_addresses,
+        excluded_addresses: spec.excluded_addresses.clone(),
+        address_reuse_grace_period_seconds: spec.address_reuse_grace_period_seconds.map(Into::into),
+    }
+}
+
+fn prefix_spec(spec: &InClusterPrefixPoolSpec) -> PrefixPoolSpec {
+    PrefixPoolSpec {
+        prefixes: spec.prefixes.clone(),
+        allocation_prefix_length: spec.allocation_prefix_length.into(),
+        gateway: spec.gateway.clone(),
+        excluded_prefixes: spec.excluded_prefixes.clone(),
+    }
+}
+
+/// For how many seconds an address of the pool is held back after it was released; none where the kind or the spec
+/// has no such thing.
+pub(crate) fn grace_period_seconds(spec: &PoolSpec) -> i64 {
+    match spec {
+        PoolSpec::Addresses(spec) => spec.address_reuse_grace_period_seconds.unwrap_or(0).max(0).into(),
+        PoolSpec::Prefixes(_) => 0,
+    }
+}

@@ -1,0 +1,245 @@
+//! Watches, controllers, and who wakes whom.
+
+use std::collections::HashMap;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::{join, join_all, try_join};
+use futures::{FutureExt as _, StreamExt as _};
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+use nephele_api::core::Cluster;
+use nephele_api::ipam::GROUP;
+use nephele_api::ipam::v1alpha2::{
+    self, GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool,
+};
+use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim};
+use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, chain, paused, scoped};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::address::lister;
+use crate::context::{Ahead, Context, cluster_name};
+use crate::metrics::Metrics;
+use crate::overlap::{OverlapPolicy, Overlaps};
+use crate::pool::{PoolObject, Pools, Woken};
+use crate::{address, claim, pool};
+
+/// The gate that is closed until it is known whether there is anything to control. The rest of the gates are there
+/// then.
+pub const GATE: &str = "ipam";
+
+/// How long to wait before looking again whether Cluster API's core is installed.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// What the controllers look after, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The namespace whose claims and pools are looked after; none for all. IPAddresses are followed in all of them
+    /// whatever this says: a global pool has to know what others took of it.
+    pub watch_namespace: Option<String>,
+    /// The value of `cluster.x-k8s.io/watch-filter` that a claim must carry; none for any. A pool that does not carry
+    /// it is used, but its status is left to others.
+    pub watch_filter: Option<String>,
+    /// Claims reconciled at a time. Those that wait for a write of their pool count, so this bounds how many share one.
+    pub concurrency: NonZeroU16,
+    /// Whether IPAddresses whose claim is gone are deleted, and not only told of.
+    pub reclaim_orphans: bool,
+    /// What is done about pools that have addresses in common.
+    pub overlap: OverlapPolicy,
+}
+
+/// Why the controllers stopped.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The claim controller ended.
+    #[error("failed to keep the claim controller running")]
+    Claim(#[source] RunError),
+}
+
+/// Runs the controllers until `shutdown`. While the kinds are not there, as in a management cluster without Cluster
+/// API's core, it says so and waits for them.
+///
+/// # Errors
+/// When one of them ends by itself.
+pub async fn run(
+    client: Client,
+    services: Services,
+    metrics: Metrics,
+    settings: Settings,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let gate = services.readiness.gate(GATE);
+    if !await_kinds(&client, &gate, &shutdown).await {
+        return Ok(());
+    }
+    let Settings { watch_namespace, watch_filter, concurrency, reclaim_orphans, overlap } = settings;
+    let namespace = watch_namespace.as_deref();
+    let filter = WatchFilter::new(watch_filter.as_deref());
+
+    let clusters_api = scoped(client.clone(), namespace);
+    let (clusters, follow_clusters) =
+        Cache::<Cluster>::start(&services, clusters_api, watcher::Config::default(), shutdown.clone());
+    let (lister, serve_lists) = lister(Api::all(client.clone()), shutdown.clone());
+    let woken = Woken::default();
+    let runner = Runner::<IPAddressClaim>::new(
+        "ipaddressclaim",
+        &services,
+        scoped(client.clone(), namespace),
+        filter.watch_config(),
+        concurrency,
+    );
+    let context = Arc::new(Context {
+        client: client.clone(),
+        clock: services.clock.clone(),
+        events: services.events.clone(),
+        metrics,
+        pools: Arc::new(Pools::default()),
+        woken: woken.clone(),
+        lister,
+        claims: runner.store(),
+        claims_listed: AtomicBool::new(false),
+        clusters: clusters.clone(),
+        filter,
+        watch_namespace: watch_namespace.clone(),
+        holder: uuid::Uuid::new_v4().to_string(),
+        reclaim_orphans,
+        overlaps: Overlaps::new(overlap),
+        ahead: Ahead::default(),
+    });
+
+    let mut listed = Vec::new();
+    let mut follows = Vec::new();
+    {
+        let (sender, receiver) = watch::channel(false);
+        listed.push(receiver);
+        let gate = services.readiness.gate("cache IPAddress");
+        let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
+        let api = Api::<IPAddress>::all(client.clone());
+        follows.push(
+            async move { address::follow(api, &context.pools, &context.woken, gate, sender, shutdown).await }
+                .boxed(),
+        );
+    }
+    macro_rules! follow_pools {
+        ($($kind:ty),*) => {$({
+            let (sender, receiver) = watch::channel(false);
+            listed.push(receiver);
+            let gate = services.readiness.gate(format!("cache {}", <$kind>::kind(&())));
+            let api = <$kind as PoolObject>::api(client.clone(), namespace);
+            follows.push(pool::follow(Arc::clone(&context), api, gate, sender, shutdown.clone()).boxed());
+        })*};
+    }
+    follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
+    gate.open();
+
+    let for_claims = Arc::clone(&context);
+    let run_claims = async {
+        // A claim that is looked at before its pool is known would be told that there is none.
+        let all_listed = async {
+            for listed in &mut listed {
+                if listed.wait_for(|listed| *listed).await.is_err() {
+                    return false;
+                }
+            }
+            true
+        };
+        // A watch that ended before its first list did so on shutdown.
+        if shutdown.run_until_cancelled(all_listed).await != Some(true) {
+            return Ok(());
+        }
+        let runner = runner.reads(&clusters).reconcile_on(woken.listen());
+        let run =
+            runner.run(move |object| claim::reconcile(object, Arc::clone(&for_claims)), shutdown.clone());
+        run.await.map_err(Error::Claim)
+    };
+    let note_listed = async {
+        let ready = shutdown.run_until_cancelled(context.claims.wait_until_ready()).await;
+        if let Some(Ok(())) = ready {
+            context.claims_listed.store(true, Ordering::Release);
+        }
+    };
+    let rest = join(
+        join(follow_clusters, serve_lists),
+        join(join_all(follows), join(note_listed, wake_by_clusters(&context, clusters.clone(), &shutdown))),
+    );
+    try_join(run_claims, rest.map(Ok)).await.map(drop)
+}
+
+/// Claims are looked at when their Cluster comes, goes, is paused or is not any more.
+async fn wake_by_clusters(context: &Context, clusters: Cache<Cluster>, shutdown: &CancellationToken) {
+    let mut touched = std::pin::pin!(clusters.touched());
+    // Whether each Cluster that there is is paused. Bounded by those.
+    let mut known: HashMap<(String, String), bool> = HashMap::new();
+    while let Some(cluster) = shutdown.run_until_cancelled(touched.next()).await.flatten() {
+        let id = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+        let current = clusters.get(&id.0, &id.1).map(|cluster| paused(&*cluster, Some(&cluster)).is_some());
+        let before = match current {
+            Some(paused) => known.insert(id.clone(), paused),
+            None => known.remove(&id),
+        };
+        if before != current {
+            context.wake_claims(|claim| {
+                claim.namespace().unwrap_or_default() == id.0 && cluster_name(claim) == Some(&id.1)
+            });
+        }
+    }
+}
+
+/// Waits until the management API serves all kinds that are needed; false on `shutdown`.
+async fn await_kinds(client: &Client, gate: &nephele_kit::Gate, shutdown: &CancellationToken) -> bool {
+    let mut told = false;
+    loop {
+        let Some(missing) = shutdown.run_until_cancelled(missing_kinds(client)).await else { return false };
+        match missing {
+            Ok(missing) if missing.is_empty() => return true,
+            Ok(missing) => {
+                if !std::mem::replace(&mut told, true) {
+                    let missing = missing.join(", ");
+                    warn!(
+                        missing,
+                        "No addresses are handed out before these kinds are installed; the rest goes on"
+                    );
+                }
+                // The rest of the manager is ready without.
+                gate.open();
+            }
+            Err(error) => debug!(error = %chain(&error), "Failed to look for the kinds of IPAM"),
+        }
+        if shutdown.run_until_cancelled(sleep(LOOK_AGAIN)).await.is_none() {
+            return false;
+        }
+    }
+}
+
+/// The kinds that the management API does not serve.
+async fn missing_kinds(client: &Client) -> Result<Vec<String>, kube::Error> {
+    let wanted = [
+        (v1beta2::VERSION, vec!["ipaddressclaims".to_owned(), "ipaddresses".to_owned()]),
+        (
+            v1alpha2::VERSION,
+            vec![
+                InClusterIPPool::plural(&()).into_owned(),
+                GlobalInClusterIPPool::plural(&()).into_owned(),
+                InClusterPrefixPool::plural(&()).into_owned(),
+                GlobalInClusterPrefixPool::plural(&()).into_owned(),
+            ],
+        ),
+    ];
+    let mut missing = Vec::new();
+    for (version, plurals) in wanted {
+        let served = match client.list_api_group_resources(&format!("{GROUP}/{version}")).await {
+            Ok(list) => list.resources.into_iter().map(|resource| resource.name).collect(),
+            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let absent = plurals.into_iter().filter(|plural| !served.contains(plural));
+        missing.extend(absent.map(|plural| format!("{plural}.{version}.{GROUP}")));
+    }
+    Ok(missing)
+}

@@ -1,0 +1,73 @@
+//! The IPAddresses of a pool, as the API server has them at this moment.
+
+use kube::{Api, Client, api::ListParams};
+use nephele_api::ipam::{
+    PoolKind,
+    v1beta2::{IPAddress, IPAddressSpec},
+};
+
+/// IPAddresses read in one request: some 1 MiB.
+const PAGE: u32 = 500;
+
+/// A pool whose addresses are looked up.
+pub(super) struct InUse {
+    pub(super) client: Client,
+    pub(super) kind: PoolKind,
+    /// None for cluster-scoped kinds, which serve claims of every namespace.
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+}
+
+impl InUse {
+    /// Whether there is any.
+    pub(super) async fn any(&self) -> Result<bool, kube::Error> {
+        let mut found = false;
+        self.visit(|_| {
+            found = true;
+            false
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// All of them.
+    pub(super) async fn list(&self) -> Result<Vec<IPAddressSpec>, kube::Error> {
+        let mut found = Vec::new();
+        self.visit(|address| {
+            found.push(address);
+            true
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// Shows the addresses of the pool to `look`, for as long as it wants more.
+    async fn visit(&self, mut look: impl FnMut(IPAddressSpec) -> bool) -> Result<(), kube::Error> {
+        let api: Api<IPAddress> = match &self.namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        };
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = match api.list(&params).await {
+                Ok(page) => page,
+                // Without Cluster API's core there is no such kind, and no address.
+                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            for address in page.items.into_iter().map(|address| address.spec) {
+                if self.is_of_pool(&address) && !look(address) {
+                    return Ok(());
+                }
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn is_of_pool(&self, address: &IPAddressSpec) -> bool {
+        PoolKind::of(&address.pool_ref) == Some(self.kind) && address.pool_ref.name == self.name
+    }
+}

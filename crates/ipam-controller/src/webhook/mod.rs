@@ -1,0 +1,146 @@
+//! Admission of pools: what the API server asks before a pool is created, changed or deleted.
+//!
+//! ```text
+//!  AdmissionRequest ──▶ spec: rules of the fields ──▶ in_use: IPAddresses of the pool, where they matter ──▶ answer
+//! ```
+//!
+//! Paths, verdicts and texts are those of the in-cluster IPAM provider, with three differences that each let more
+//! through: a spec that does not change is not judged again, so that a pool that is bad already can still be annotated
+//! and lose its finalizer; an address that is out of range already does not forbid other changes; and a pool that
+//! `clusterctl move` deletes here goes although it has addresses.
+
+mod in_use;
+mod spec;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Client, Resource, core::object::HasSpec};
+use nephele_api::ipam::{
+    GROUP, PoolKind, annotations, conversion,
+    v1alpha2::{
+        ALLOCATION_PREFIX_LENGTH_DEFAULT, GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool,
+        InClusterPrefixPool,
+    },
+};
+use nephele_ipam::FieldError;
+use nephele_webhook::{AdmissionRequest, Cause, Change, Denial, Webhook};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use self::{in_use::InUse, spec::PoolRules};
+
+/// What a client reads who deletes a pool that is in use.
+const IN_USE: &str =
+    "Pool has IPAddresses allocated. Cannot delete Pool until all IPAddresses have been removed.";
+
+/// Adds the handlers of all kinds of pools, and their conversion.
+///
+/// # Panics
+/// When the webhook has handlers for their paths, or a conversion, already.
+#[must_use]
+pub fn register(webhook: Webhook, client: &Client) -> Webhook {
+    let webhook = validated::<InClusterIPPool>(webhook, client, PoolKind::InClusterIPPool);
+    let webhook = validated::<GlobalInClusterIPPool>(webhook, client, PoolKind::GlobalInClusterIPPool);
+    let webhook = validated::<InClusterPrefixPool>(webhook, client, PoolKind::InClusterPrefixPool);
+    let webhook =
+        validated::<GlobalInClusterPrefixPool>(webhook, client, PoolKind::GlobalInClusterPrefixPool);
+    let webhook = PoolKind::ALL.into_iter().fold(webhook, |webhook, kind| {
+        webhook.mutate(path("mutate", kind), move |pool| {
+            if kind.has_prefixes() {
+                fill_in_length(pool);
+            }
+        })
+    });
+    webhook.convert(conversion::convert)
+}
+
+/// Where the API server sends its questions about a kind; `verb` is `validate` or `mutate`.
+#[must_use]
+pub fn path(verb: &str, kind: PoolKind) -> String {
+    format!("/{verb}-ipam-cluster-x-k8s-io-v1alpha2-{}", kind.as_str().to_lowercase())
+}
+
+fn validated<K>(webhook: Webhook, client: &Client, kind: PoolKind) -> Webhook
+where
+    K: Resource<DynamicType = ()> + HasSpec + DeserializeOwned + Send + Sync + 'static,
+    K::Spec: PoolRules,
+{
+    let client = client.clone();
+    webhook.validate::<K, _, _>(path("validate", kind), move |request| {
+        let namespace = request.namespace.clone().filter(|_| kind.is_namespaced());
+        let in_use = InUse { client: client.clone(), kind, namespace, name: request.name.clone() };
+        async move { decide(kind, request, &in_use).await }
+    })
+}
+
+/// Zero stands for the default, which the schema does not let through.
+fn fill_in_length(pool: &mut Value) {
+    let Some(spec) = pool["spec"].as_object_mut() else { return };
+    if spec.get("allocationPrefixLength").is_none_or(|length| *length == 0) {
+        spec.insert("allocationPrefixLength".to_owned(), ALLOCATION_PREFIX_LENGTH_DEFAULT.into());
+    }
+}
+
+async fn decide<K>(
+    kind: PoolKind,
+    request: AdmissionRequest<K>,
+    in_use: &InUse,
+) -> Result<Vec<String>, Denial>
+where
+    K: Resource<DynamicType = ()> + HasSpec,
+    K::Spec: PoolRules,
+{
+    match &request.change {
+        Change::Create(pool) => checked(kind, &request.name, pool.spec()),
+        Change::Update { old, new } => {
+            let (old, new) = (old.spec(), new.spec());
+            if old == new {
+                return Ok(new.warnings());
+            }
+            let warnings = checked(kind, &request.name, new)?;
+            old.check_update(new, &[]).map_err(refused)?;
+            if old.allows_more_than(new) {
+                let addresses = in_use.list().await.map_err(failed)?;
+                old.check_update(new, &addresses).map_err(refused)?;
+            }
+            Ok(warnings)
+        }
+        Change::Delete(pool) if may_go_in_use(pool.meta()) => Ok(Vec::new()),
+        Change::Delete(_) => match in_use.any().await.map_err(failed)? {
+            true => Err(Denial::bad_request(IN_USE)),
+            false => Ok(Vec::new()),
+        },
+    }
+}
+
+fn checked<S: PoolRules>(kind: PoolKind, name: &str, spec: &S) -> Result<Vec<String>, Denial> {
+    spec.check().map_err(|faults| {
+        Denial::invalid(GROUP, kind.as_str(), name, faults.into_iter().map(cause).collect())
+    })?;
+    Ok(spec.warnings())
+}
+
+/// Whether somebody said that the pool may be deleted whatever it has handed out.
+fn may_go_in_use(meta: &ObjectMeta) -> bool {
+    let annotations = meta.annotations.as_ref();
+    [annotations::SKIP_DELETE_VALIDATION, annotations::DELETE_FOR_MOVE]
+        .iter()
+        .any(|name| annotations.is_some_and(|annotations| annotations.contains_key(*name)))
+}
+
+fn cause(fault: FieldError) -> Cause {
+    let FieldError { field, value, message } = fault;
+    Cause { field: field.to_owned(), message: format!("Invalid value: {value}: {message}") }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn refused(error: nephele_ipam::UpdateError) -> Denial {
+    Denial::bad_request(error.to_string())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: kube::Error) -> Denial {
+    Denial::internal(format!("failed to list IPAddresses: {}", nephele_kit::chain(&error)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! A management API and the controllers over it, and what a test asks of them.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::wait::await_condition;
+use kube::{Client, Resource, ResourceExt as _};
+use nephele_api::conditions::{self, types};
+use nephele_api::core::{Cluster, ClusterSpec, ObjectReference};
+use nephele_api::ipam::v1alpha2::{
+    GlobalInClusterIPPool, IPAddressCounts, InClusterIPPool, InClusterIPPoolSpec, InClusterPrefixPool,
+    InClusterPrefixPoolSpec, PoolStatus,
+};
+use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
+use nephele_api::ipam::{GROUP, PoolKind};
+use nephele_ipam_controller::{Metrics, OverlapPolicy, Settings};
+use nephele_kit::{Events, Readiness, Reporter, Services, wall_clock};
+use nephele_testkit::ManagementApi;
+use nephele_testkit::objects::NAMESPACE;
+use prometheus::Registry;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Generous, because tests share the machine; nothing waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One more namespace than the API starts with.
+pub(crate) const OTHER: &str = "other";
+
+pub(crate) struct World {
+    pub(crate) api: ManagementApi,
+    pub(crate) registry: Registry,
+    shutdown: CancellationToken,
+    controllers: JoinHandle<()>,
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings {
+        watch_namespace: None,
+        watch_filter: None,
+        concurrency: NonZeroU16::new(64).expect("not zero"),
+        reclaim_orphans: false,
+        overlap: OverlapPolicy::Off,
+    }
+}
+
+/// The controllers over any client, as one process has them. Stopped by the token.
+pub(crate) fn controllers(
+    client: Client,
+    settings: Settings,
+    shutdown: CancellationToken,
+) -> (Registry, JoinHandle<()>) {
+    let registry = Registry::new();
+    let kit = nephele_kit::Metrics::register(&registry).expect("a new registry");
+    let metrics = Metrics::register(&registry).expect("a new registry");
+    let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
+    let (events, publish) =
+        Events::new(client.clone(), reporter, wall_clock(), kit.clone(), shutdown.clone());
+    tokio::spawn(publish);
+    let readiness = Readiness::default();
+    let services = Services { metrics: kit, events, clock: wall_clock(), readiness, resync: None };
+    let run = nephele_ipam_controller::run(client, services, metrics, settings, shutdown);
+    (registry, tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") }))
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(settings()).await
+    }
+
+    pub(crate) async fn start_with(settings: Settings) -> Self {
+        let api = ManagementApi::start();
+        let other = Namespace {
+            metadata: ObjectMeta { name: Some(OTHER.into()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        Api::all(api.client()).create(&PostParams::default(), &other).await.expect("a namespace");
+        Self::over(api, settings)
+    }
+
+    pub(crate) fn over(api: ManagementApi, settings: Settings) -> Self {
+        let shutdown = CancellationToken::new();
+        let (registry, controllers) = controllers(api.client(), settings, shutdown.clone());
+        Self { api, registry, shutdown, controllers }
+    }
+
+    /// Ends the controllers, which lose all they know.
+    pub(crate) async fn stop(self) -> ManagementApi {
+        self.shutdown.cancel();
+        timeout(PATIENCE, self.controllers).await.expect("an end in bounded time").expect("no panic");
+        self.api
+    }
+
+    pub(crate) async fn restart(self) -> Self {
+        Self::over(self.stop().await, settings())
+    }
+
+    // --- Making things.
+
+    pub(crate) async fn pool(&self, name: &str, spec: InClusterIPPoolSpec) -> InClusterIPPool {
+        self.pool_in(NAMESPACE, name, spec).await
+    }
+
+    pub(crate) async fn pool_in(
+        &self,
+        namespace: &str,
+        name: &str,
+        spec: InClusterIPPoolSpec,
+    ) -> InClusterIPPool {
+        let mut pool = InClusterIPPool::new(name, spec);
+        pool.metadata.namespace = Some(namespace.into());
+        self.create_in(namespace, &pool).await
+    }
+
+    pub(crate) async fn global_pool(&self, name: &str, spec: InClusterIPPoolSpec) -> GlobalInClusterIPPool {
+        let pool = GlobalInClusterIPPool::new(name, spec);
+        Api::all(self.api.client()).create(&PostParams::default(), &pool).await.expect("a global pool")
+    }
+
+    pub(crate) async fn prefix_pool(&self, name: &str, spec: InClusterPrefixPoolSpec) -> InClusterPrefixPool {
+        let mut pool = InClusterPrefixPool::new(name, spec);
+        pool.metadata.namespace = Some(NAMESPACE.into());
+        self.create_in(NAMESPACE, &pool).await
+    }
+
+    pub(crate) async fn claim(&self, name: &str, kind: PoolKind, pool: &str) -> IPAddressClaim {
+        self.create_in(NAMESPACE, &claim(name, kind, pool)).await
+    }
+
+    pub(crate) async fn create_in<K>(&self, namespace: &str, object: &K) -> K
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+    {
+        let mut object = object.clone();
+        object.meta_mut().namespace = Some(namespace.into());
+        let created = self.api_in::<K>(namespace).create(&PostParams::default(), &object).await;
+        created.unwrap_or_else(|error| panic!("{} is not taken: {error}", object.name_any()))
+    }
+
+    pub(crate) fn api_in<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.api.client(), namespace)
+    }
+
+    pub(crate) async fn cluster(&self, name: &str, paused: Option<bool>, annotated: bool) -> Cluster {
+        let mut cluster = Cluster {
+            metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+            spec: ClusterSpec { paused, ..ClusterSpec::default() },
+            status: None,
+        };
+        if annotated {
+            cluster.annotations_mut().insert(nephele_kit::PAUSED_ANNOTATION.into(), String::new());
+        }
+        self.create_in(NAMESPACE, &cluster).await
+    }
+
+    /// Sets or takes away the annotation that pauses.
+    pub(crate) async fn set_paused<K>(&self, name: &str, paused: bool)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        let value = if paused { json!("") } else { Value::Null };
+        let patch = json!({ "metadata": { "annotations": { nephele_kit::PAUSED_ANNOTATION: value } } });
+        self.api.patch::<K>(name, &patch).await;
+    }
+
+    // --- Looking.
+
+    /// Waits until the claim has its address, and returns that.
+    pub(crate) async fn bound(&self, name: &str) -> IPAddress {
+        self.bound_in(NAMESPACE, name).await
+    }
+
+    pub(crate) async fn bound_in(&self, namespace: &str, name: &str) -> IPAddress {
+        let claim = self
+            .eventually::<IPAddressClaim>(namespace, name, "to be bound", |claim| {
+                claim.address_name().is_some() && is_ready(claim)
+            })
+            .await;
+        let address = claim.address_name().expect("it is bound");
+        self.api_in(namespace).get(address).await.expect("the IPAddress is there before it is told of")
+    }
+
+    /// Waits until the claim says that it waits for this reason, and returns the message.
+    pub(crate) async fn waits(&self, name: &str, expected: &str) -> String {
+        let claim = self
+            .eventually::<IPAddressClaim>(NAMESPACE, name, expected, |claim| {
+                ready(claim).is_some_and(|ready| ready.status == "False" && ready.reason == expected)
+            })
+            .await;
+        ready(&claim).expect("just seen").message.clone()
+    }
+
+    /// Waits until an object is as wanted.
+    pub(crate) async fn eventually<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&K) -> bool + Send + Sync,
+    ) -> K
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        let api = self.api_in::<K>(namespace);
+        let condition = |object: Option<&K>| object.is_some_and(&wanted);
+        match timeout(PATIENCE, await_condition(api.clone(), name, condition)).await {
+            Ok(found) => {
+                found.expect("it can be watched").expect("the condition does not hold for what is absent")
+            }
+            Err(_) => {
+                let last = serde_json::to_string_pretty(&api.get_opt(name).await.expect("an answer"));
+                panic!("waited for {namespace}/{name} {what}; it is {}", last.expect("JSON"))
+            }
+        }
+    }
+
+    /// Waits until an object of any scope, or its absence, is as wanted.
+    pub(crate) async fn eventually_so<K>(
+        &self,
+        api: Api<K>,
+        name: &str,
+        wanted: impl Fn(Option<&K>) -> bool + Send + Sync,
+    ) where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        if timeout(PATIENCE, await_condition(api.clone(), name, &wanted)).await.is_err() {
+            panic!("waited for {name}; it is {:?}", api.get_opt(name).await)
+        }
+    }
+
+    pub(crate) async fn gone<K>(&self, namespace: &str, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        let api = self.api_in::<K>(namespace);
+        let condition = |object: Option<&K>| object.is_none();
+        if timeout(PATIENCE, await_condition(api.clone(), name, condition)).await.is_err() {
+            let last = serde_json::to_string_pretty(&api.get_opt(name).await.expect("an answer"));
+            panic!("waited for {namespace}/{name} to be gone; it is {}", last.expect("JSON"))
+        }
+    }
+
+    /// Waits until the pool counts this: total, used, free, out of range.
+    pub(crate) async fn counts(&self, pool: &str, wanted: [i64; 4]) {
+        let wanted = counts(wanted);
+        let is = |pool: &InClusterIPPool| counted(pool.status.as_ref()) == Some(wanted);
+        self.eventually::<InClusterIPPool>(NAMESPACE, pool, "to count so", is).await;
+    }
+
+    pub(crate) async fn delete<K>(&self, namespace: &str, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        let deleted = self.api_in::<K>(namespace).delete(name, &DeleteParams::default()).await;
+        deleted.unwrap_or_else(|error| panic!("{namespace}/{name} is not deleted: {error}"));
+    }
+
+    /// Takes the finalizers of an object away, as somebody in a hurry does.
+    pub(crate) async fn strip<K>(&self, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        self.api.patch::<K>(name, &json!({ "metadata": { "finalizers": null } })).await;
+    }
+
+    pub(crate) async fn addresses(&self) -> Vec<IPAddress> {
+        Api::<IPAddress>::all(self.api.client())
+            .list(&kube::api::ListParams::default())
+            .await
+            .expect("a list")
+            .items
+    }
+
+    pub(crate) async fn patch_global<K>(&self, name: &str, patch: &Value)
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        Api::<K>::all(self.api.client())
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .expect("patched");
+    }
+}
+
+/// A pool of these addresses.
+pub(crate) fn spec(addresses: &[&str], prefix: i32, gateway: &str) -> InClusterIPPoolSpec {
+    InClusterIPPoolSpec {
+        addresses: addresses.iter().map(|entry| (*entry).to_owned()).collect(),
+        prefix,
+        gateway: gateway.into(),
+        ..InClusterIPPoolSpec::default()
+    }
+}
+
+/// A pool of these prefixes, handed out with this length.
+pub(crate) fn prefixes(prefixes: &[&str], length: i32) -> InClusterPrefixPoolSpec {
+    InClusterPrefixPoolSpec {
+        prefixes: prefixes.iter().map(|entry| (*entry).to_owned()).collect(),
+        allocation_prefix_length: length,
+        ..InClusterPrefixPoolSpec::default()
+    }
+}
+
+pub(crate) fn claim(name: &str, kind: PoolKind, pool: &str) -> IPAddressClaim {
+    let reference =
+        ObjectReference { api_group: GROUP.into(), kind: kind.as_str().into(), name: pool.into() };
+    let mut claim =
+        IPAddressClaim::new(name, IPAddressClaimSpec { cluster_name: String::new(), pool_ref: reference });
+    claim.metadata.namespace = Some(NAMESPACE.into());
+    claim
+}
+
+/// An IPAddress as somebody makes it by hand.
+pub(crate) fn reservation(name: &str, pool: &str, address: &str) -> IPAddress {
+    let spec = json!({
+        "claimRef": { "name": name },
+        "poolRef": { "apiGroup": GROUP, "kind": "InClusterIPPool", "name": pool },
+        "address": address,
+        "prefix": 24,
+    });
+    IPAddress::new(name, serde_json::from_value(spec).expect("a spec"))
+}
+
+pub(crate) fn ready(claim: &IPAddressClaim) -> Option<&Condition> {
+    conditions::find(&claim.status.as_ref()?.conditions, types::READY)
+}
+
+pub(crate) fn is_ready(claim: &IPAddressClaim) -> bool {
+    ready(claim).is_some_and(|ready| ready.status == "True")
+}
+
+/// Total, used, free, out of range.
+pub(crate) fn counts([total, used, free, out_of_range]: [i64; 4]) -> IPAddressCounts {
+    IPAddressCounts { total, free, used, out_of_range }
+}
+
+pub(crate) fn counted(status: Option<&PoolStatus>) -> Option<IPAddressCounts> {
+    status?.ip_addresses
+}
