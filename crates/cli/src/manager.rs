@@ -48,6 +48,9 @@ struct ManagementApi {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 struct Controllers {
+    /// Which providers to be, of infrastructure and ipam.
+    #[arg(long, env = "NEPHELE_ROLES", value_name = "ROLES", default_value_t = Options::default().roles)]
+    roles: String,
     /// Watch only this namespace; empty for all.
     #[arg(long, env = "NEPHELE_NAMESPACE", default_value = "")]
     namespace: String,
@@ -190,6 +193,7 @@ impl ManagerArgs {
         let Self { logging: _, api: _, controllers, election, admin, cloud } = self;
         let defaults = Options::default();
         Options {
+            roles: controllers.roles,
             namespace: controllers.namespace,
             watch_filter: controllers.watch_filter,
             leader_elect: election.leader_elect,

@@ -11,11 +11,13 @@ use crate::{
     address::{AddressError, ListenAddress},
     feature_gates::{FeatureGateError, FeatureGates},
     options::Options,
+    roles::{Roles, RolesError},
 };
 
 /// What the manager was told, checked: every value can be acted on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
+    pub(crate) roles: Roles,
     pub(crate) namespace: Option<String>,
     pub(crate) watch_filter: Option<String>,
     pub(crate) lease: Option<LeaseSettings>,
@@ -38,6 +40,9 @@ pub struct Config {
 /// Which flag has a value that cannot be used, and why.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum ConfigError {
+    /// Not a list of roles.
+    #[error("failed to take --roles")]
+    Roles(#[source] RolesError),
     /// Not an address to listen on.
     #[error("failed to take --{flag}")]
     Address {
@@ -94,6 +99,7 @@ impl Config {
     /// Names the first flag whose value cannot be used.
     pub fn new(options: Options) -> Result<Self, ConfigError> {
         let Options {
+            roles,
             namespace,
             watch_filter,
             leader_elect,
@@ -130,6 +136,7 @@ impl Config {
             retry_period,
         };
         Ok(Self {
+            roles: roles.parse().map_err(ConfigError::Roles)?,
             namespace: some_text(namespace),
             watch_filter: some_text(watch_filter),
             lease: if leader_elect { Some(electable(lease)?) } else { None },

@@ -22,6 +22,7 @@ mod duration;
 mod feature_gates;
 mod manager;
 mod options;
+mod roles;
 mod tasks;
 mod throttle;
 
@@ -33,6 +34,7 @@ pub use duration::{DurationError, parse_duration};
 pub use feature_gates::{FeatureGateError, FeatureGates};
 pub use manager::{BuildError, Manager, RunError};
 pub use options::Options;
+pub use roles::{Roles, RolesError};
 pub use tasks::TaskError;
 pub use throttle::RequestRate;
 

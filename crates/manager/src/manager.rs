@@ -24,6 +24,7 @@ use crate::{
         serve::serve,
     },
     config::Config,
+    roles::Roles,
     tasks::{TaskError, Tasks},
 };
 
@@ -36,9 +37,9 @@ const CONTROLLERS_DRAIN_MAX: Duration = Duration::from_secs(4);
 const CLOUD_DRAIN_MAX: Duration = Duration::from_secs(2);
 /// Who the Events come from.
 const REPORTING_CONTROLLER: &str = "nephele.dev/manager";
-/// The gates that the controllers open once they have started; closed from the first moment, so that the manager is
+/// The gates that the parts of a role open once they have started; closed from the first moment, so that the manager is
 /// not ready before it knows of its objects.
-const CONTROLLER_GATES: [&str; 2] = ["inmemorycluster", "inmemorymachine"];
+const INFRASTRUCTURE_GATES: [&str; 3] = ["cloud", "inmemorycluster", "inmemorymachine"];
 
 /// Why the manager could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +109,7 @@ impl Manager {
         describe_process(&registry).map_err(BuildError::Metrics)?;
         let readiness = Readiness::default();
         if config.lease.is_none() {
-            close_gates(&readiness);
+            close_gates(&readiness, config.roles);
         }
         let clock = wall_clock();
         let secured = config.diagnostics.is_some() && !config.insecure_diagnostics;
@@ -225,40 +226,52 @@ impl Manager {
                 ended = tasks.ended() => return Err(RunError::Task(ended.early())),
             };
             let Some(leadership) = leadership else { return Ok(()) };
-            close_gates(&readiness);
+            close_gates(&readiness, config.roles);
             tasks.spawn("leader election", leadership.hold(stops.lease.clone()));
         }
-        let cloud_config = CloudConfig {
-            advertise_host: config.advertise_host.clone(),
-            bind_address: config.bind_address,
-            ports: config.workload_ports.clone(),
-            seed: config.seed.clone(),
-            connection_hold: config.connection_hold,
-            clock: clock.clone(),
-        };
-        info!(seed = config.seed, ports = ?config.workload_ports, "Starting the simulated cloud");
-        let (cloud, drive) = Cloud::start(cloud_config, &registry).map_err(RunError::Cloud)?;
-        *running_cloud = Some(cloud.clone());
-        tasks.spawn("cloud", never_fails(drive));
-        readiness.gate("cloud").open();
         let services =
             Services { metrics, events, clock, readiness: readiness.clone(), resync: config.sync_period };
-        let settings = nephele_infra::Settings {
-            watch_namespace: config.namespace.clone(),
-            watch_filter: config.watch_filter.clone(),
-            prepare_credentials: config.prepare_credentials,
-            cluster_concurrency: config.cluster_concurrency,
-            machine_concurrency: config.machine_concurrency,
-        };
-        tasks.spawn(
-            "controllers",
-            nephele_infra::run(client, cloud, services, settings, stops.controllers.clone()),
-        );
+        if config.roles.infrastructure {
+            let cloud = start_cloud(&config, &services, &registry, tasks)?;
+            *running_cloud = Some(cloud.clone());
+            let settings = nephele_infra::Settings {
+                watch_namespace: config.namespace.clone(),
+                watch_filter: config.watch_filter.clone(),
+                prepare_credentials: config.prepare_credentials,
+                cluster_concurrency: config.cluster_concurrency,
+                machine_concurrency: config.machine_concurrency,
+            };
+            let controllers =
+                nephele_infra::run(client, cloud, services, settings, stops.controllers.clone());
+            tasks.spawn("infrastructure controllers", controllers);
+        }
         tokio::select! {
             () = shutdown.cancelled() => Ok(()),
             ended = tasks.ended() => Err(RunError::Task(ended.early())),
         }
     }
+}
+
+/// Starts the simulated cloud.
+fn start_cloud(
+    config: &Config,
+    services: &Services,
+    registry: &Registry,
+    tasks: &mut Tasks,
+) -> Result<Cloud, RunError> {
+    let cloud_config = CloudConfig {
+        advertise_host: config.advertise_host.clone(),
+        bind_address: config.bind_address,
+        ports: config.workload_ports.clone(),
+        seed: config.seed.clone(),
+        connection_hold: config.connection_hold,
+        clock: services.clock.clone(),
+    };
+    info!(seed = config.seed, ports = ?config.workload_ports, "Starting the simulated cloud");
+    let (cloud, drive) = Cloud::start(cloud_config, registry).map_err(RunError::Cloud)?;
+    tasks.spawn("cloud", never_fails(drive));
+    services.readiness.gate("cloud").open();
+    Ok(cloud)
 }
 
 /// How each part is asked to stop; one after the other, so that nothing loses what it still needs.
@@ -273,7 +286,8 @@ struct Stops {
 async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>) {
     let mut errors = Vec::new();
     stops.controllers.cancel();
-    if timeout(CONTROLLERS_DRAIN_MAX, tasks.finish("controllers", &mut errors)).await.is_err() {
+    if timeout(CONTROLLERS_DRAIN_MAX, tasks.finish("infrastructure controllers", &mut errors)).await.is_err()
+    {
         warn!("Reconciles in flight did not finish in time");
     }
     if let Some(cloud) = cloud
@@ -292,10 +306,11 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>) {
     }
 }
 
-fn close_gates(readiness: &Readiness) {
-    readiness.gate("cloud").close();
-    for name in CONTROLLER_GATES {
-        readiness.gate(name).close();
+fn close_gates(readiness: &Readiness, roles: Roles) {
+    if roles.infrastructure {
+        for name in INFRASTRUCTURE_GATES {
+            readiness.gate(name).close();
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 /// flags.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
+    /// Which providers to be, as `infrastructure,ipam`.
+    pub roles: String,
     /// Watch only this namespace; empty for all.
     pub namespace: String,
     /// Look only after objects whose label `cluster.x-k8s.io/watch-filter` has this value; empty for all.
@@ -53,6 +55,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            roles: "infrastructure,ipam".to_owned(),
             namespace: String::new(),
             watch_filter: String::new(),
             leader_elect: false,

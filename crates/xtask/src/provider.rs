@@ -1,4 +1,4 @@
-//! Our own provider on the cluster: program, image, release folder, `clusterctl init`.
+//! Our own providers on the cluster: program, image, release folder, `clusterctl init`.
 
 use std::{
     fs,
@@ -18,12 +18,33 @@ use crate::{
     wait::{self, Look},
 };
 
-/// Where everything of the provider is.
-pub(crate) const NAMESPACE: &str = "nephele-system";
+/// A provider of ours, as clusterctl knows it.
+struct Provider {
+    /// `--infrastructure` or `--ipam`.
+    kind: &'static str,
+    name: &'static str,
+    label: &'static str,
+    namespace: &'static str,
+}
+
+const PROVIDERS: [Provider; 2] = [
+    Provider {
+        kind: "--infrastructure",
+        name: "in-memory",
+        label: release::LABEL,
+        namespace: "nephele-system",
+    },
+    Provider {
+        kind: "--ipam",
+        name: "in-cluster",
+        label: release::IPAM_LABEL,
+        namespace: "capi-ipam-in-cluster-system",
+    },
+];
 
 const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Installs the provider, in place of one that is there: this program, or the one the checkout makes.
+/// Installs the providers, in place of those that are there: this program, or the one the checkout makes.
 pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Result<()> {
     let image = match program {
         Some(program) => image(program)?,
@@ -33,20 +54,26 @@ pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Resu
     release::lay_out(&Repository::folder(&cluster.layout), &image.name)?;
     let clusterctl =
         |args: &[&str]| cluster::clusterctl(&cluster.layout, cluster.tools.program("clusterctl"), args);
-    if cluster::is_installed(&cluster.kubectl, release::LABEL) {
-        clusterctl(&["delete", "--infrastructure", "in-memory"])?;
+    for provider in &PROVIDERS {
+        if cluster::is_installed(&cluster.kubectl, provider.label) {
+            clusterctl(&["delete", provider.kind, provider.name])?;
+        }
     }
-    clusterctl(&["init", "--infrastructure", "in-memory"])?;
-    cluster.kubectl.wait_for_deployments(Some(NAMESPACE), AVAILABLE_LIMIT)?;
-    wait_for_leader(&cluster.kubectl)
+    let providers: Vec<_> = PROVIDERS.iter().flat_map(|provider| [provider.kind, provider.name]).collect();
+    clusterctl(&[&["init"], providers.as_slice()].concat())?;
+    for provider in &PROVIDERS {
+        cluster.kubectl.wait_for_deployments(Some(provider.namespace), AVAILABLE_LIMIT)?;
+        wait_for_leader(&cluster.kubectl, provider.namespace)?;
+    }
+    Ok(())
 }
 
 /// Waits until a manager that is there leads: one that was uninstalled together with its permissions could not give
 /// the lease back.
-fn wait_for_leader(kubectl: &Kubectl) -> anyhow::Result<()> {
+fn wait_for_leader(kubectl: &Kubectl, namespace: &str) -> anyhow::Result<()> {
     wait::until("the manager to lead", AVAILABLE_LIMIT, LOOK_EVERY, || {
-        let pods = kubectl.items(&["pods", "-n", NAMESPACE])?;
-        let leases = kubectl.items(&["leases", "-n", NAMESPACE])?;
+        let pods = kubectl.items(&["pods", "-n", namespace])?;
+        let leases = kubectl.items(&["leases", "-n", namespace])?;
         let holders: Vec<_> = leases.iter().map(|lease| &lease["spec"]["holderIdentity"]).collect();
         let is_there = |holder: &&Value| pods.iter().any(|pod| pod["metadata"]["name"] == **holder);
         Ok(if holders.iter().any(is_there) {

@@ -7,16 +7,26 @@ use std::{
 
 use anyhow::Context;
 
-use crate::{cluster::write, components, paths};
+use crate::{
+    cluster::write,
+    components::{self, Role},
+    paths,
+};
 
-/// What clusterctl calls the provider.
+/// What clusterctl calls the infrastructure provider.
 pub(crate) const LABEL: &str = "infrastructure-in-memory";
+/// What clusterctl calls the IPAM provider.
+pub(crate) const IPAM_LABEL: &str = "ipam-in-cluster";
+/// Names of their components files.
+pub(crate) const COMPONENTS: &str = "infrastructure-components.yaml";
+pub(crate) const IPAM_COMPONENTS: &str = "ipam-components.yaml";
 /// The version of the workspace, as a release is tagged.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// Files that are released as they are.
+const METADATA: &str = "config/metadata.yaml";
+/// Files of the infrastructure provider that are released as they are.
 const FILES: [&str; 4] = [
-    "config/metadata.yaml",
+    METADATA,
     "config/templates/cluster-template.yaml",
     "config/templates/cluster-template-topology.yaml",
     "config/templates/clusterclass-in-memory.yaml",
@@ -24,7 +34,7 @@ const FILES: [&str; 4] = [
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to; the provider's folder is made in there.
+    /// Where to; the providers' folders are made in there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// The manager's image, with registry and tag.
@@ -33,19 +43,31 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = lay_out(&args.out, &args.image)?;
-    println!("{}", folder.display());
+    lay_out(&args.out, &args.image)?;
+    for label in [LABEL, IPAM_LABEL] {
+        println!("{}", folder(&args.out, label).display());
+    }
     Ok(())
 }
 
-/// Lays the release out with the manager in this image. The folder it is in.
-pub(crate) fn lay_out(out: &Path, image: &str) -> anyhow::Result<PathBuf> {
-    let folder = out.join(LABEL).join(VERSION);
-    write(&folder.join("infrastructure-components.yaml"), components::render(image))?;
-    for file in FILES {
-        let source = paths::repository().join(file);
-        let text = fs::read(&source).with_context(|| format!("failed to read {}", source.display()))?;
-        write(&folder.join(source.file_name().expect("files have names")), text)?;
-    }
-    Ok(folder)
+/// Lays the release out with the manager in this image.
+pub(crate) fn lay_out(out: &Path, image: &str) -> anyhow::Result<()> {
+    let infrastructure = folder(out, LABEL);
+    let components = components::render(Role::Infrastructure, image);
+    write(&infrastructure.join(COMPONENTS), components)?;
+    FILES.iter().try_for_each(|file| copy(file, &infrastructure))?;
+    let ipam = folder(out, IPAM_LABEL);
+    write(&ipam.join(IPAM_COMPONENTS), components::render(Role::Ipam, image))?;
+    copy(METADATA, &ipam)
+}
+
+/// The folder of a provider's release.
+fn folder(out: &Path, label: &str) -> PathBuf {
+    out.join(label).join(VERSION)
+}
+
+fn copy(file: &str, folder: &Path) -> anyhow::Result<()> {
+    let source = paths::repository().join(file);
+    let text = fs::read(&source).with_context(|| format!("failed to read {}", source.display()))?;
+    write(&folder.join(source.file_name().expect("files have names")), text)
 }

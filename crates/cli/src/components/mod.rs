@@ -1,4 +1,4 @@
-//! `nephele components`: everything the provider consists of, in the one file that clusterctl installs.
+//! `nephele components`: everything a provider consists of, in the one file that clusterctl installs.
 
 mod render;
 
@@ -8,21 +8,42 @@ use std::{
 };
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use self::render::{IMAGE, render};
+use self::render::{IMAGE, Role, render};
 
 /// What to print.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ComponentsArgs {
+    /// What its manager shall do.
+    #[arg(long, default_value = "infrastructure")]
+    role: RoleArg,
     /// The manager's image, with registry and tag: clusterctl takes no shorter form.
     #[arg(long, default_value = IMAGE)]
     image: String,
 }
 
+/// A role, as it is written.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RoleArg {
+    /// The infrastructure provider: infrastructure-components.yaml.
+    Infrastructure,
+    /// The IPAM provider, in the place of the in-cluster one: ipam-components.yaml.
+    Ipam,
+}
+
+impl From<RoleArg> for Role {
+    fn from(arg: RoleArg) -> Self {
+        match arg {
+            RoleArg::Infrastructure => Self::Infrastructure,
+            RoleArg::Ipam => Self::Ipam,
+        }
+    }
+}
+
 /// Prints the components.
 pub(crate) fn run(args: &ComponentsArgs) -> anyhow::Result<ExitCode> {
-    match io::stdout().lock().write_all(render(&args.image).as_bytes()) {
+    match io::stdout().lock().write_all(render(args.role.into(), &args.image).as_bytes()) {
         // The reader has seen enough, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => written.map(|()| ExitCode::SUCCESS).context("failed to print the components"),
@@ -48,18 +69,20 @@ mod tests {
     }
 
     #[test]
-    fn the_deployment_starts_a_manager_that_knows_its_flags() {
-        let text = render(IMAGE);
-        let deployment = Deserializer::from_str(&text)
-            .map(|document| Value::deserialize(document).expect("YAML"))
-            .find(|object| object["kind"] == "Deployment")
-            .expect("there is a Deployment");
-        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-        let words = |name: &str| -> Vec<String> {
-            let words = container[name].as_sequence().into_iter().flatten();
-            words.map(|word| expanded(word.as_str().expect("text"))).collect()
-        };
-        let command_line = words("command").into_iter().chain(words("args")).map(Into::into);
-        Cli::try_parse_from(args::normalised(command_line)).expect("the manager's own flags");
+    fn deployments_start_a_manager_that_knows_its_flags() {
+        for role in [Role::Infrastructure, Role::Ipam] {
+            let text = render(role, IMAGE);
+            let deployment = Deserializer::from_str(&text)
+                .map(|document| Value::deserialize(document).expect("YAML"))
+                .find(|object| object["kind"] == "Deployment")
+                .expect("there is a Deployment");
+            let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+            let words = |name: &str| -> Vec<String> {
+                let words = container[name].as_sequence().into_iter().flatten();
+                words.map(|word| expanded(word.as_str().expect("text"))).collect()
+            };
+            let command_line = words("command").into_iter().chain(words("args")).map(Into::into);
+            Cli::try_parse_from(args::normalised(command_line)).expect("the manager's own flags");
+        }
     }
 }

@@ -3,36 +3,87 @@
 //! clusterctl's rules for the file are in cluster-api, docs/book/src/developer/providers/contracts/clusterctl.md.
 //! Nothing here knows of the command line: `cargo xtask release` renders with this same file.
 
-/// Custom resource definitions first: objects are created in the order of the file.
-const DEFINITIONS: [&str; 4] = [
-    include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclusters.yaml"),
-    include_str!(
-        "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclustertemplates.yaml"
-    ),
-    include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachines.yaml"),
-    include_str!(
-        "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"
-    ),
-];
-const NAMESPACE: &str = include_str!("../../../../config/default/namespace.yaml");
-const OBJECTS: [&str; 5] = [
-    include_str!("../../../../config/rbac/service_account.yaml"),
-    include_str!("../../../../config/rbac/role.yaml"),
-    include_str!("../../../../config/rbac/leader_election_role.yaml"),
-    include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
-    include_str!("../../../../config/manager/manager.yaml"),
-];
+/// What the manager of a components file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The infrastructure provider.
+    Infrastructure,
+    /// The IPAM provider, alone. It has the names of the in-cluster IPAM provider, whose place it takes; so a management
+    /// cluster has either, and neither has an object in common with the infrastructure provider.
+    Ipam,
+}
+
+/// The files of a role, in the order in which their objects are to be created.
+struct Files {
+    namespace: &'static str,
+    /// Custom resource definitions.
+    definitions: &'static [&'static str],
+    objects: &'static [&'static str],
+}
+
+const INFRASTRUCTURE: Files = Files {
+    namespace: include_str!("../../../../config/default/namespace.yaml"),
+    definitions: &[
+        include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclusters.yaml"),
+        include_str!(
+            "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclustertemplates.yaml"
+        ),
+        include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachines.yaml"),
+        include_str!(
+            "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"
+        ),
+    ],
+    objects: &[
+        include_str!("../../../../config/rbac/service_account.yaml"),
+        include_str!("../../../../config/rbac/role.yaml"),
+        include_str!("../../../../config/rbac/leader_election_role.yaml"),
+        include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
+        include_str!("../../../../config/manager/manager.yaml"),
+    ],
+};
+
+const IPAM: Files = Files {
+    namespace: include_str!("../../../../config/ipam/namespace.yaml"),
+    definitions: &[
+        include_str!("../../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_globalinclusterippools.yaml"),
+        include_str!(
+            "../../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_globalinclusterprefixpools.yaml"
+        ),
+        include_str!("../../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_inclusterippools.yaml"),
+        include_str!("../../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_inclusterprefixpools.yaml"),
+    ],
+    objects: &[
+        include_str!("../../../../config/ipam/service_account.yaml"),
+        include_str!("../../../../config/ipam/role.yaml"),
+        include_str!("../../../../config/ipam/leader_election_role.yaml"),
+        include_str!("../../../../config/ipam/metrics_reader_role.yaml"),
+        include_str!("../../../../config/webhook/role.yaml"),
+        include_str!("../../../../config/webhook/service.yaml"),
+        include_str!("../../../../config/ipam/manager.yaml"),
+        include_str!("../../../../config/webhook/validating.yaml"),
+        include_str!("../../../../config/webhook/mutating.yaml"),
+    ],
+};
 
 /// The released image, which is the one in `config/manager/manager.yaml`.
 pub(crate) const IMAGE: &str = concat!("ghcr.io/nephele-dev/nephele:v", env!("CARGO_PKG_VERSION"));
 
-/// The components as YAML documents, with this image.
-pub(crate) fn render(image: &str) -> String {
-    // clusterctl expands variables in the whole file; in a definition `$` only ever stands for itself.
-    let definitions = DEFINITIONS.map(|definition| definition.replace('$', "$$"));
-    let documents = std::iter::once(NAMESPACE.to_owned())
-        .chain(definitions)
-        .chain(OBJECTS.map(|object| object.replace(IMAGE, image)));
+impl Role {
+    fn files(self) -> &'static Files {
+        match self {
+            Self::Infrastructure => &INFRASTRUCTURE,
+            Self::Ipam => &IPAM,
+        }
+    }
+}
+
+/// The components of a role as YAML documents, with this image.
+pub(crate) fn render(role: Role, image: &str) -> String {
+    let files = role.files();
+    let documents = std::iter::once(files.namespace.to_owned())
+        // clusterctl expands variables in the whole file; in a definition `$` only ever stands for itself.
+        .chain(files.definitions.iter().map(|definition| definition.replace('$', "$$")))
+        .chain(files.objects.iter().map(|object| object.replace(IMAGE, image)));
     documents.map(|document| format!("---\n{document}")).collect()
 }
 
@@ -45,8 +96,37 @@ mod tests {
 
     use super::*;
 
-    fn objects(image: &str) -> Vec<Value> {
-        let text = render(image);
+    /// What is known of a role's components beforehand.
+    struct Expected {
+        role: Role,
+        label: &'static str,
+        namespace: &'static str,
+        definitions: BTreeSet<String>,
+    }
+
+    fn roles() -> [Expected; 2] {
+        let (infrastructure, ipam) = (nephele_api::infrastructure::crds(), nephele_api::ipam::crds());
+        let [infrastructure, ipam] = [infrastructure, ipam].map(|definitions| {
+            definitions.into_iter().filter_map(|definition| definition.metadata.name).collect()
+        });
+        [
+            Expected {
+                role: Role::Infrastructure,
+                label: "infrastructure-in-memory",
+                namespace: "nephele-system",
+                definitions: infrastructure,
+            },
+            Expected {
+                role: Role::Ipam,
+                label: "ipam-in-cluster",
+                namespace: "capi-ipam-in-cluster-system",
+                definitions: ipam,
+            },
+        ]
+    }
+
+    fn objects(role: Role, image: &str) -> Vec<Value> {
+        let text = render(role, image);
         Deserializer::from_str(&text).map(|document| Value::deserialize(document).expect("YAML")).collect()
     }
 
@@ -64,59 +144,104 @@ mod tests {
 
     #[test]
     fn there_is_one_namespace_and_everything_that_can_be_is_in_it() {
-        let cluster_scoped =
-            BTreeSet::from(["Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"]);
-        let objects = objects(IMAGE);
-        assert_eq!(objects.iter().filter(|object| kind(object) == "Namespace").count(), 1);
-        for object in &objects {
-            let expected = (!cluster_scoped.contains(kind(object))).then_some("nephele-system");
-            assert_eq!(text(object, &["metadata", "namespace"]), expected, "{}", name(object));
-        }
-    }
-
-    #[test]
-    fn every_object_says_whose_it_is_and_cluster_scoped_ones_are_found_by_their_names() {
-        for object in &objects(IMAGE) {
-            let provider = text(object, &["metadata", "labels", "cluster.x-k8s.io/provider"]);
-            assert_eq!(provider, Some("infrastructure-in-memory"), "{}", name(object));
-            if kind(object).starts_with("ClusterRole") {
-                assert!(name(object).starts_with("nephele-system-"), "{}", name(object));
+        let cluster_scoped = BTreeSet::from([
+            "Namespace",
+            "CustomResourceDefinition",
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "ValidatingWebhookConfiguration",
+            "MutatingWebhookConfiguration",
+        ]);
+        for Expected { role, namespace, .. } in roles() {
+            let objects = objects(role, IMAGE);
+            assert_eq!(objects.iter().filter(|object| kind(object) == "Namespace").count(), 1);
+            for object in &objects {
+                let expected = (!cluster_scoped.contains(kind(object))).then_some(namespace);
+                assert_eq!(text(object, &["metadata", "namespace"]), expected, "{}", name(object));
             }
         }
     }
 
     #[test]
+    fn every_object_says_whose_it_is_and_cluster_scoped_ones_are_found_by_their_names() {
+        for Expected { role, label, namespace, .. } in roles() {
+            for object in &objects(role, IMAGE) {
+                let provider = text(object, &["metadata", "labels", "cluster.x-k8s.io/provider"]);
+                assert_eq!(provider, Some(label), "{}", name(object));
+                if kind(object).starts_with("ClusterRole") {
+                    assert!(name(object).starts_with(&format!("{namespace}-")), "{}", name(object));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn roles_have_no_object_in_common() {
+        let [infrastructure, ipam] = roles().map(|Expected { role, .. }| {
+            let names = objects(role, IMAGE).into_iter().map(|object| {
+                let namespace = text(&object, &["metadata", "namespace"]).unwrap_or_default().to_owned();
+                (kind(&object).to_owned(), namespace, name(&object).to_owned())
+            });
+            names.collect::<BTreeSet<_>>()
+        });
+        assert_eq!(infrastructure.intersection(&ipam).collect::<Vec<_>>(), Vec::<&_>::new());
+    }
+
+    #[test]
     fn all_definitions_are_there() {
-        let objects = objects(IMAGE);
-        let definitions =
-            objects.iter().filter(|object| kind(object) == "CustomResourceDefinition").map(name);
-        let expected: Vec<_> = nephele_api::infrastructure::crds()
-            .into_iter()
-            .map(|definition| definition.metadata.name.unwrap_or_default())
-            .collect();
-        assert_eq!(definitions.collect::<Vec<_>>(), expected);
+        for Expected { role, definitions, .. } in roles() {
+            let objects = objects(role, IMAGE);
+            let found: BTreeSet<_> = (objects.iter())
+                .filter(|object| kind(object) == "CustomResourceDefinition")
+                .map(|object| name(object).to_owned())
+                .collect();
+            assert_eq!(found, definitions);
+        }
+    }
+
+    #[test]
+    fn webhooks_are_asked_at_a_service_that_is_there() {
+        for Expected { role, .. } in roles() {
+            let objects = objects(role, IMAGE);
+            let services: Vec<_> =
+                objects.iter().filter(|object| kind(object) == "Service").map(name).collect();
+            let conversions = objects.iter().filter_map(|object| {
+                text(object, &["spec", "conversion", "webhook", "clientConfig", "service", "name"])
+            });
+            let reviews = (objects.iter())
+                .filter_map(|object| object.get("webhooks")?.as_sequence())
+                .flatten()
+                .filter_map(|webhook| text(webhook, &["clientConfig", "service", "name"]));
+            for service in conversions.chain(reviews) {
+                assert!(services.contains(&service), "{service} is not among {services:?}");
+            }
+        }
     }
 
     #[test]
     fn the_image_is_the_one_asked_for_in_a_container_called_manager() {
         let image = "localhost/nephele:test";
-        let objects = objects(image);
-        let containers: Vec<_> = objects
-            .iter()
-            .filter_map(|object| {
-                object.get("spec")?.get("template")?.get("spec")?.get("containers")?.as_sequence()
-            })
-            .flatten()
-            .map(|container| (text(container, &["name"]), text(container, &["image"])))
-            .collect();
-        assert_eq!(containers, [(Some("manager"), Some(image))]);
+        for Expected { role, .. } in roles() {
+            let objects = objects(role, image);
+            let containers: Vec<_> = objects
+                .iter()
+                .filter_map(|object| {
+                    object.get("spec")?.get("template")?.get("spec")?.get("containers")?.as_sequence()
+                })
+                .flatten()
+                .map(|container| (text(container, &["name"]), text(container, &["image"])))
+                .collect();
+            assert_eq!(containers, [(Some("manager"), Some(image))]);
+        }
     }
 
     #[test]
     fn a_dollar_in_a_definition_survives_the_expansion_of_variables() {
-        for definition in DEFINITIONS {
-            let rendered = render(IMAGE);
-            assert!(rendered.contains(&definition.replace('$', "$$")));
+        for Expected { role, .. } in roles() {
+            let rendered = render(role, IMAGE);
+            for line in role.files().definitions.iter().flat_map(|definition| definition.lines()) {
+                assert!(!line.contains('$') || rendered.contains(&line.replace('$', "$$")), "{line}");
+            }
         }
     }
 }

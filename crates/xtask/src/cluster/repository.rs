@@ -12,7 +12,7 @@ use super::{
     tools::{CLUSTER_API_VERSION, Tools, module_folder},
     write,
 };
-use crate::command::capture;
+use crate::{command::capture, release};
 
 /// Provider label, kustomize folder within the Cluster API module, name of the components file.
 const PROVIDERS: [(&str, &str, &str); 3] = [
@@ -37,7 +37,7 @@ impl Repository {
         layout.at("repository/clusterctl.yaml")
     }
 
-    /// Renders the components of Cluster API itself. `infrastructure-in-memory` joins them when released there.
+    /// Renders the components of Cluster API itself. Our providers join them when released there.
     pub(super) fn lay_out(layout: &Layout, tools: &Tools) -> anyhow::Result<Self> {
         let folder = layout.at("repository");
         let module = cluster_api_module()?;
@@ -62,11 +62,8 @@ impl Repository {
     fn config(&self) -> String {
         let url = |label: &str, version: &str, file: &str| self.folder.join(label).join(version).join(file);
         let core = PROVIDERS.map(|(label, _, file)| url(label, CLUSTER_API_VERSION, file));
-        let ours = url(
-            "infrastructure-in-memory",
-            concat!("v", env!("CARGO_PKG_VERSION")),
-            "infrastructure-components.yaml",
-        );
+        let infrastructure = url(release::LABEL, release::VERSION, release::COMPONENTS);
+        let ipam = url(release::IPAM_LABEL, release::VERSION, release::IPAM_COMPONENTS);
         let [cluster_api, bootstrap, control_plane] = core;
         format!(
             "# cert-manager is there already, as far as clusterctl can see: the address is never asked.
@@ -77,7 +74,8 @@ providers:
   - {{name: cluster-api, type: CoreProvider, url: {cluster_api:?}}}
   - {{name: kubeadm, type: BootstrapProvider, url: {bootstrap:?}}}
   - {{name: kubeadm, type: ControlPlaneProvider, url: {control_plane:?}}}
-  - {{name: in-memory, type: InfrastructureProvider, url: {ours:?}}}
+  - {{name: in-memory, type: InfrastructureProvider, url: {infrastructure:?}}}
+  - {{name: in-cluster, type: IPAMProvider, url: {ipam:?}}}
 ",
             folder = self.folder.display(),
         )
