@@ -69,6 +69,17 @@ struct Controllers {
     #[arg(long, env = "NEPHELE_INMEMORYMACHINE_CONCURRENCY", value_name = "NUMBER",
           default_value_t = Options::default().machine_concurrency)]
     inmemorymachine_concurrency: u16,
+    /// How many IPAddressClaims are reconciled at a time.
+    #[arg(long, env = "NEPHELE_IPADDRESSCLAIM_CONCURRENCY", value_name = "NUMBER",
+          default_value_t = Options::default().claim_concurrency)]
+    ipaddressclaim_concurrency: u16,
+    /// Delete IPAddresses of our pools whose claim is gone, instead of only telling of them.
+    #[arg(long, env = "NEPHELE_IPAM_RECLAIM_ORPHANS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
+    ipam_reclaim_orphans: bool,
+    /// What to do about pools with addresses in common: off, or warn by a condition on both.
+    #[arg(long, env = "NEPHELE_IPAM_OVERLAP", value_name = "POLICY", default_value_t = Options::default().ipam_overlap)]
+    ipam_overlap: String,
     /// Make the CA, etcd, proxy and kubeconfig Secrets of a new cluster before its KubeadmControlPlane does, so that
     /// Cluster API connects at its first attempt rather than half a minute later.
     #[arg(long, env = "NEPHELE_PREPARE_CREDENTIALS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -208,6 +219,9 @@ impl ManagerArgs {
             sync_period: controllers.sync_period,
             cluster_concurrency: controllers.inmemorycluster_concurrency,
             machine_concurrency: controllers.inmemorymachine_concurrency,
+            claim_concurrency: controllers.ipaddressclaim_concurrency,
+            ipam_reclaim_orphans: controllers.ipam_reclaim_orphans,
+            ipam_overlap: controllers.ipam_overlap,
             prepare_credentials: controllers.prepare_credentials,
             advertise_host: cloud.advertise_host.or(pod.ip).unwrap_or(defaults.advertise_host),
             bind_address: cloud.bind_address,

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use nephele_ipam_controller::OverlapPolicy;
 use nephele_kit::LeaseSettings;
 
 use crate::{
@@ -28,6 +29,9 @@ pub struct Config {
     pub(crate) sync_period: Option<Duration>,
     pub(crate) cluster_concurrency: NonZeroU16,
     pub(crate) machine_concurrency: NonZeroU16,
+    pub(crate) claim_concurrency: NonZeroU16,
+    pub(crate) ipam_reclaim_orphans: bool,
+    pub(crate) ipam_overlap: OverlapPolicy,
     pub(crate) prepare_credentials: bool,
     pub(crate) advertise_host: String,
     pub(crate) bind_address: IpAddr,
@@ -73,6 +77,9 @@ pub enum ConfigError {
     /// An empty text where something is needed.
     #[error("--{0} must not be empty")]
     Empty(&'static str),
+    /// Neither `off` nor `warn`.
+    #[error("--ipam-overlap {0:?} is neither off nor warn")]
+    Overlap(String),
     /// Not a feature gate of ours.
     #[error("failed to take --feature-gates")]
     FeatureGates(#[source] FeatureGateError),
@@ -114,6 +121,9 @@ impl Config {
             sync_period,
             cluster_concurrency,
             machine_concurrency,
+            claim_concurrency,
+            ipam_reclaim_orphans,
+            ipam_overlap,
             prepare_credentials,
             advertise_host,
             bind_address,
@@ -147,6 +157,9 @@ impl Config {
             sync_period: (!sync_period.is_zero()).then_some(sync_period),
             cluster_concurrency: at_least_one("inmemorycluster-concurrency", cluster_concurrency)?,
             machine_concurrency: at_least_one("inmemorymachine-concurrency", machine_concurrency)?,
+            claim_concurrency: at_least_one("ipaddressclaim-concurrency", claim_concurrency)?,
+            ipam_reclaim_orphans,
+            ipam_overlap: overlap(ipam_overlap)?,
             prepare_credentials,
             advertise_host: host(advertise_host)?,
             bind_address: bind_address
@@ -191,6 +204,14 @@ fn listen_address(flag: &'static str, text: &str) -> Result<Option<ListenAddress
     text.parse().map(Some).map_err(|source| ConfigError::Address { flag, source })
 }
 
+fn overlap(text: String) -> Result<OverlapPolicy, ConfigError> {
+    match text.as_str() {
+        "off" => Ok(OverlapPolicy::Off),
+        "warn" => Ok(OverlapPolicy::Warn),
+        _ => Err(ConfigError::Overlap(text)),
+    }
+}
+
 fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = text.split_once('-')?;
     let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -225,7 +246,7 @@ mod tests {
     #[test]
     fn a_value_that_cannot_be_used_is_refused_by_the_name_of_its_flag() {
         type Change = fn(&mut Options);
-        let cases: [(Change, &str); 15] = [
+        let cases: [(Change, &str); 17] = [
             (|o| o.diagnostics_address = "8443".into(), "failed to take --diagnostics-address"),
             (|o| o.health_address = "x:y".into(), "failed to take --health-addr"),
             (|o| o.bind_address = "localhost".into(), r#"failed to take --bind-address "localhost""#),
@@ -251,6 +272,8 @@ mod tests {
             ),
             (|o| o.cluster_concurrency = 0, "--inmemorycluster-concurrency has to be at least 1"),
             (|o| o.machine_concurrency = 0, "--inmemorymachine-concurrency has to be at least 1"),
+            (|o| o.claim_concurrency = 0, "--ipaddressclaim-concurrency has to be at least 1"),
+            (|o| o.ipam_overlap = "deny".into(), r#"--ipam-overlap "deny" is neither off nor warn"#),
             (|o| o.seed = String::new(), "--seed must not be empty"),
             (|o| o.feature_gates = "Nonsense=true".into(), "failed to take --feature-gates"),
             (|o| o.leader_election_id = "ns/".into(), "--leader-election-id must not be empty"),

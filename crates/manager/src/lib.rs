@@ -6,7 +6,7 @@
 //!             ├ diagnostics  /metrics, tokens checked         every replica
 //!  Manager ───┤ lease        one leader                       ─┐
 //!             ├ cloud        workload API servers from 20000   ├ the leader
-//!             └ controllers  infra                            ─┘
+//!             └ controllers  infra, ipam-controller           ─┘
 //! ```
 //!
 //! Each part is a task. One that ends before it was asked to ends the process with its error, so that whatever

@@ -81,6 +81,7 @@ pub struct Manager {
     clock: Clock,
     registry: Registry,
     metrics: Metrics,
+    ipam_metrics: nephele_ipam_controller::Metrics,
     readiness: Readiness,
     health: Option<TcpListener>,
     diagnostics: Option<TcpListener>,
@@ -106,6 +107,8 @@ impl Manager {
     /// When an address cannot be listened on, or the registry has metrics of the manager's names.
     pub fn build_with(config: Config, client: Client, registry: Registry) -> Result<Self, BuildError> {
         let metrics = Metrics::register(&registry).map_err(BuildError::Metrics)?;
+        let ipam_metrics =
+            nephele_ipam_controller::Metrics::register(&registry).map_err(BuildError::Metrics)?;
         describe_process(&registry).map_err(BuildError::Metrics)?;
         let readiness = Readiness::default();
         if config.lease.is_none() {
@@ -124,6 +127,7 @@ impl Manager {
             clock,
             registry,
             metrics,
+            ipam_metrics,
             readiness,
             verbosity: None,
         })
@@ -218,7 +222,7 @@ impl Manager {
         events: Events,
         running_cloud: &mut Option<Cloud>,
     ) -> Result<(), RunError> {
-        let Self { config, client, clock, registry, metrics, readiness, .. } = self;
+        let Self { config, client, clock, registry, metrics, ipam_metrics, readiness, .. } = self;
         if let Some(lease) = config.lease.clone() {
             let acquired = acquire(client.clone(), lease, clock.clone(), metrics.clone(), shutdown);
             let leadership: Option<Leadership> = tokio::select! {
@@ -231,6 +235,23 @@ impl Manager {
         }
         let services =
             Services { metrics, events, clock, readiness: readiness.clone(), resync: config.sync_period };
+        if config.roles.ipam {
+            let settings = nephele_ipam_controller::Settings {
+                watch_namespace: config.namespace.clone(),
+                watch_filter: config.watch_filter.clone(),
+                concurrency: config.claim_concurrency,
+                reclaim_orphans: config.ipam_reclaim_orphans,
+                overlap: config.ipam_overlap,
+            };
+            let controllers = nephele_ipam_controller::run(
+                client.clone(),
+                services.clone(),
+                ipam_metrics,
+                settings,
+                stops.controllers.clone(),
+            );
+            tasks.spawn("IPAM controllers", controllers);
+        }
         if config.roles.infrastructure {
             let cloud = start_cloud(&config, &services, &registry, tasks)?;
             *running_cloud = Some(cloud.clone());
@@ -286,8 +307,12 @@ struct Stops {
 async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>) {
     let mut errors = Vec::new();
     stops.controllers.cancel();
-    if timeout(CONTROLLERS_DRAIN_MAX, tasks.finish("infrastructure controllers", &mut errors)).await.is_err()
-    {
+    let finish = async {
+        for task in ["infrastructure controllers", "IPAM controllers"] {
+            tasks.finish(task, &mut errors).await;
+        }
+    };
+    if timeout(CONTROLLERS_DRAIN_MAX, finish).await.is_err() {
         warn!("Reconciles in flight did not finish in time");
     }
     if let Some(cloud) = cloud
@@ -311,6 +336,9 @@ fn close_gates(readiness: &Readiness, roles: Roles) {
         for name in INFRASTRUCTURE_GATES {
             readiness.gate(name).close();
         }
+    }
+    if roles.ipam {
+        readiness.gate(nephele_ipam_controller::GATE).close();
     }
 }
 

@@ -34,6 +34,12 @@ pub struct Options {
     pub cluster_concurrency: u16,
     /// How many `InMemoryMachine`s are reconciled at a time.
     pub machine_concurrency: u16,
+    /// How many `IPAddressClaim`s are reconciled at a time.
+    pub claim_concurrency: u16,
+    /// Whether IPAddresses whose claim is gone are deleted rather than told of.
+    pub ipam_reclaim_orphans: bool,
+    /// What is done about pools with addresses in common: `off` or `warn`.
+    pub ipam_overlap: String,
     /// Whether to make a new cluster's CA, etcd, proxy and kubeconfig Secrets before its KubeadmControlPlane does.
     pub prepare_credentials: bool,
     /// The IP address or DNS name under which clients reach the workload API servers.
@@ -70,6 +76,10 @@ impl Default for Options {
             sync_period: Duration::from_mins(10),
             cluster_concurrency: 50,
             machine_concurrency: 100,
+            // Most of the time a claim waits for a write of its pool, which up to 64 of them share.
+            claim_concurrency: 128,
+            ipam_reclaim_orphans: false,
+            ipam_overlap: "off".to_owned(),
             prepare_credentials: true,
             advertise_host: "127.0.0.1".to_owned(),
             bind_address: "0.0.0.0".to_owned(),
