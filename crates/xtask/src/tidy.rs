@@ -7,7 +7,12 @@ use anyhow::{Context, bail};
 use crate::{codegen, command::capture, paths};
 
 /// Crates and what must not be among their dependencies, however far away.
-const PURE: [(&str, &[&str]); 7] = [
+const PURE: [(&str, &[&str]); 11] = [
+    ("nephele-ipam", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
+    // They meet only through IPAddressClaims and IPAddresses.
+    ("nephele-infra", &["nephele-ipam", "nephele-ipam-controller"]),
+    ("nephele-ipam-controller", &["nephele-cloud", "nephele-engine", "nephele-infra"]),
+    ("nephele-webhook", &["nephele-api", "nephele-ipam", "nephele-infra"]),
     ("nephele-engine", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     ("nephele-api", &["tokio", "kube-client", "hyper"]),
     ("nephele-apiserver", &["nephele-api", "kube", "kube-client"]),
@@ -18,11 +23,12 @@ const PURE: [(&str, &[&str]); 7] = [
 ];
 
 /// Crates that use no crate of ours.
-const LEAVES: [&str; 6] = [
+const LEAVES: [&str; 7] = [
     "nephele-api",
     "nephele-apiserver",
     "nephele-engine",
     "nephele-etcd",
+    "nephele-ipam",
     "nephele-pki",
     "nephele-portforward",
 ];
