@@ -3,10 +3,13 @@
 use nephele_api::infrastructure::v1beta2::{Behaviour, Component, Provisioning};
 use nephele_standin::{ClusterPlan, KeyAlgorithm, Plan};
 
+use super::pools;
+
 const VERSION: &str = "v1.36.3";
 
 /// A small cluster, and one with a control plane of three that joins one by one. Their machines take long enough for
-/// people to see what comes after what, and short enough for all to be up in a few seconds.
+/// people to see what comes after what, and short enough for all to be up in a few seconds. Their addresses come from
+/// pools; the large one is dual-stack.
 pub(super) fn plan() -> Plan {
     let part = |startup_duration: &str| {
         let provisioning =
@@ -15,10 +18,18 @@ pub(super) fn plan() -> Plan {
     };
     let behaviour =
         Behaviour { vm: part("500ms"), node: part("200ms"), api_server: part("300ms"), etcd: part("200ms") };
-    let small = ClusterPlan { behaviour: behaviour.clone(), ..ClusterPlan::new("small", VERSION, 1, 1) };
+    let load_balancers = || Some(pools::reference(pools::LOAD_BALANCERS));
+    let small = ClusterPlan {
+        behaviour: behaviour.clone(),
+        address_pools: vec![pools::reference(pools::MACHINES_V4)],
+        control_plane_address_pool: load_balancers(),
+        ..ClusterPlan::new("small", VERSION, 1, 1)
+    };
     let large = ClusterPlan {
         behaviour,
         key_algorithm: KeyAlgorithm::EcdsaP256,
+        address_pools: [pools::MACHINES_V4, pools::MACHINES_V6].map(pools::reference).into(),
+        control_plane_address_pool: load_balancers(),
         ..ClusterPlan::new("large", VERSION, 3, 2)
     };
     Plan { clusters: vec![small, large] }

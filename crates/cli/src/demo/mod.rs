@@ -9,6 +9,7 @@
 mod clusters;
 mod files;
 mod management;
+mod pools;
 mod progress;
 mod screen;
 mod view;
@@ -62,6 +63,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     let stop = CancellationToken::new();
     let management = Management::start(wall_clock(), stop.clone()).await?;
     folder.write("management.kubeconfig", &management.kubeconfig)?;
+    pools::create(&management.client).await?;
     let mut tasks = Tasks {
         manager: manager(&management, &args.port_range, &stop)?,
         standin: standin(&management, &stop),
@@ -185,7 +187,7 @@ fn introduction() -> String {
         .collect();
     format!(
         "Nephele demo: {} clusters, control plane + workers: {}\n\
-         Simulated:  machines, load balancers, Nodes, etcd. Real: the API servers, their TLS and their certificates.\n\
+         Simulated:  machines, load balancers, Nodes, etcd; their addresses come from IPAM pools. Real: the API servers, their TLS and their certificates.\n\
          Stands in:  an embedded management API for Kubernetes, and a small player of Cluster API's part.\n",
         clusters.len(),
         sizes.join(", "),
@@ -201,6 +203,10 @@ fn farewell(folder: &Folder, kubeconfigs: &[(String, PathBuf)], took: Duration, 
     text += "\nTry, in another terminal:\n";
     text +=
         &format!("  kubectl --kubeconfig {} get clusters,machines,inmemorymachines\n", management.display());
+    text += &format!(
+        "  kubectl --kubeconfig {} get inclusterippools,ipaddressclaims,ipaddresses\n",
+        management.display()
+    );
     for (_, path) in kubeconfigs {
         text += &format!("  kubectl --kubeconfig {} get nodes -o wide\n", path.display());
     }

@@ -11,6 +11,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use nephele_standin::Plan;
 use serde::de::DeserializeOwned;
 
@@ -23,6 +24,7 @@ const FRAME: Duration = Duration::from_millis(50);
 /// What is followed.
 pub(super) struct Progress {
     names: Vec<String>,
+    pools: Store<InClusterIPPool>,
     clusters: Store<Cluster>,
     machines: Store<Machine>,
     infrastructure: Store<InMemoryMachine>,
@@ -32,23 +34,25 @@ pub(super) struct Progress {
 impl Progress {
     /// Follows all clusters, and waits for those of the plan.
     pub(super) fn start(client: &Client, plan: Plan) -> Self {
+        let (pools, of_pools) = follow::<InClusterIPPool>(client);
         let (clusters, of_clusters) = follow::<Cluster>(client);
         let (machines, of_machines) = follow::<Machine>(client);
         let (infrastructure, of_infrastructure) = follow::<InMemoryMachine>(client);
         Self {
             names: plan.clusters.into_iter().map(|cluster| cluster.name).collect(),
+            pools,
             clusters,
             machines,
             infrastructure,
-            changes: futures::stream::select_all([of_clusters, of_machines, of_infrastructure]),
+            changes: futures::stream::select_all([of_pools, of_clusters, of_machines, of_infrastructure]),
         }
     }
 
     /// How everything is now.
     pub(super) fn view(&self) -> View {
-        let (clusters, machines, infrastructure) =
-            (self.clusters.state(), self.machines.state(), self.infrastructure.state());
-        View::new(&borrowed(&clusters), &borrowed(&machines), &borrowed(&infrastructure))
+        let (pools, clusters) = (self.pools.state(), self.clusters.state());
+        let (machines, infrastructure) = (self.machines.state(), self.infrastructure.state());
+        View::new(&borrowed(&pools), &borrowed(&clusters), &borrowed(&machines), &borrowed(&infrastructure))
     }
 
     /// Shows changes until all clusters of the plan are available.

@@ -1,5 +1,6 @@
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use serde_json::json;
 
 use std::process::ExitCode;
@@ -29,12 +30,26 @@ fn view(available: &str, vm: &str) -> View {
     let infrastructure: InMemoryMachine = serde_json::from_value(json!({
         "metadata": {"name": "small-md-0-x"},
         "spec": {},
-        "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}], "conditions": [{
+        "status": {"addresses": [
+            {"type": "InternalIP", "address": "10.0.0.1"},
+            {"type": "InternalIP", "address": "fd00::1"},
+            {"type": "Hostname", "address": "small-md-0-x"},
+        ], "conditions": [{
             "type": "VMProvisioned", "status": vm, "reason": "WaitingForStartupTimeout", "message": "",
             "lastTransitionTime": "2026-03-04T05:06:07Z"}]},
     }))
     .expect("an InMemoryMachine");
-    View::new(&[&cluster], &[&machine], &[&infrastructure])
+    let used = if available == "True" { 2 } else { 1 };
+    let pool = |name: &str, addresses: &str, total: i64| -> InClusterIPPool {
+        serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"addresses": [addresses], "prefix": 64},
+            "status": {"ipAddresses": {"total": total, "used": used, "free": total - used, "outOfRange": 0}},
+        }))
+        .expect("a pool")
+    };
+    let (v4, v6) = (pool("v4", "10.0.0.1-10.0.0.9", 9), pool("v6", "fd00::/64", i64::MAX));
+    View::new(&[&v4, &v6], &[&cluster], &[&machine], &[&infrastructure])
 }
 
 #[test]
@@ -42,8 +57,10 @@ fn picture_shows_stages_addresses_and_the_endpoint() {
     assert_eq!(
         view("False", "False").lines(),
         [
+            "v4                           Pool          10.0.0.1-10.0.0.9            1 of 9 in use",
+            "v6                           Pool          fd00::/64                    1 in use",
             "small                        Provisioned   https://127.0.0.1:20000      0/1 machines",
-            "  small-md-0-x               Provisioning  ◐ vm  · node                           10.0.0.1",
+            "  small-md-0-x               Provisioning  ◐ vm  · node                           10.0.0.1 fd00::1",
         ]
     );
 }
@@ -55,14 +72,19 @@ fn news_are_what_changed() {
     assert_eq!(
         before.news(&View::default()),
         [
+            "pool v4: 1 of 9 in use",
+            "pool v6: 1 in use",
             "small: endpoint https://127.0.0.1:20000",
             "small: small-md-0-x is new",
-            "small: small-md-0-x: address 10.0.0.1",
+            "small: small-md-0-x: address 10.0.0.1 fd00::1",
             "small: small-md-0-x is Provisioning",
         ]
     );
     let after = view("True", "True");
-    assert_eq!(after.news(&before), ["small: small-md-0-x: vm is up", "small: available"]);
+    assert_eq!(
+        after.news(&before),
+        ["pool v4: 2 of 9 in use", "pool v6: 2 in use", "small: small-md-0-x: vm is up", "small: available"]
+    );
     assert_eq!(View::default().news(&after), ["small: gone"]);
 }
 

@@ -6,13 +6,23 @@ use kube::ResourceExt as _;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use nephele_api::labels;
 use nephele_standin::AVAILABLE;
 
 /// All clusters, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
+    pub(super) pools: BTreeMap<String, PoolView>,
     pub(super) clusters: BTreeMap<String, ClusterView>,
+}
+
+/// A pool of addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PoolView {
+    pub(super) addresses: String,
+    /// How many addresses are in use; none before somebody has counted.
+    pub(super) usage: Option<String>,
 }
 
 /// A cluster.
@@ -58,11 +68,15 @@ impl Stage {
 
 impl View {
     pub(super) fn new(
+        pools: &[&InClusterIPPool],
         clusters: &[&Cluster],
         machines: &[&Machine],
         infrastructure: &[&InMemoryMachine],
     ) -> Self {
         let mut view = Self::default();
+        for pool in pools {
+            view.pools.insert(pool.name_any(), PoolView::new(pool));
+        }
         for cluster in clusters {
             view.clusters.insert(cluster.name_any(), ClusterView::new(cluster));
         }
@@ -100,6 +114,10 @@ impl View {
     /// The picture of it all.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        for (name, PoolView { addresses, usage }) in &self.pools {
+            let usage = usage.as_deref().unwrap_or("nobody looks after it yet");
+            lines.push(format!("{name:<28} {:<13} {addresses:<28} {usage}", "Pool"));
+        }
         for (name, cluster) in &self.clusters {
             let up = cluster.machines.values().filter(|machine| machine.is_up()).count();
             let state = if cluster.available { "Available" } else { or(&cluster.phase, "Pending") };
@@ -122,6 +140,12 @@ impl View {
     /// What is new since `before`, a line for each.
     pub(super) fn news(&self, before: &Self) -> Vec<String> {
         let mut news = Vec::new();
+        for (name, pool) in &self.pools {
+            let old = before.pools.get(name).and_then(|old| old.usage.as_ref());
+            if pool.usage.as_ref() != old {
+                news.extend(pool.usage.iter().map(|usage| format!("pool {name}: {usage}")));
+            }
+        }
         let no_cluster = ClusterView::default();
         for (name, cluster) in &self.clusters {
             let old = before.clusters.get(name).unwrap_or(&no_cluster);
@@ -146,6 +170,20 @@ impl View {
         let gone = before.clusters.keys().filter(|name| !self.clusters.contains_key(*name));
         news.extend(gone.map(|name| format!("{name}: gone")));
         news
+    }
+}
+
+impl PoolView {
+    fn new(pool: &InClusterIPPool) -> Self {
+        let counted = pool.status.as_ref().and_then(|status| status.ip_addresses.as_ref());
+        Self {
+            addresses: pool.spec.addresses.join(" "),
+            usage: counted.map(|counted| match counted.total {
+                // A count that large is not exact, and no figure for people.
+                i64::MAX => format!("{} in use", counted.used),
+                total => format!("{} of {total} in use", counted.used),
+            }),
+        }
     }
 }
 
@@ -182,11 +220,13 @@ impl MachineView {
             stages.push(("etcd", stage(types::ETCD_PROVISIONED)));
             stages.push(("apiserver", stage(types::API_SERVER_PROVISIONED)));
         }
-        let address = reported.and_then(|status| status.addresses.iter().find(|a| a.kind == "InternalIP"));
+        let addresses = reported.map(|status| status.addresses.as_slice()).unwrap_or_default();
+        let addresses: Vec<&str> =
+            addresses.iter().filter(|a| a.kind == "InternalIP").map(|a| a.address.as_str()).collect();
         let ready = conditions::find(&status.conditions, types::READY);
         Self {
             phase: status.phase,
-            address: address.map(|address| address.address.clone()),
+            address: (!addresses.is_empty()).then(|| addresses.join(" ")),
             stages,
             message: ready.map(|ready| ready.message.clone()).unwrap_or_default(),
         }
