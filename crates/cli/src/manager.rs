@@ -26,6 +26,8 @@ pub(crate) struct ManagerArgs {
     #[command(flatten)]
     admin: Admin,
     #[command(flatten)]
+    webhooks: Webhooks,
+    #[command(flatten)]
     cloud: SimulatedCloud,
 }
 
@@ -133,6 +135,36 @@ struct Admin {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Webhooks of address pools")]
+struct Webhooks {
+    /// The port on which they are served; 0 for not at all. API servers call them by a Service.
+    #[arg(long, env = "NEPHELE_WEBHOOK_PORT", value_name = "PORT", default_value_t = 9443)]
+    webhook_port: u16,
+    /// The folder with their certificate, for instance cert-manager's [default: the manager makes one, renews it and
+    /// has it trusted]
+    #[arg(
+        long,
+        env = "NEPHELE_WEBHOOK_CERT_DIR",
+        value_name = "FOLDER",
+        default_value = "",
+        hide_default_value = true
+    )]
+    webhook_cert_dir: String,
+    /// The file with the certificate in that folder.
+    #[arg(long, env = "NEPHELE_WEBHOOK_CERT_NAME", value_name = "FILE",
+          default_value_t = Options::default().webhook_cert_name)]
+    webhook_cert_name: String,
+    /// The file with the key in that folder.
+    #[arg(long, env = "NEPHELE_WEBHOOK_KEY_NAME", value_name = "FILE",
+          default_value_t = Options::default().webhook_key_name)]
+    webhook_key_name: String,
+    /// The Service in the manager's own namespace that API servers call.
+    #[arg(long, env = "NEPHELE_WEBHOOK_SERVICE", value_name = "NAME",
+          default_value_t = Options::default().webhook_service)]
+    webhook_service: String,
+}
+
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Simulated cloud")]
 struct SimulatedCloud {
     /// The IP address or DNS name under which clients reach the workload API servers [default: the environment's
@@ -201,7 +233,7 @@ async fn kube_config(file: Option<&PathBuf>) -> anyhow::Result<kube::Config> {
 
 impl ManagerArgs {
     fn options(self, pod: Pod, default_namespace: &str) -> Options {
-        let Self { logging: _, api: _, controllers, election, admin, cloud } = self;
+        let Self { logging: _, api: _, controllers, election, admin, webhooks, cloud } = self;
         let defaults = Options::default();
         Options {
             roles: controllers.roles,
@@ -215,6 +247,11 @@ impl ManagerArgs {
             diagnostics_address: admin.diagnostics_address,
             insecure_diagnostics: admin.insecure_diagnostics,
             health_address: admin.health_addr,
+            webhook_port: webhooks.webhook_port,
+            webhook_cert_dir: webhooks.webhook_cert_dir,
+            webhook_cert_name: webhooks.webhook_cert_name,
+            webhook_key_name: webhooks.webhook_key_name,
+            webhook_service: webhooks.webhook_service,
             feature_gates: controllers.feature_gates,
             sync_period: controllers.sync_period,
             cluster_concurrency: controllers.inmemorycluster_concurrency,
@@ -262,7 +299,7 @@ mod tests {
 
     fn unchanged() -> Options {
         let identity = format!("nephele_{}", std::process::id());
-        Options { identity, pod_namespace: "default".into(), ..Options::default() }
+        Options { identity, pod_namespace: "default".into(), webhook_port: 9443, ..Options::default() }
     }
 
     #[test]
@@ -289,6 +326,14 @@ mod tests {
     }
 
     #[test]
+    fn webhooks_can_be_left_out_or_have_certificates_of_a_folder() {
+        let off = Options { webhook_port: 0, ..unchanged() };
+        assert_eq!(options(&["--webhook-port=0"]), off);
+        let folder = Options { webhook_cert_dir: "/certs".into(), ..unchanged() };
+        assert_eq!(options(&["--webhook-cert-dir=/certs"]), folder);
+    }
+
+    #[test]
     fn a_boolean_flag_does_not_swallow_what_follows() {
         let both = Options { leader_elect: true, namespace: "ns".into(), ..unchanged() };
         assert_eq!(options(&["--leader-elect", "--namespace", "ns"]), both);
@@ -309,6 +354,7 @@ mod tests {
             advertise_host: "10.0.0.7".into(),
             identity: "pod-0".into(),
             pod_namespace: "nephele-system".into(),
+            webhook_port: 9443,
             ..Options::default()
         };
         assert_eq!(parse(&[]), expected);

@@ -44,6 +44,11 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
+    /// A port on all addresses of the machine.
+    pub(crate) fn of_port(port: u16) -> Self {
+        Self { host: None, port }
+    }
+
     /// Opens the listener, ready to be handed to tokio.
     pub(crate) fn bind(&self) -> io::Result<TcpListener> {
         let listener = match &self.host {

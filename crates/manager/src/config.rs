@@ -7,12 +7,14 @@ use std::{
 
 use nephele_ipam_controller::OverlapPolicy;
 use nephele_kit::LeaseSettings;
+use nephele_webhook::certificate::folder::Folder;
 
 use crate::{
     address::{AddressError, ListenAddress},
     feature_gates::{FeatureGateError, FeatureGates},
     options::Options,
     roles::{Roles, RolesError},
+    webhooks::Certificates,
 };
 
 /// What the manager was told, checked: every value can be acted on.
@@ -25,6 +27,7 @@ pub struct Config {
     pub(crate) diagnostics: Option<ListenAddress>,
     pub(crate) insecure_diagnostics: bool,
     pub(crate) health: Option<ListenAddress>,
+    pub(crate) webhooks: Option<WebhookConfig>,
     pub(crate) feature_gates: FeatureGates,
     pub(crate) sync_period: Option<Duration>,
     pub(crate) cluster_concurrency: NonZeroU16,
@@ -39,6 +42,13 @@ pub struct Config {
     pub(crate) connection_hold: Duration,
     pub(crate) seed: String,
     pub(crate) identity: String,
+}
+
+/// Where webhooks are served, and what shows who serves them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WebhookConfig {
+    pub(crate) address: ListenAddress,
+    pub(crate) certificates: Certificates,
 }
 
 /// Which flag has a value that cannot be used, and why.
@@ -117,6 +127,11 @@ impl Config {
             diagnostics_address,
             insecure_diagnostics,
             health_address,
+            webhook_port,
+            webhook_cert_dir,
+            webhook_cert_name,
+            webhook_key_name,
+            webhook_service,
             feature_gates,
             sync_period,
             cluster_concurrency,
@@ -135,7 +150,7 @@ impl Config {
         } = options;
         let (lease_namespace, lease_name) = match leader_election_id.split_once('/') {
             Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
-            None => (pod_namespace, leader_election_id),
+            None => (pod_namespace.clone(), leader_election_id),
         };
         let lease = LeaseSettings {
             namespace: not_empty("leader-election-id", lease_namespace)?,
@@ -145,14 +160,34 @@ impl Config {
             renew_deadline,
             retry_period,
         };
+        let roles: Roles = roles.parse().map_err(ConfigError::Roles)?;
+        let certificates = if webhook_cert_dir.is_empty() {
+            Certificates::Kept {
+                namespace: pod_namespace,
+                service: not_empty("webhook-service", webhook_service)?,
+            }
+        } else {
+            Certificates::Folder(Folder {
+                path: webhook_cert_dir.into(),
+                certificate: not_empty("webhook-cert-name", webhook_cert_name)?,
+                key: not_empty("webhook-key-name", webhook_key_name)?,
+            })
+        };
+        let webhooks = match webhook_port {
+            port if port > 0 && roles.ipam => {
+                Some(WebhookConfig { address: ListenAddress::of_port(port), certificates })
+            }
+            _ => None,
+        };
         Ok(Self {
-            roles: roles.parse().map_err(ConfigError::Roles)?,
+            roles,
             namespace: some_text(namespace),
             watch_filter: some_text(watch_filter),
             lease: if leader_elect { Some(electable(lease)?) } else { None },
             diagnostics: listen_address("diagnostics-address", &diagnostics_address)?,
             insecure_diagnostics,
             health: listen_address("health-addr", &health_address)?,
+            webhooks,
             feature_gates: feature_gates.parse().map_err(ConfigError::FeatureGates)?,
             sync_period: (!sync_period.is_zero()).then_some(sync_period),
             cluster_concurrency: at_least_one("inmemorycluster-concurrency", cluster_concurrency)?,
@@ -316,6 +351,30 @@ mod tests {
         };
         assert_eq!(lease("name"), ("here".into(), "name".into()));
         assert_eq!(lease("there/name"), ("there".into(), "name".into()));
+    }
+
+    #[test]
+    fn webhooks_of_pools_are_served_with_certificates_of_a_folder_or_our_own() {
+        let webhooks = |roles: &str, port: u16, folder: &str| {
+            let options = Options {
+                roles: roles.into(),
+                webhook_port: port,
+                webhook_cert_dir: folder.into(),
+                pod_namespace: "here".into(),
+                ..Options::default()
+            };
+            Config::new(options).expect("valid").webhooks
+        };
+        assert_eq!(webhooks("ipam", 0, ""), None);
+        assert_eq!(webhooks("infrastructure", 9443, ""), None);
+        let address: ListenAddress = ":9443".parse().expect("an address");
+        let service = "capi-ipam-in-cluster-webhook-service".to_owned();
+        let kept = Certificates::Kept { namespace: "here".into(), service };
+        let expected = WebhookConfig { address: address.clone(), certificates: kept };
+        assert_eq!(webhooks("ipam", 9443, ""), Some(expected));
+        let certificates = Certificates::Folder(Folder::new("/certs"));
+        let expected = WebhookConfig { address, certificates };
+        assert_eq!(webhooks("infrastructure,ipam", 9443, "/certs"), Some(expected));
     }
 
     #[test]

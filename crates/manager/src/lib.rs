@@ -4,6 +4,7 @@
 //! ```text
 //!             ┌ health       /healthz /readyz                 every replica
 //!             ├ diagnostics  /metrics, tokens checked         every replica
+//!             ├ webhooks     pools' admission and conversion  every replica
 //!  Manager ───┤ lease        one leader                       ─┐
 //!             ├ cloud        workload API servers from 20000   ├ the leader
 //!             └ controllers  infra, ipam-controller           ─┘
@@ -25,6 +26,7 @@ mod options;
 mod roles;
 mod tasks;
 mod throttle;
+mod webhooks;
 
 pub use address::{AddressError, ListenAddress};
 pub use admin::{certificate::CertificateError, diagnostics::Verbosity};

@@ -23,9 +23,10 @@ use crate::{
         reviews::Reviews,
         serve::serve,
     },
-    config::Config,
+    config::{Config, WebhookConfig},
     roles::Roles,
     tasks::{TaskError, Tasks},
+    webhooks::{TASKS as WEBHOOK_TASKS, Webhooks},
 };
 
 /// How long everything together may take to stop. Kubernetes kills the pod after ten seconds
@@ -88,6 +89,7 @@ pub struct Manager {
     /// How diagnostics are encrypted; `None` when they are not.
     diagnostics_tls: Option<TlsAcceptor>,
     verbosity: Option<Verbosity>,
+    webhooks: Option<Webhooks>,
 }
 
 impl Manager {
@@ -118,7 +120,9 @@ impl Manager {
         let secured = config.diagnostics.is_some() && !config.insecure_diagnostics;
         let diagnostics_tls =
             secured.then(|| self_signed(clock())).transpose().map_err(BuildError::Certificate)?;
+        let webhooks = webhooks(&config, &registry, &readiness)?;
         Ok(Self {
+            webhooks,
             health: listen("health", config.health.as_ref())?,
             diagnostics: listen("diagnostics", config.diagnostics.as_ref())?,
             diagnostics_tls,
@@ -198,6 +202,9 @@ impl Manager {
                 None => router,
             };
             tasks.spawn("diagnostics server", serve(listener, tls, router, stops.servers.clone()));
+        }
+        if let Some(webhooks) = self.webhooks.take() {
+            webhooks.spawn(tasks, self.client.clone(), self.clock.clone(), &stops.servers);
         }
         let reporter =
             Reporter { controller: REPORTING_CONTROLLER.to_owned(), instance: self.config.identity.clone() };
@@ -323,7 +330,7 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>) {
     stops.lease.cancel();
     tasks.finish("leader election", &mut errors).await;
     stops.servers.cancel();
-    for task in ["event publisher", "diagnostics server", "health server"] {
+    for task in WEBHOOK_TASKS.into_iter().chain(["event publisher", "diagnostics server", "health server"]) {
         tasks.finish(task, &mut errors).await;
     }
     for error in &errors {
@@ -349,6 +356,16 @@ fn listen(purpose: &'static str, address: Option<&ListenAddress>) -> Result<Opti
     let listener = bound?;
     info!(%address, "Listening for {purpose}");
     Ok(Some(listener))
+}
+
+fn webhooks(
+    config: &Config,
+    registry: &Registry,
+    readiness: &Readiness,
+) -> Result<Option<Webhooks>, BuildError> {
+    let Some(WebhookConfig { address, certificates }) = &config.webhooks else { return Ok(None) };
+    let Some(listener) = listen("webhooks", Some(address))? else { return Ok(None) };
+    Webhooks::new(listener, certificates.clone(), registry, readiness).map(Some).map_err(BuildError::Metrics)
 }
 
 /// What is running, since when, and at what cost.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 /// What the manager can be told, as texts and numbers that nobody has checked yet. The defaults are those of the
-/// flags.
+/// flags, but for webhooks: whoever starts a manager in his own process has no Service before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Which providers to be, as `infrastructure,ipam`.
@@ -26,6 +26,17 @@ pub struct Options {
     pub insecure_diagnostics: bool,
     /// Where `/healthz` and `/readyz` are served; empty or `0` for nowhere.
     pub health_address: String,
+    /// The port on which the webhooks of pools are served; 0 for none. Without a Service before them and configurations
+    /// that name it, as in `config/webhook`, nobody calls them.
+    pub webhook_port: u16,
+    /// The folder with the certificate of the webhooks; empty for one that the manager keeps itself.
+    pub webhook_cert_dir: String,
+    /// The file with the certificate in that folder.
+    pub webhook_cert_name: String,
+    /// The file with the key in that folder.
+    pub webhook_key_name: String,
+    /// The Service of the manager's namespace that API servers call the webhooks by.
+    pub webhook_service: String,
     /// Features to switch, as `Name=true,Other=false`.
     pub feature_gates: String,
     /// How often every object is looked at without having changed; zero for never.
@@ -72,6 +83,11 @@ impl Default for Options {
             diagnostics_address: ":8443".to_owned(),
             insecure_diagnostics: false,
             health_address: ":9440".to_owned(),
+            webhook_port: 0,
+            webhook_cert_dir: String::new(),
+            webhook_cert_name: "tls.crt".to_owned(),
+            webhook_key_name: "tls.key".to_owned(),
+            webhook_service: "capi-ipam-in-cluster-webhook-service".to_owned(),
             feature_gates: String::new(),
             sync_period: Duration::from_mins(10),
             cluster_concurrency: 50,
