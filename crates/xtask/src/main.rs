@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 
 mod bench;
+mod chart;
 mod cluster;
 mod codegen;
 mod command;
@@ -35,6 +36,8 @@ enum Task {
     Cluster(cluster::Action),
     /// Write the files that are made from code.
     Codegen,
+    /// Check the Helm chart: what it renders, what it refuses, and that it is what clusterctl installs.
+    Chart(chart::Args),
     /// Lay out the provider's release as a clusterctl local repository.
     Release(release::Args),
     /// Run the black-box tests on a real cluster.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cluster(action) => cluster::run(&action),
         Task::Codegen => codegen::run(),
+        Task::Chart(args) => chart::run(&args),
         Task::Release(args) => release::run(&args),
         Task::E2e(args) => e2e::run(&args),
         Task::Bench(subject) => bench::run(&subject),

@@ -36,7 +36,7 @@ pub(crate) use self::{
     init::{clusterctl, is_installed},
     kubectl::Kubectl,
     repository::Repository,
-    tools::Tools,
+    tools::{Tools, helm},
 };
 use self::{network::Network, process::Processes};
 use crate::paths;

@@ -77,6 +77,37 @@ const MODULES: [Module; 6] = [
     },
 ];
 
+/// Helm, which no cluster needs: the chart's own checks do.
+const HELM: Module = Module {
+    name: "helm",
+    programs: &[("helm", "helm.sh/helm/v4/cmd/helm")],
+    tags: "",
+    linker_flags: "-X helm.sh/helm/v4/internal/version.version=v4.3.1",
+};
+
+/// Helm's path, built where the cache does not have it.
+pub(crate) fn helm() -> anyhow::Result<PathBuf> {
+    let mut programs = BTreeMap::new();
+    HELM.build(&capture(Command::new("go").arg("version"))?, &mut programs)?;
+    Ok(programs.remove("helm").expect("helm is the module's program"))
+}
+
+impl Module {
+    /// Builds the programs that the cache does not have, and says where each is.
+    fn build(&self, compiler: &str, programs: &mut BTreeMap<&'static str, PathBuf>) -> anyhow::Result<()> {
+        let folder = paths::cache()?.join("tools").join(format!("{}-{}", self.name, key(self, compiler)?));
+        for (name, package) in self.programs {
+            let program = folder.join(name);
+            if !program.exists() {
+                println!("Building {name}");
+                compile(self, package, &program)?;
+            }
+            programs.insert(*name, program);
+        }
+        Ok(())
+    }
+}
+
 /// Version of Cluster API in e2e/tools/cluster-api/go.mod.
 pub(crate) const CLUSTER_API_VERSION: &str = "v1.14.2";
 
@@ -91,16 +122,7 @@ impl Tools {
         let compiler = capture(Command::new("go").arg("version"))?;
         let mut programs = BTreeMap::new();
         for module in &MODULES {
-            let folder =
-                paths::cache()?.join("tools").join(format!("{}-{}", module.name, key(module, &compiler)?));
-            for (name, package) in module.programs {
-                let program = folder.join(name);
-                if !program.exists() {
-                    println!("Building {name}");
-                    compile(module, package, &program)?;
-                }
-                programs.insert(*name, program);
-            }
+            module.build(&compiler, &mut programs)?;
         }
         Ok(Self { programs })
     }
@@ -175,6 +197,14 @@ mod tests {
         let pins = fs::read_to_string(module_folder("cluster-api").join("go.mod")).expect("readable");
         let pinned = pins.lines().find_map(|line| line.trim().strip_prefix("sigs.k8s.io/cluster-api "));
         assert_eq!(pinned, Some(format!("{CLUSTER_API_VERSION} // indirect").as_str()));
+    }
+
+    #[test]
+    fn the_version_of_helm_is_the_one_pinned() {
+        let pins = fs::read_to_string(module_folder("helm").join("go.mod")).expect("readable");
+        let pinned = pins.lines().find_map(|line| line.trim().strip_prefix("helm.sh/helm/v4 "));
+        let said = HELM.linker_flags.rsplit('=').next();
+        assert_eq!(pinned.and_then(|version| version.split(' ').next()), said);
     }
 
     #[test]

@@ -1,0 +1,246 @@
+{{/* Prefix of names of objects. */}}
+{{- define "nephele.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Prefix of names of cluster-scoped objects: they start with the namespace, as those that clusterctl installs. */}}
+{{- define "nephele.clusterwide" -}}
+{{- $fullname := include "nephele.fullname" . -}}
+{{- if eq $fullname "nephele" -}}
+{{- .Release.Namespace -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Namespace $fullname -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Name of a role or binding that is called so in config/, with `root` and `kind`. Those of the IPAM provider there have the
+names that people know from the in-cluster provider.
+*/}}
+{{- define "nephele.roleName" -}}
+{{- if hasPrefix "Cluster" .kind -}}
+{{- $short := .name | replace "capi-ipam-in-cluster-system-" "ipam-" | trimPrefix "nephele-system-" -}}
+{{- printf "%s-%s" (include "nephele.clusterwide" .root) $short -}}
+{{- else -}}
+{{- $short := .name | replace "capi-ipam-in-cluster-" "ipam-" | trimPrefix "nephele-" -}}
+{{- printf "%s-%s" (include "nephele.fullname" .root) $short -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "nephele.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (printf "%s-manager" (include "nephele.fullname" .)) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* By these a Deployment and the Services find the manager's pods; they cannot change. */}}
+{{- define "nephele.selector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+control-plane: controller-manager
+{{- end -}}
+
+{{/* Whether the manager is this provider: `root`, `role`. Empty for no. */}}
+{{- define "nephele.is" -}}
+{{- if or (not .root.Values.roles) (has .role .root.Values.roles) -}}yes{{- end -}}
+{{- end -}}
+
+{{/* Which provider objects belong to that all roles share, as clusterctl calls it. */}}
+{{- define "nephele.provider" -}}
+{{- if include "nephele.is" (dict "root" . "role" "infrastructure") -}}infrastructure-in-memory{{- else -}}ipam-in-cluster{{- end -}}
+{{- end -}}
+
+{{/* Every object says which provider it belongs to, as clusterctl has it. */}}
+{{- define "nephele.labels" -}}
+{{- with .Values.commonLabels }}
+{{- toYaml . }}
+{{ end -}}
+cluster.x-k8s.io/provider: {{ include "nephele.provider" . }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: nephele
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
+{{- end -}}
+
+{{- define "nephele.image" -}}
+{{- $image := .Values.image -}}
+{{- $repository := printf "%s/%s" $image.registry $image.repository -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (default (printf "v%s" .Chart.AppVersion) $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The name that stands for the pod in endpoints; empty when it is the pod's address. */}}
+{{- define "nephele.advertiseHost" -}}
+{{- $workload := .Values.workload -}}
+{{- if $workload.advertiseHost -}}
+{{- $workload.advertiseHost -}}
+{{- else if and (not .Values.hostNetwork) (has $workload.service.type (list "Headless" "ClusterIP")) -}}
+{{- printf "%s-workload.%s.svc" (include "nephele.fullname" .) .Release.Namespace -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the manager is told. Each flag with its value in one argument, which is the form that others can change. */}}
+{{- define "nephele.args" -}}
+{{- $election := .Values.leaderElection -}}
+{{- with .Values.roles -}}
+- --roles={{ join "," . }}
+{{ end -}}
+- --leader-elect={{ $election.enabled }}
+{{- with $election.id }}
+- {{ printf "--leader-election-id=%s" . | quote }}
+{{- end }}
+{{- with $election.leaseDuration }}
+- --leader-elect-lease-duration={{ . }}
+{{- end }}
+{{- with $election.renewDeadline }}
+- --leader-elect-renew-deadline={{ . }}
+{{- end }}
+{{- with $election.retryPeriod }}
+- --leader-elect-retry-period={{ . }}
+{{- end }}
+{{- if .Values.metrics.enabled }}
+- --diagnostics-address=:{{ .Values.metrics.port | int }}
+- --insecure-diagnostics={{ not .Values.metrics.authentication }}
+{{- else }}
+- --diagnostics-address=0
+{{- end }}
+{{- if ne (.Values.health.port | int) 9440 }}
+- --health-addr=:{{ .Values.health.port | int }}
+{{- end }}
+- --logging-format={{ .Values.logging.format }}
+- --v={{ .Values.logging.level | int }}
+{{- if include "nephele.is" (dict "root" . "role" "infrastructure") }}
+- {{ printf "--seed=%s" .Values.seed | quote }}
+- --workload-ports={{ .Values.workload.ports.first | int }}-{{ .Values.workload.ports.last | int }}
+{{- with include "nephele.advertiseHost" . }}
+- {{ printf "--advertise-host=%s" . | quote }}
+{{- end }}
+{{- if not .Values.prepareCredentials }}
+- --prepare-credentials=false
+{{- end }}
+{{- with .Values.concurrency.inMemoryCluster }}
+- --inmemorycluster-concurrency={{ . | int }}
+{{- end }}
+{{- with .Values.concurrency.inMemoryMachine }}
+- --inmemorymachine-concurrency={{ . | int }}
+{{- end }}
+{{- end }}
+{{- if include "nephele.is" (dict "root" . "role" "ipam") }}
+{{- if .Values.webhooks.enabled }}
+- --webhook-port={{ .Values.webhooks.port | int }}
+{{- if .Values.webhooks.certificate.secret }}
+- --webhook-cert-dir={{ include "nephele.certificateFolder" . }}
+{{- end }}
+{{- else }}
+- --webhook-port=0
+{{- end }}
+{{- with .Values.concurrency.ipAddressClaim }}
+- --ipaddressclaim-concurrency={{ . | int }}
+{{- end }}
+{{- if .Values.ipam.reclaimOrphans }}
+- --ipam-reclaim-orphans=true
+{{- end }}
+{{- if ne .Values.ipam.overlap "off" }}
+- --ipam-overlap={{ .Values.ipam.overlap }}
+{{- end }}
+{{- end }}
+{{- with .Values.watch.namespace }}
+- --namespace={{ . }}
+{{- end }}
+{{- with .Values.watch.filter }}
+- {{ printf "--watch-filter=%s" . | quote }}
+{{- end }}
+{{- if .Values.featureGates }}
+{{- $gates := list }}
+{{- range $name, $on := .Values.featureGates }}
+{{- $gates = append $gates (printf "%s=%t" $name $on) }}
+{{- end }}
+- --feature-gates={{ join "," $gates }}
+{{- end }}
+{{- with .Values.syncPeriod }}
+- --sync-period={{ . }}
+{{- end }}
+{{- with .Values.kubeApi.qps }}
+- --kube-api-qps={{ . }}
+{{- end }}
+{{- with .Values.kubeApi.burst }}
+- --kube-api-burst={{ . | int }}
+{{- end }}
+{{- range .Values.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Where a certificate of somebody else's is mounted. */}}
+{{- define "nephele.certificateFolder" -}}
+/tmp/k8s-webhook-server/serving-certs
+{{- end -}}
+
+{{/* Whether the manager serves webhooks: pools have them. Empty for no. */}}
+{{- define "nephele.servesWebhooks" -}}
+{{- if .Values.webhooks.enabled -}}{{- include "nephele.is" (dict "root" . "role" "ipam") -}}{{- end -}}
+{{- end -}}
+
+{{/* Whether it serves them with a certificate of somebody else's. Empty for no. */}}
+{{- define "nephele.givenCertificate" -}}
+{{- if include "nephele.servesWebhooks" . -}}{{- .Values.webhooks.certificate.secret -}}{{- end -}}
+{{- end -}}
+
+{{/* What the pod tells the process about itself. */}}
+{{- define "nephele.env" -}}
+{{- if include "nephele.is" (dict "root" . "role" "infrastructure") -}}
+- name: POD_IP
+  valueFrom: {fieldRef: {fieldPath: status.podIP}}
+{{ end -}}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_UID
+  valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Values that fit the schema one by one, and do not fit together. */}}
+{{- define "nephele.check" -}}
+{{- $workload := .Values.workload -}}
+{{- $type := $workload.service.type -}}
+{{- $first := $workload.ports.first | int -}}
+{{- $last := $workload.ports.last | int -}}
+{{- if lt $last $first -}}
+{{- fail (printf "workload.ports.last (%d) is below workload.ports.first (%d)" $last $first) -}}
+{{- end -}}
+{{- if and (gt (.Values.replicas | int) 1) (not .Values.leaderElection.enabled) -}}
+{{- fail "replicas above 1 need leaderElection.enabled: two managers would publish two addresses for each cluster" -}}
+{{- end -}}
+{{- if has $type (list "ClusterIP" "NodePort" "LoadBalancer") -}}
+{{- if ge (sub $last $first) 500 -}}
+{{- fail (printf "workload.service.type %s lists every port: workload.ports may be 500 ports at most" $type) -}}
+{{- end -}}
+{{- if gt (.Values.replicas | int) 1 -}}
+{{- fail (printf "workload.service.type %s needs replicas of 1: it would lead half of the connections to a manager without the lease" $type) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (has $type (list "NodePort" "LoadBalancer")) (not $workload.advertiseHost) -}}
+{{- fail (printf "workload.service.type %s needs workload.advertiseHost: the address of the node or load balancer" $type) -}}
+{{- end -}}
+{{- if and .Values.state.enabled (eq .Values.state.type "persistentVolumeClaim") (gt (.Values.replicas | int) 1) (not (has "ReadWriteMany" .Values.state.persistentVolumeClaim.accessModes)) -}}
+{{- fail "state.persistentVolumeClaim with replicas above 1 needs the access mode ReadWriteMany" -}}
+{{- end -}}
+{{- end -}}

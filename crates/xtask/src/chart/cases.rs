@@ -1,0 +1,542 @@
+//! Values, and what the chart makes of them.
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+use super::{
+    facts::{self, Release},
+    flags::Program,
+    helm::{Helm, NAMESPACE, RELEASE},
+    object::{deployment, find, id, texts},
+};
+
+/// One set of values. Each case is also held against the facts of `facts`.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    release: &'static str,
+    namespace: &'static str,
+    values: &'static str,
+    /// Arguments that the manager gets.
+    flags: &'static [&'static str],
+    /// Beginnings of arguments that the manager does not get.
+    no_flags: &'static [&'static str],
+    /// Object, JSON pointer, and the JSON there; `null` also where there is nothing.
+    holds: &'static [(&'static str, &'static str, &'static str)],
+    /// Objects that are there.
+    with: &'static [&'static str],
+    /// Objects that are not.
+    without: &'static [&'static str],
+    /// Also linted.
+    lint: bool,
+}
+
+const PLAIN: Case = Case {
+    name: "",
+    release: RELEASE,
+    namespace: NAMESPACE,
+    values: "{}",
+    flags: &[],
+    no_flags: &[],
+    holds: &[],
+    with: &[],
+    without: &[],
+    lint: false,
+};
+
+const DEPLOYMENT: &str = "Deployment/nephele-controller-manager";
+const WORKLOAD: &str = "Service/nephele-workload";
+const CONTAINER_IMAGE: &str = "/spec/template/spec/containers/0/image";
+const MONITOR: &str = "ServiceMonitor/nephele-controller-manager";
+const POLICY: &str = "NetworkPolicy/nephele-controller-manager";
+const BUDGET: &str = "PodDisruptionBudget/nephele-controller-manager";
+const POOLS: &str = "CustomResourceDefinition/inclusterippools.ipam.cluster.x-k8s.io";
+const VALIDATION: &str =
+    "ValidatingWebhookConfiguration/capi-ipam-in-cluster-validating-webhook-configuration";
+const CLUSTERS: &str = "CustomResourceDefinition/inmemoryclusters.infrastructure.cluster.x-k8s.io";
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "nothing set",
+        flags: &[
+            "--leader-elect=true",
+            "--diagnostics-address=:8443",
+            "--insecure-diagnostics=false",
+            "--v=2",
+            "--seed=nephele",
+            "--workload-ports=20000-29999",
+            "--advertise-host=nephele-workload.nephele-system.svc",
+            "--webhook-port=9443",
+        ],
+        no_flags: &["--namespace", "--watch-filter", "--roles", "--health-addr", "--sync-period"],
+        holds: &[
+            (WORKLOAD, "/spec/clusterIP", "\"None\""),
+            (WORKLOAD, "/spec/ports", "null"),
+            (WORKLOAD, "/spec/publishNotReadyAddresses", "true"),
+            (DEPLOYMENT, "/spec/replicas", "1"),
+            (DEPLOYMENT, "/spec/strategy/type", "\"Recreate\""),
+            (DEPLOYMENT, "/spec/template/spec/hostNetwork", "null"),
+            (DEPLOYMENT, "/spec/template/spec/volumes", "null"),
+            (CLUSTERS, "/metadata/labels/clusterctl.cluster.x-k8s.io", "\"\""),
+            (CLUSTERS, "/metadata/labels/cluster.x-k8s.io~1v1beta2", "\"v1beta2\""),
+            (POOLS, "/metadata/labels/cluster.x-k8s.io~1provider", "\"ipam-in-cluster\""),
+        ],
+        with: &[
+            "ServiceAccount/nephele-manager",
+            "ClusterRole/nephele-system-manager",
+            "Pod/nephele-test-start",
+        ],
+        without: &[MONITOR, BUDGET, POLICY, "Service/nephele-metrics", "PersistentVolumeClaim/nephele-state"],
+        ..PLAIN
+    },
+    Case {
+        name: "another release and namespace",
+        release: "cloud",
+        namespace: "simulation",
+        flags: &["--advertise-host=cloud-nephele-workload.simulation.svc"],
+        with: &[
+            "Deployment/cloud-nephele-controller-manager",
+            "ServiceAccount/cloud-nephele-manager",
+            "ClusterRole/simulation-cloud-nephele-manager",
+            "ClusterRoleBinding/simulation-cloud-nephele-manager",
+            "Role/cloud-nephele-leader-election",
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "other names",
+        values: "{nameOverride: mist, fullnameOverride: fog, serviceAccount: {name: someone}, commonLabels: {team: 'yes'}}",
+        holds: &[
+            ("Deployment/fog-controller-manager", "/spec/template/spec/serviceAccountName", "\"someone\""),
+            ("Deployment/fog-controller-manager", "/metadata/labels/team", "\"yes\""),
+            ("Deployment/fog-controller-manager", "/metadata/labels/app.kubernetes.io~1name", "\"mist\""),
+            ("ServiceAccount/someone", "/metadata/labels/team", "\"yes\""),
+            (CLUSTERS, "/metadata/labels/team", "\"yes\""),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "an image elsewhere",
+        values: "{image: {registry: 'localhost:5000', repository: mirror/nephele, tag: dev, pullPolicy: Never}, imagePullSecrets: [{name: pull}]}",
+        holds: &[
+            (DEPLOYMENT, CONTAINER_IMAGE, "\"localhost:5000/mirror/nephele:dev\""),
+            (DEPLOYMENT, "/spec/template/spec/containers/0/imagePullPolicy", "\"Never\""),
+            (DEPLOYMENT, "/spec/template/spec/imagePullSecrets", "[{\"name\": \"pull\"}]"),
+            ("Pod/nephele-test-start", "/spec/imagePullSecrets", "[{\"name\": \"pull\"}]"),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "an image by its digest",
+        values: "image: {tag: ignored, digest: 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'}",
+        holds: &[(
+            DEPLOYMENT,
+            CONTAINER_IMAGE,
+            "\"ghcr.io/nephele-dev/nephele@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"",
+        )],
+        ..PLAIN
+    },
+    Case {
+        name: "replicas that wait for a lease",
+        values: "{replicas: 3, strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}, leaderElection: {id: other/lease, leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 5s}}",
+        flags: &[
+            "--leader-elect=true",
+            "--leader-election-id=other/lease",
+            "--leader-elect-lease-duration=60s",
+            "--leader-elect-renew-deadline=40s",
+            "--leader-elect-retry-period=5s",
+        ],
+        holds: &[
+            (DEPLOYMENT, "/spec/replicas", "3"),
+            (
+                DEPLOYMENT,
+                "/spec/strategy",
+                "{\"type\": \"RollingUpdate\", \"rollingUpdate\": {\"maxSurge\": 1}}",
+            ),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "infrastructure alone",
+        values: "{roles: [infrastructure], ipam: {overlap: warn}}",
+        flags: &["--roles=infrastructure"],
+        no_flags: &["--ipam"],
+        with: &[CLUSTERS, "ClusterRole/nephele-system-manager", "Role/nephele-leader-election"],
+        without: &[
+            POOLS,
+            "ClusterRole/nephele-system-ipam-manager",
+            "Service/capi-ipam-in-cluster-webhook-service",
+            VALIDATION,
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "pools alone",
+        values: "{roles: [ipam], prepareCredentials: false, networkPolicy: {enabled: true}}",
+        flags: &["--roles=ipam"],
+        no_flags: &["--seed", "--workload-ports", "--advertise-host", "--prepare-credentials"],
+        holds: &[
+            (DEPLOYMENT, "/metadata/labels/cluster.x-k8s.io~1provider", "\"ipam-in-cluster\""),
+            (POLICY, "/spec/ingress/0/ports/0/port", "\"metrics\""),
+        ],
+        with: &[
+            POOLS,
+            "ClusterRole/nephele-system-ipam-manager",
+            "ClusterRole/nephele-system-ipam-webhook",
+            "Role/nephele-ipam-webhook",
+            "Role/nephele-leader-election",
+            "ClusterRole/nephele-system-metrics-reader",
+        ],
+        without: &[CLUSTERS, WORKLOAD, "ClusterRole/nephele-system-manager"],
+        ..PLAIN
+    },
+    Case {
+        name: "pools as one likes them",
+        values: "{ipam: {reclaimOrphans: true, overlap: warn}, concurrency: {ipAddressClaim: 9}}",
+        flags: &["--ipam-reclaim-orphans=true", "--ipam-overlap=warn", "--ipaddressclaim-concurrency=9"],
+        no_flags: &["--roles"],
+        ..PLAIN
+    },
+    Case {
+        name: "no lease",
+        values: "leaderElection: {enabled: false}",
+        flags: &["--leader-elect=false"],
+        ..PLAIN
+    },
+    Case {
+        name: "a share of the objects",
+        values: "watch: {namespace: team-a, filter: mine}",
+        flags: &["--namespace=team-a", "--watch-filter=mine"],
+        ..PLAIN
+    },
+    Case {
+        name: "logs",
+        values: "logging: {level: 0, format: json}",
+        flags: &["--v=0", "--logging-format=json"],
+        ..PLAIN
+    },
+    Case {
+        name: "pace and features",
+        values: "{seed: 'a \"quoted\" seed: 1', syncPeriod: 1h30m, prepareCredentials: false, concurrency: {inMemoryCluster: 5, inMemoryMachine: 7}, kubeApi: {qps: 12.5, burst: 1000000}, featureGates: {AllBeta: false, AllAlpha: true}}",
+        flags: &[
+            "--seed=a \"quoted\" seed: 1",
+            "--sync-period=1h30m",
+            "--prepare-credentials=false",
+            "--inmemorycluster-concurrency=5",
+            "--inmemorymachine-concurrency=7",
+            "--kube-api-qps=12.5",
+            "--kube-api-burst=1000000",
+            "--feature-gates=AllAlpha=true,AllBeta=false",
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "workload clusters behind a virtual address",
+        values: "workload: {ports: {first: 20000, last: 20499}, service: {type: ClusterIP, annotations: {a: b}}}",
+        flags: &["--workload-ports=20000-20499", "--advertise-host=nephele-workload.nephele-system.svc"],
+        holds: &[
+            (WORKLOAD, "/spec/type", "\"ClusterIP\""),
+            (WORKLOAD, "/metadata/annotations", "{\"a\": \"b\"}"),
+            (WORKLOAD, "/spec/ports/499/port", "20499"),
+            (WORKLOAD, "/spec/ports/499/targetPort", "20499"),
+            (WORKLOAD, "/spec/ports/500", "null"),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "workload clusters on a node's ports",
+        values: "workload: {ports: {first: 30000, last: 30001}, advertiseHost: 172.18.0.2, service: {type: NodePort}}",
+        flags: &["--workload-ports=30000-30001", "--advertise-host=172.18.0.2"],
+        holds: &[(
+            WORKLOAD,
+            "/spec/ports",
+            "[{\"name\": \"cluster-30000\", \"port\": 30000, \"targetPort\": 30000, \"nodePort\": 30000, \"protocol\": \"TCP\"}, \
+             {\"name\": \"cluster-30001\", \"port\": 30001, \"targetPort\": 30001, \"nodePort\": 30001, \"protocol\": \"TCP\"}]",
+        )],
+        ..PLAIN
+    },
+    Case {
+        name: "workload clusters behind a load balancer",
+        values: "workload: {ports: {last: 20001}, advertiseHost: 'fd00::1', service: {type: LoadBalancer, loadBalancerClass: x/y, loadBalancerSourceRanges: [10.0.0.0/8]}}",
+        flags: &["--advertise-host=fd00::1"],
+        holds: &[
+            (WORKLOAD, "/spec/type", "\"LoadBalancer\""),
+            (WORKLOAD, "/spec/loadBalancerClass", "\"x/y\""),
+            (WORKLOAD, "/spec/loadBalancerSourceRanges", "[\"10.0.0.0/8\"]"),
+            (WORKLOAD, "/spec/ports/1/nodePort", "null"),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "workload clusters at the pod's address",
+        values: "workload: {service: {type: None}}",
+        no_flags: &["--advertise-host"],
+        without: &[WORKLOAD],
+        ..PLAIN
+    },
+    Case {
+        name: "the node's network",
+        values: "hostNetwork: true",
+        no_flags: &["--advertise-host"],
+        holds: &[
+            (DEPLOYMENT, "/spec/template/spec/hostNetwork", "true"),
+            (DEPLOYMENT, "/spec/template/spec/dnsPolicy", "\"ClusterFirstWithHostNet\""),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "no metrics",
+        values: "metrics: {enabled: false, readers: [{namespace: m, name: p}], service: {enabled: true}, serviceMonitor: {enabled: true}}",
+        flags: &["--diagnostics-address=0"],
+        no_flags: &["--insecure-diagnostics"],
+        without: &[MONITOR, "Service/nephele-metrics", "ClusterRoleBinding/nephele-system-metrics-reader"],
+        ..PLAIN
+    },
+    Case {
+        name: "metrics for those who may",
+        values: "metrics: {readers: [{namespace: monitoring, name: prometheus}], serviceMonitor: {enabled: true, interval: 15s, scrapeTimeout: 10s, labels: {release: prometheus}}}",
+        holds: &[
+            (MONITOR, "/spec/endpoints/0/scheme", "\"https\""),
+            (MONITOR, "/spec/endpoints/0/tlsConfig/insecureSkipVerify", "true"),
+            (MONITOR, "/spec/endpoints/0/interval", "\"15s\""),
+            (MONITOR, "/metadata/labels/release", "\"prometheus\""),
+            (
+                "ClusterRoleBinding/nephele-system-metrics-reader",
+                "/subjects",
+                "[{\"kind\": \"ServiceAccount\", \"name\": \"prometheus\", \"namespace\": \"monitoring\"}]",
+            ),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "metrics for everyone on another port",
+        values: "metrics: {authentication: false, port: 8080, serviceMonitor: {enabled: true}}",
+        flags: &["--diagnostics-address=:8080", "--insecure-diagnostics=true"],
+        holds: &[
+            (MONITOR, "/spec/endpoints/0/scheme", "\"http\""),
+            (MONITOR, "/spec/endpoints/0/bearerTokenFile", "null"),
+            ("Service/nephele-metrics", "/spec/ports/0/port", "8080"),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "another health port",
+        values: "health: {port: 9999}",
+        flags: &["--health-addr=:9999"],
+        ..PLAIN
+    },
+    Case {
+        name: "no webhooks",
+        values: "webhooks: {enabled: false, certificate: {secret: unused}}",
+        flags: &["--webhook-port=0"],
+        no_flags: &["--webhook-cert-dir"],
+        holds: &[(DEPLOYMENT, "/spec/template/spec/volumes", "null")],
+        without: &[
+            "Service/capi-ipam-in-cluster-webhook-service",
+            VALIDATION,
+            "MutatingWebhookConfiguration/capi-ipam-in-cluster-mutating-webhook-configuration",
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "a certificate of somebody else's",
+        values: "webhooks: {port: 10250, certificate: {secret: serving, injectFrom: nephele-system/serving}}",
+        flags: &["--webhook-port=10250", "--webhook-cert-dir=/tmp/k8s-webhook-server/serving-certs"],
+        holds: &[
+            (DEPLOYMENT, "/spec/template/spec/volumes/0/secret/secretName", "\"serving\""),
+            (POOLS, "/metadata/annotations/cert-manager.io~1inject-ca-from", "\"nephele-system/serving\""),
+            (POOLS, "/metadata/annotations/helm.sh~1resource-policy", "\"keep\""),
+            (CLUSTERS, "/metadata/annotations/cert-manager.io~1inject-ca-from", "null"),
+            (
+                VALIDATION,
+                "/metadata/annotations/cert-manager.io~1inject-ca-from",
+                "\"nephele-system/serving\"",
+            ),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "definitions by others",
+        values: "crds: {install: false}",
+        without: &[CLUSTERS, POOLS],
+        ..PLAIN
+    },
+    Case {
+        name: "definitions that go with the release",
+        values: "crds: {keep: false, annotations: {a: 'true'}}",
+        holds: &[(CLUSTERS, "/metadata/annotations", "{\"a\": \"true\"}")],
+        ..PLAIN
+    },
+    Case {
+        name: "an account and permissions by others",
+        values: "{serviceAccount: {create: false, name: given}, rbac: {create: false}, metrics: {readers: [{namespace: m, name: p}]}}",
+        holds: &[(DEPLOYMENT, "/spec/template/spec/serviceAccountName", "\"given\"")],
+        without: &[
+            "ServiceAccount/given",
+            "ClusterRole/nephele-system-manager",
+            "ClusterRoleBinding/nephele-system-manager",
+            "ClusterRoleBinding/nephele-system-metrics-reader",
+            "Role/nephele-leader-election",
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "permissions for an account by others",
+        values: "serviceAccount: {create: false}",
+        holds: &[
+            (DEPLOYMENT, "/spec/template/spec/serviceAccountName", "\"default\""),
+            ("ClusterRoleBinding/nephele-system-manager", "/subjects/0/name", "\"default\""),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "where and beside whom it runs",
+        values: "{priorityClassName: high, nodeSelector: {disk: 'true'}, tolerations: [], affinity: {nodeAffinity: {}}, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}], terminationGracePeriodSeconds: 30, resources: {limits: {cpu: 2, memory: 1Gi}}}",
+        holds: &[
+            (DEPLOYMENT, "/spec/template/spec/priorityClassName", "\"high\""),
+            (DEPLOYMENT, "/spec/template/spec/nodeSelector", "{\"disk\": \"true\"}"),
+            (DEPLOYMENT, "/spec/template/spec/tolerations", "null"),
+            (DEPLOYMENT, "/spec/template/spec/affinity", "{\"nodeAffinity\": {}}"),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/topologySpreadConstraints/0/labelSelector/matchLabels/app.kubernetes.io~1instance",
+                "\"nephele\"",
+            ),
+            (DEPLOYMENT, "/spec/template/spec/terminationGracePeriodSeconds", "30"),
+            (DEPLOYMENT, "/spec/template/spec/containers/0/resources/limits/memory", "\"1Gi\""),
+            (DEPLOYMENT, "/spec/template/spec/containers/0/resources/requests/cpu", "\"50m\""),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "more of everything",
+        lint: true,
+        values: "
+annotations: {a: '1'}
+podAnnotations: {b: '2'}
+podLabels: {c: '3'}
+extraArgs: ['--connection-hold=5s', '--bind-address=::']
+extraEnv: [{name: RUST_LOG, value: debug}]
+extraVolumes: [{name: more, emptyDir: {}}]
+extraVolumeMounts: [{name: more, mountPath: /more}]
+state: {enabled: true}
+podDisruptionBudget: {enabled: true}
+networkPolicy: {enabled: true}
+metrics: {serviceMonitor: {enabled: true}}",
+        flags: &["--connection-hold=5s", "--bind-address=::"],
+        holds: &[
+            (DEPLOYMENT, "/metadata/annotations", "{\"a\": \"1\"}"),
+            (DEPLOYMENT, "/spec/template/metadata/annotations", "{\"b\": \"2\"}"),
+            (DEPLOYMENT, "/spec/template/metadata/labels/c", "\"3\""),
+            (DEPLOYMENT, "/spec/template/spec/containers/0/env/4/name", "\"RUST_LOG\""),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/volumes/0",
+                "{\"name\": \"state\", \"emptyDir\": {\"sizeLimit\": \"1Gi\"}}",
+            ),
+            (DEPLOYMENT, "/spec/template/spec/volumes/1/name", "\"more\""),
+            (DEPLOYMENT, "/spec/template/spec/containers/0/volumeMounts/0/mountPath", "\"/var/lib/nephele\""),
+            (DEPLOYMENT, "/spec/template/spec/securityContext/fsGroup", "65532"),
+            (BUDGET, "/spec/maxUnavailable", "1"),
+            (
+                POLICY,
+                "/spec/ingress/0/ports",
+                "[{\"protocol\": \"TCP\", \"port\": 20000, \"endPort\": 29999}]",
+            ),
+        ],
+        without: &["PersistentVolumeClaim/nephele-state"],
+        ..PLAIN
+    },
+    Case {
+        name: "a folder without a limit",
+        values: "state: {enabled: true, size: ''}",
+        holds: &[(DEPLOYMENT, "/spec/template/spec/volumes", "[{\"name\": \"state\", \"emptyDir\": {}}]")],
+        ..PLAIN
+    },
+    Case {
+        name: "a claim of its own",
+        values: "state: {enabled: true, type: persistentVolumeClaim, size: 2Gi, persistentVolumeClaim: {storageClassName: fast, annotations: {a: b}}}",
+        holds: &[
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/volumes/0/persistentVolumeClaim/claimName",
+                "\"nephele-state\"",
+            ),
+            ("PersistentVolumeClaim/nephele-state", "/spec/resources/requests/storage", "\"2Gi\""),
+            ("PersistentVolumeClaim/nephele-state", "/spec/storageClassName", "\"fast\""),
+            (
+                "PersistentVolumeClaim/nephele-state",
+                "/metadata/annotations",
+                "{\"a\": \"b\", \"helm.sh/resource-policy\": \"keep\"}",
+            ),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "a claim that is there",
+        values: "state: {enabled: true, type: persistentVolumeClaim, persistentVolumeClaim: {existingClaim: theirs}}",
+        holds: &[(DEPLOYMENT, "/spec/template/spec/volumes/0/persistentVolumeClaim/claimName", "\"theirs\"")],
+        without: &["PersistentVolumeClaim/nephele-state"],
+        ..PLAIN
+    },
+    Case {
+        name: "budgets",
+        values: "podDisruptionBudget: {enabled: true, minAvailable: 50%}",
+        holds: &[(BUDGET, "/spec/minAvailable", "\"50%\""), (BUDGET, "/spec/maxUnavailable", "null")],
+        ..PLAIN
+    },
+    Case {
+        name: "a budget of none",
+        values: "podDisruptionBudget: {enabled: true, maxUnavailable: 0}",
+        holds: &[(BUDGET, "/spec/maxUnavailable", "0")],
+        ..PLAIN
+    },
+    Case {
+        name: "a network policy",
+        values: "{webhooks: {enabled: false}, networkPolicy: {enabled: true, workloadFrom: [{podSelector: {}}], metricsFrom: [{namespaceSelector: {}}], apiServerPorts: [6443], extraEgress: [{ports: [{port: 1}]}]}}",
+        holds: &[
+            (POLICY, "/spec/ingress/0/from", "[{\"podSelector\": {}}]"),
+            (POLICY, "/spec/ingress/1/from", "[{\"namespaceSelector\": {}}]"),
+            (POLICY, "/spec/ingress/2", "{\"ports\": [{\"protocol\": \"TCP\", \"port\": \"healthz\"}]}"),
+            (POLICY, "/spec/egress/1/ports", "[{\"protocol\": \"TCP\", \"port\": 6443}]"),
+            (POLICY, "/spec/egress/2", "{\"ports\": [{\"port\": 1}]}"),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "no test",
+        values: "tests: {enabled: false}",
+        without: &["Pod/nephele-test-start"],
+        ..PLAIN
+    },
+];
+
+impl Case {
+    pub(super) fn check(&self, helm: &Helm, program: &Program) -> anyhow::Result<()> {
+        let Self { name: _, release, namespace, values, flags, no_flags, holds, with, without, lint } = self;
+        if *lint {
+            helm.lint(values)?;
+        }
+        let objects = helm.objects(release, namespace, values)?;
+        facts::check(&objects, &Release { name: release, namespace }, program)?;
+        let args = texts(deployment(&objects)?, "/spec/template/spec/containers/0/args");
+        for flag in *flags {
+            ensure!(args.iter().any(|arg| arg == flag), "no {flag} among {args:?}");
+        }
+        for flag in *no_flags {
+            ensure!(!args.iter().any(|arg| arg.starts_with(flag)), "{flag} among {args:?}");
+        }
+        for (object, pointer, json) in *holds {
+            let expected: Value =
+                serde_json::from_str(json).with_context(|| format!("the case has no JSON: {json}"))?;
+            let found = find(&objects, object)?.pointer(pointer).unwrap_or(&Value::Null);
+            ensure!(*found == expected, "{object}: {pointer} is {found}, not {expected}");
+        }
+        for object in *with {
+            find(&objects, object)?;
+        }
+        if let Some(object) = objects.iter().find(|object| without.contains(&id(object).as_str())) {
+            bail!("{} is there", id(object));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Helm on the chart: without a cluster, and with nothing of the user's own settings.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::Context;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::FOLDER;
+use crate::{
+    cluster,
+    command::{capture, feed},
+    paths,
+};
+
+/// As people install it.
+pub(super) const RELEASE: &str = "nephele";
+/// Where clusterctl installs it too.
+pub(super) const NAMESPACE: &str = "nephele-system";
+
+pub(super) struct Helm {
+    program: PathBuf,
+}
+
+impl Helm {
+    /// Builds it where the cache does not have it.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self { program: cluster::helm()? })
+    }
+
+    /// Fails on every warning.
+    pub(super) fn lint(&self, values: &str) -> anyhow::Result<()> {
+        feed(self.command().args(["lint", "--strict", "--values", "-"]).arg(chart()), values).map(drop)
+    }
+
+    /// The objects of a release of this name, in the order in which they are created, hooks included.
+    pub(super) fn objects(&self, release: &str, namespace: &str, values: &str) -> anyhow::Result<Vec<Value>> {
+        let text = self.template(release, namespace, &[], values)?;
+        let documents = serde_yaml_ng::Deserializer::from_str(&text);
+        let objects: Result<Vec<Value>, _> = documents.map(Value::deserialize).collect();
+        Ok(objects
+            .context("failed to read what was rendered")?
+            .into_iter()
+            .filter(|object| !object.is_null())
+            .collect())
+    }
+
+    /// The text of a release, with more flags.
+    pub(super) fn template(
+        &self,
+        release: &str,
+        namespace: &str,
+        flags: &[&str],
+        values: &str,
+    ) -> anyhow::Result<String> {
+        let mut helm = self.command();
+        helm.args(["template", release])
+            .arg(chart())
+            .args(["--namespace", namespace, "--values", "-"])
+            .args(flags);
+        feed(&mut helm, values)
+    }
+
+    /// Packs the chart into a folder. What it said, which names the file.
+    pub(super) fn package(&self, folder: &std::path::Path) -> anyhow::Result<String> {
+        capture(self.command().arg("package").arg(chart()).arg("--destination").arg(folder))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        // Neither a cluster nor plugins that happen to be there.
+        command.env("KUBECONFIG", "/dev/null").env("HELM_PLUGINS", "/dev/null");
+        command
+    }
+}
+
+fn chart() -> PathBuf {
+    paths::repository().join(FOLDER)
+}

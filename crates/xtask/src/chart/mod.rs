@@ -1,0 +1,91 @@
+//! `cargo xtask chart`: the Helm chart, rendered with many values and looked at.
+//!
+//! ```text
+//!  types, config/ ──codegen──▶ files/ ─┐
+//!  cases: values and what they give ───┼─helm template─▶ facts that always hold
+//!                                      │                 what the case expects
+//!  refusals: values that do not fit ───┘                 the same objects as `nephele components`
+//! ```
+//!
+//! No cluster is asked. That the manager knows its flags is asked of the program itself.
+
+mod agreement;
+mod cases;
+mod facts;
+mod files;
+mod flags;
+mod helm;
+mod object;
+mod refusals;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+pub(crate) use self::files::{FOLDERS, generated};
+use self::{flags::Program, helm::Helm};
+
+/// The chart within the repository.
+const FOLDER: &str = "charts/nephele";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Ask this program about flags, instead of building it.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Then pack the chart into this folder.
+    #[arg(long, value_name = "DIR")]
+    package: Option<PathBuf>,
+}
+
+/// Runs every check and tells all that fail.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let helm = Helm::new()?;
+    let program = Program::new(args.program.as_deref())?;
+    let mut failed = Vec::new();
+    let mut checked = 0;
+    let mut check = |name: String, result: anyhow::Result<()>| {
+        checked += 1;
+        if let Err(error) = result {
+            eprintln!("{name}: {error:#}");
+            failed.push(name);
+        }
+    };
+    for case in cases::CASES {
+        check(format!("case {:?}", case.name), case.check(&helm, &program));
+    }
+    for refusal in refusals::REFUSALS {
+        check(format!("refusal {:?}", refusal.because), refusal.check(&helm));
+    }
+    check("wrong types".to_owned(), refusals::wrong_types(&helm));
+    check("versions of Kubernetes".to_owned(), refusals::old_kubernetes(&helm));
+    check("agreement with clusterctl's components".to_owned(), agreement::check(&helm, &program));
+    println!("{checked} checks of the chart, {} failed", failed.len());
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    if let Some(folder) = &args.package {
+        let said = helm.package(folder).context("failed to pack the chart")?;
+        print!("{said}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::paths;
+
+    #[test]
+    fn the_chart_has_the_version_of_the_workspace() {
+        let text = fs::read_to_string(paths::repository().join(FOLDER).join("Chart.yaml")).expect("readable");
+        let chart: serde_json::Value = serde_yaml_ng::from_str(&text).expect("YAML");
+        let version = env!("CARGO_PKG_VERSION");
+        assert_eq!((chart["version"].as_str(), chart["appVersion"].as_str()), (Some(version), Some(version)));
+        let images = chart["annotations"]["artifacthub.io/images"].as_str().expect("text");
+        assert!(images.contains(&format!("image: {}\n", crate::components::IMAGE)), "{images}");
+    }
+}

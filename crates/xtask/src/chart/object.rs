@@ -1,0 +1,44 @@
+//! Rendered objects, by name and by JSON pointer.
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// `Kind/name`, as messages and cases call an object.
+pub(super) fn id(object: &Value) -> String {
+    format!("{}/{}", text(object, "/kind"), text(object, "/metadata/name"))
+}
+
+/// The text at a JSON pointer; empty where there is none.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The items at a JSON pointer; none where there is no list.
+pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The texts at a JSON pointer.
+pub(super) fn texts(object: &Value, pointer: &str) -> Vec<String> {
+    items(object, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+pub(super) fn find<'a>(objects: &'a [Value], wanted: &str) -> anyhow::Result<&'a Value> {
+    objects.iter().find(|object| id(object) == wanted).with_context(|| format!("no {wanted}"))
+}
+
+pub(super) fn of_kind<'a>(objects: &'a [Value], kind: &str) -> impl Iterator<Item = &'a Value> {
+    objects.iter().filter(move |object| object["kind"] == kind)
+}
+
+/// The manager's Deployment, of which there is one.
+pub(super) fn deployment(objects: &[Value]) -> anyhow::Result<&Value> {
+    of_kind(objects, "Deployment").next().context("no Deployment")
+}
+
+/// Whether all of these labels are among those.
+pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
+    selector.as_object().is_some_and(|selector| {
+        !selector.is_empty() && selector.iter().all(|(name, value)| labels.get(name) == Some(value))
+    })
+}

@@ -1,0 +1,160 @@
+//! Values that the chart refuses, and what it says about them.
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Value, json};
+
+use super::{
+    FOLDER,
+    helm::{Helm, NAMESPACE, RELEASE},
+    table,
+};
+use crate::paths;
+
+pub(super) struct Refusal {
+    values: &'static str,
+    /// Part of the message.
+    pub(super) because: &'static str,
+}
+
+/// Values out of range by the schema, and values that do not go together.
+pub(super) const REFUSALS: &[Refusal] = &[
+    Refusal { values: "replica: 2", because: "'replica' not allowed" },
+    Refusal { values: "workload: {port: 1}", because: "'port' not allowed" },
+    Refusal { values: "replicas: -1", because: "'/replicas'" },
+    Refusal { values: "replicas: 1.5", because: "'/replicas'" },
+    Refusal { values: "workload: {ports: {first: 0}}", because: "'/workload/ports/first'" },
+    Refusal { values: "workload: {ports: {last: 65536}}", because: "'/workload/ports/last'" },
+    Refusal { values: "workload: {service: {type: Ingress}}", because: "'/workload/service/type'" },
+    Refusal { values: "workload: {advertiseHost: 'https://x'}", because: "'/workload/advertiseHost'" },
+    Refusal { values: "image: {registry: 'ghcr.io/x'}", because: "'/image/registry'" },
+    Refusal { values: "image: {digest: 'sha256:1'}", because: "'/image/digest'" },
+    Refusal { values: "image: {pullPolicy: Sometimes}", because: "'/image/pullPolicy'" },
+    Refusal { values: "syncPeriod: 10 minutes", because: "'/syncPeriod'" },
+    Refusal { values: "syncPeriod: '10'", because: "'/syncPeriod'" },
+    Refusal { values: "logging: {format: xml}", because: "'/logging/format'" },
+    Refusal { values: "seed: ''", because: "'/seed'" },
+    Refusal { values: "roles: [bootstrap]", because: "'/roles/0'" },
+    Refusal { values: "roles: [ipam, ipam]", because: "'/roles'" },
+    Refusal { values: "watch: {namespace: A_b}", because: "'/watch/namespace'" },
+    Refusal { values: "featureGates: {A: 'true'}", because: "'/featureGates/A'" },
+    Refusal { values: "podLabels: {a: 1}", because: "'/podLabels/a'" },
+    Refusal { values: "extraArgs: [version]", because: "'/extraArgs/0'" },
+    Refusal { values: "extraArgs: ['--v=2 --seed=x', '-v']", because: "'/extraArgs/1'" },
+    Refusal { values: "extraEnv: [{value: x}]", because: "missing property 'name'" },
+    Refusal { values: "resources: {limits: {memory: lots}}", because: "'/resources/limits/memory'" },
+    Refusal { values: "metrics: {readers: [{name: prometheus}]}", because: "missing property 'namespace'" },
+    Refusal { values: "state: {mountPath: var}", because: "'/state/mountPath'" },
+    Refusal {
+        values: "podDisruptionBudget: {minAvailable: most}",
+        because: "'/podDisruptionBudget/minAvailable'",
+    },
+    Refusal { values: "networkPolicy: {apiServerPorts: []}", because: "'/networkPolicy/apiServerPorts'" },
+    Refusal {
+        values: "workload: {ports: {first: 30000, last: 29999}}",
+        because: "workload.ports.last (29999) is below workload.ports.first (30000)",
+    },
+    Refusal {
+        values: "{replicas: 2, leaderElection: {enabled: false}}",
+        because: "replicas above 1 need leaderElection.enabled",
+    },
+    Refusal { values: "workload: {service: {type: ClusterIP}}", because: "lists every port" },
+    Refusal {
+        values: "workload: {ports: {first: 30000, last: 30500}, service: {type: ClusterIP}}",
+        because: "lists every port",
+    },
+    Refusal {
+        values: "{replicas: 2, workload: {ports: {last: 20009}, service: {type: ClusterIP}}}",
+        because: "needs replicas of 1",
+    },
+    Refusal {
+        values: "workload: {ports: {last: 20009}, service: {type: NodePort}}",
+        because: "type NodePort needs workload.advertiseHost",
+    },
+    Refusal {
+        values: "workload: {ports: {last: 20009}, service: {type: LoadBalancer}}",
+        because: "type LoadBalancer needs workload.advertiseHost",
+    },
+    Refusal {
+        values: "{replicas: 2, state: {enabled: true, type: persistentVolumeClaim}}",
+        because: "needs the access mode ReadWriteMany",
+    },
+    Refusal {
+        values: "state: {enabled: true, type: persistentVolumeClaim, size: ''}",
+        because: "state.size is needed for a new claim",
+    },
+    Refusal {
+        values: "podDisruptionBudget: {enabled: true, minAvailable: 1, maxUnavailable: 1}",
+        because: "not both",
+    },
+];
+
+/// Values that are tried together: a message has room for so many.
+const TOLD_AT_ONCE: usize = 20;
+
+impl Refusal {
+    pub(super) fn check(&self, helm: &Helm) -> anyhow::Result<()> {
+        let said = refused(helm, &[], self.values)?;
+        ensure!(said.contains(self.because), "{} is refused with another message: {said}", self.values);
+        Ok(())
+    }
+}
+
+/// Each value with one of another type is refused, and by its name.
+pub(super) fn wrong_types(helm: &Helm) -> anyhow::Result<()> {
+    let path = paths::repository().join(FOLDER).join("values.yaml");
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let described = table::described(&text)?;
+    ensure!(described.len() > 50, "only {} values", described.len());
+    let values: Value = serde_yaml_ng::from_str(&text).context("failed to read values.yaml")?;
+    let mut passed = Vec::new();
+    for some in described.chunks(TOLD_AT_ONCE) {
+        let mut wrong = json!({});
+        for value in some {
+            let other = match values.pointer(&pointer(&value.path)) {
+                Some(Value::Object(_)) => json!(["wrong"]),
+                _ => json!({"wrong": true}),
+            };
+            put(&mut wrong, &value.path, other);
+        }
+        let said = refused(helm, &[], &wrong.to_string())?;
+        let paths = some.iter().map(|value| value.path.as_str());
+        passed.extend(paths.filter(|path| !said.contains(&format!("at '{}'", pointer(path)))));
+    }
+    ensure!(passed.is_empty(), "taken with another type: {}", passed.join(", "));
+    Ok(())
+}
+
+/// An API server that would not take the definitions is named before anything is sent to it.
+pub(super) fn old_kubernetes(helm: &Helm) -> anyhow::Result<()> {
+    let said = refused(helm, &["--kube-version", "1.28.15"], "{}")?;
+    ensure!(said.contains("incompatible with Kubernetes v1.28.15"), "another message: {said}");
+    helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.29.0"], "{}")?;
+    // As providers of Kubernetes call theirs.
+    helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.33.1-gke.100"], "{}").map(drop)
+}
+
+/// What Helm says about these values, which it must not take.
+fn refused(helm: &Helm, flags: &[&str], values: &str) -> anyhow::Result<String> {
+    match helm.template(RELEASE, NAMESPACE, flags, values) {
+        Ok(_) => bail!("taken: {values}"),
+        Err(error) => Ok(error.to_string()),
+    }
+}
+
+fn pointer(path: &str) -> String {
+    format!("/{}", path.replace('.', "/"))
+}
+
+fn put(object: &mut Value, path: &str, value: Value) {
+    match path.split_once('.') {
+        Some((first, rest)) => {
+            let inner = &mut object[first];
+            if inner.is_null() {
+                *inner = json!({});
+            }
+            put(inner, rest, value);
+        }
+        None => object[path] = value,
+    }
+}

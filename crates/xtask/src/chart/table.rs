@@ -1,0 +1,103 @@
+//! The table of values in the chart's README, from the comments of `values.yaml`.
+
+use anyhow::{Context, bail};
+use serde_yaml_ng::Value;
+
+const BEGIN: &str = "<!-- values: made from values.yaml by `cargo xtask codegen` -->\n";
+const END: &str = "<!-- end of values -->\n";
+
+/// A value that has a description.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Described {
+    /// Its keys, joined by dots.
+    pub(super) path: String,
+    description: String,
+    /// As JSON, for it fits in a cell.
+    default: String,
+}
+
+/// The README with a fresh table between its marks.
+pub(super) fn inserted(readme: &str, values: &str) -> anyhow::Result<String> {
+    let (before, rest) = readme.split_once(BEGIN).with_context(|| format!("no {BEGIN:?} in README.md"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("no {END:?} in README.md"))?;
+    let mut table = String::from("\n| Value | Default | Description |\n|---|---|---|\n");
+    for Described { path, description, default } in described(values)? {
+        let [description, default] = [description, default].map(|cell| cell.replace('|', "\\|"));
+        table.push_str(&format!("| `{path}` | `{default}` | {description} |\n"));
+    }
+    Ok(format!("{before}{BEGIN}{table}\n{END}{after}"))
+}
+
+/// Values with the comment above them, in the order of the file. Every value is either described or part of one that is.
+pub(super) fn described(text: &str) -> anyhow::Result<Vec<Described>> {
+    let values: Value = serde_yaml_ng::from_str(text).context("failed to read values.yaml")?;
+    let mut found: Vec<Described> = Vec::new();
+    let mut above: Vec<(usize, String)> = Vec::new();
+    let mut comment = Vec::new();
+    for line in text.lines() {
+        let content = line.trim_start();
+        let indent = line.len() - content.len();
+        if let Some(words) = content.strip_prefix('#') {
+            comment.push(words.trim());
+        } else if let Some((key, _)) = content.split_once(':').filter(|_| !content.starts_with('-')) {
+            above.retain(|(outer, _)| *outer < indent);
+            above.push((indent, key.to_owned()));
+            let keys: Vec<_> = above.iter().map(|(_, key)| key.as_str()).collect();
+            let path = keys.join(".");
+            let value = keys.iter().try_fold(&values, |value, key| value.get(key));
+            let is_part = found.iter().any(|whole| path.starts_with(&format!("{}.", whole.path)));
+            match value {
+                _ if is_part => {}
+                None => bail!("{path} is not where its indent says"),
+                Some(value) if !comment.is_empty() => {
+                    let default =
+                        serde_json::to_string(value).with_context(|| format!("failed to write {path}"))?;
+                    found.push(Described { path, description: comment.join(" "), default });
+                }
+                Some(Value::Mapping(parts)) if !parts.is_empty() => {}
+                Some(_) => bail!("{path} has no description"),
+            }
+            comment.clear();
+        } else {
+            comment.clear();
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_described_by_the_comment_above_it() {
+        let text = "# The file.\n\n# One\n# and a half.\na: 1\nb:\n  # Two.\n  c: [x]\n# Whole.\nd:\n  e: f\n  g:\n  - h: i\n";
+        let entry = |path: &str, description: &str, default: &str| Described {
+            path: path.into(),
+            description: description.into(),
+            default: default.into(),
+        };
+        assert_eq!(
+            described(text).expect("described"),
+            [
+                entry("a", "One and a half.", "1"),
+                entry("b.c", "Two.", "[\"x\"]"),
+                entry("d", "Whole.", "{\"e\":\"f\",\"g\":[{\"h\":\"i\"}]}"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_value_without_a_description_is_told() {
+        let error = described("a:\n  b: 1\n").expect_err("no description");
+        assert_eq!(error.to_string(), "a.b has no description");
+    }
+
+    #[test]
+    fn the_table_replaces_the_one_before() {
+        let readme = format!("one\n{BEGIN}old\n{END}two\n");
+        let fresh = inserted(&readme, "# A | b.\na: 1\n").expect("inserted");
+        assert_eq!(inserted(&fresh, "# A | b.\na: 1\n").expect("inserted"), fresh);
+        assert!(fresh.contains("| `a` | `1` | A \\| b. |\n") && !fresh.contains("old"), "{fresh}");
+    }
+}
