@@ -4,7 +4,10 @@ mod fetch;
 
 use std::{net::SocketAddr, time::Duration};
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
@@ -176,4 +179,38 @@ async fn an_address_that_is_taken_is_named() {
     let error = Manager::build(config, ManagementApi::start().client()).err().expect("the port is taken");
     assert!(matches!(error, BuildError::Listen { .. }));
     assert_eq!(error.to_string(), format!("failed to listen on {address} for health"));
+}
+
+#[tokio::test]
+async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
+    let api = ManagementApi::start();
+    let ports = [45_201, 45_202];
+    let replicas = ports.map(|webhook_port| {
+        let options = Options { roles: "ipam".into(), webhook_port, ..elected(&webhook_port.to_string()) };
+        Running::start(options, &api.client())
+    });
+    for replica in &replicas {
+        replica.until("/readyz?verbose", |_, body| body.contains("[+]webhook ok")).await;
+    }
+    for port in ports {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        // A review is posted; to get one is not allowed, and to get anything else is not found.
+        assert_eq!(fetch_by_tls(address, "/convert").await.0, 405);
+        assert_eq!(fetch_by_tls(address, "/metrics").await.0, 404);
+    }
+    let secrets: Api<Secret> = Api::namespaced(api.client(), "default");
+    let secret = secrets.get("capi-ipam-in-cluster-webhook-certificate").await.expect("kept");
+    let authority = &secret.data.expect("certificates")["ca.crt"];
+    for kind in ["inclusterippools", "globalinclusterippools"] {
+        let name = format!("{kind}.ipam.cluster.x-k8s.io");
+        let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
+        let conversion =
+            definitions.get(&name).await.expect("defined").spec.conversion.expect("a conversion");
+        let client = conversion.webhook.and_then(|webhook| webhook.client_config).expect("a client");
+        assert_eq!(client.ca_bundle.as_ref(), Some(authority), "{name}");
+    }
+    for replica in replicas {
+        replica.shutdown.cancel();
+        replica.ended().await.expect("an orderly end");
+    }
 }

@@ -29,11 +29,14 @@ pub(crate) const ADMISSION_BYTES_MAX: usize = 8 << 20;
 pub(crate) const CONVERSION_BYTES_MAX: usize = 32 << 20;
 
 type Handler = Arc<dyn Fn(Vec<u8>) -> BoxFuture<'static, Reply> + Send + Sync>;
+type Converter = Arc<dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync>;
 
 /// Handlers by path, to be served by [`crate::serve`].
 #[derive(Clone, Default)]
 pub struct Webhook {
     routes: BTreeMap<String, Route>,
+    /// By API group.
+    converters: BTreeMap<String, Converter>,
 }
 
 #[derive(Clone)]
@@ -115,28 +118,30 @@ impl Webhook {
         })
     }
 
-    /// Converts objects, one at a time, to the `apiVersion` that the handler is given.
+    /// Converts objects of an API group, one at a time, to the `apiVersion` that the handler is given.
     ///
     /// # Panics
-    /// When there is a handler already.
+    /// When there is a handler for the group already.
     #[must_use]
-    pub fn convert<F, E>(self, handler: F) -> Self
+    pub fn convert<F, E>(mut self, group: impl Into<String>, handler: F) -> Self
     where
         F: Fn(Value, &str) -> Result<Value, E> + Send + Sync + 'static,
         E: fmt::Display,
     {
-        let handler = Arc::new(handler);
+        let group = group.into();
+        let handler: Converter =
+            Arc::new(move |object, version| handler(object, version).map_err(|error| error.to_string()));
+        assert!(self.converters.insert(group.clone(), handler).is_none(), "two conversions of {group}");
+        // One path serves all groups: it is served anew with each.
+        self.routes.remove(CONVERT);
+        let converters = Arc::new(self.converters.clone());
         self.route(CONVERT, CONVERSION_BYTES_MAX, move |body| {
-            let handler = handler.clone();
+            let converters = converters.clone();
             let convert = move || match conversion::read(&body) {
                 Err(text) => Reply::malformed(text),
                 Ok(review) => {
                     let uid = review.uid.clone();
-                    let one = |object, version: &str| {
-                        let converted = caught(|| handler(object, version))?;
-                        converted.map_err(|error| error.to_string())
-                    };
-                    let result = review.convert(one);
+                    let result = review.convert(|object, version| convert_one(&converters, object, version));
                     let outcome = if result.is_ok() { Outcome::Converted } else { Outcome::NotConverted };
                     Reply::review(outcome, conversion::write(&uid, result))
                 }
@@ -239,11 +244,21 @@ impl Reply {
     }
 }
 
-/// What `convert` returns, or that it panicked: one object of many must not take the others' answer along.
-fn caught<T>(convert: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(AssertUnwindSafe(convert)).map_err(|panic| {
+/// An object in another version. A handler that panics fails the review, and nothing else.
+fn convert_one(
+    converters: &BTreeMap<String, Converter>,
+    object: Value,
+    version: &str,
+) -> Result<Value, String> {
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
+    let Some(convert) = converters.get(group) else {
+        return Err(format!("failed to convert an object of {api_version:?}: no such conversion"));
+    };
+    let converted = std::panic::catch_unwind(AssertUnwindSafe(|| convert(object, version)));
+    converted.unwrap_or_else(|panic| {
         error!(panic = panic_text(&*panic), "A conversion panicked");
-        "failed to convert: the webhook panicked".to_owned()
+        Err("failed to convert: the webhook panicked".to_owned())
     })
 }
 

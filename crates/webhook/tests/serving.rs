@@ -55,7 +55,7 @@ fn widgets() -> Webhook {
             Change::Create(widget) if widget["size"] == 0 => Err(Denial::bad_request("too small")),
             _ => Ok(Vec::new()),
         })
-        .convert(|mut object: Value, version: &str| {
+        .convert("example.org", |mut object: Value, version: &str| {
             object["apiVersion"] = version.into();
             Ok::<_, String>(object)
         })
@@ -105,11 +105,14 @@ async fn reviews_are_answered_over_tls_and_counted() {
     assert_eq!((code, &answer["response"]["status"]["message"]), (200, &json!("too small")));
     let conversion = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-        "request": { "uid": "u", "desiredAPIVersion": "v2", "objects": [{ "apiVersion": "v1" }] },
+        "request": { "uid": "u", "desiredAPIVersion": "example.org/v2", "objects": [{ "apiVersion": "example.org/v1" }] },
     });
     let body = serde_json::to_vec(&conversion).expect("JSON");
     let (code, answer) = caller.post(served.address, "/convert", body).await.expect("an answer");
-    assert_eq!((code, &answer["response"]["convertedObjects"]), (200, &json!([{ "apiVersion": "v2" }])));
+    assert_eq!(
+        (code, &answer["response"]["convertedObjects"]),
+        (200, &json!([{ "apiVersion": "example.org/v2" }]))
+    );
 
     assert_eq!(caller.post(served.address, "/validate", b"{".to_vec()).await.expect("an answer").0, 400);
     assert_eq!(caller.post(served.address, "/elsewhere", Vec::new()).await.expect("an answer").0, 404);

@@ -50,7 +50,7 @@ pub fn register(webhook: Webhook, client: &Client) -> Webhook {
             }
         })
     });
-    webhook.convert(conversion::convert)
+    webhook.convert(GROUP, conversion::convert)
 }
 
 /// Where the API server sends its questions about a kind; `verb` is `validate` or `mutate`.

@@ -34,8 +34,9 @@ use crate::metrics::Metrics;
 
 /// How often a Secret that others change at the same moment is read again before the next turn.
 const ATTEMPTS_MAX: usize = 5;
-/// The pause after a turn that failed.
+/// The pause after a turn that failed; twice as long after each further one, up to the longest.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 /// Everything is looked at again after that long, whatever the watches said.
 const RESYNC: Duration = Duration::from_hours(1);
 /// Several events at once are one turn.
@@ -107,17 +108,21 @@ pub async fn keep(
     shutdown: CancellationToken,
 ) {
     let mut changes = Box::pin(changes(&client, &keeping));
+    let mut pause = RETRY_AFTER;
     loop {
         let turn = turn(&client, &keeping, &certificate, &metrics, clock());
         let Some(result) = shutdown.run_until_cancelled(turn).await else { return };
         let wait = match result {
             Ok(until) => {
+                pause = RETRY_AFTER;
                 let left = Duration::try_from(until.duration_since(clock())).unwrap_or_default();
                 left.clamp(DEBOUNCE, RESYNC)
             }
             Err(error) => {
                 warn!(error = &error as &(dyn Error + 'static), "Failed to keep the webhooks' certificates");
-                RETRY_AFTER
+                let now = pause;
+                pause = (pause * 2).min(RETRY_AFTER_MAX);
+                now
             }
         };
         tokio::select! {

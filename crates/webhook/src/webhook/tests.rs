@@ -35,7 +35,7 @@ fn webhook() -> Webhook {
                 widget["size"] = 64.into();
             }
         })
-        .convert(|mut object: Value, version: &str| {
+        .convert("example.org", |mut object: Value, version: &str| {
             if object["size"] == 7 {
                 panic!("seven");
             }
@@ -184,18 +184,55 @@ async fn all_objects_are_converted_in_order_or_none_is() {
             "request": { "uid": "u-2", "desiredAPIVersion": "example.org/v2", "objects": objects },
         })
     };
-    let good = response("/convert", &conversion(json!([{ "size": 1 }, { "size": 2 }]))).await;
+    let widget = |size: i64| json!({ "apiVersion": "example.org/v1", "size": size });
+    let good = response("/convert", &conversion(json!([widget(1), widget(2)]))).await;
     let objects =
         json!([{ "size": 1, "apiVersion": "example.org/v2" }, { "size": 2, "apiVersion": "example.org/v2" }]);
     let expected = json!({ "uid": "u-2", "convertedObjects": objects, "result": { "status": "Success" } });
     assert_eq!(good, (Outcome::Converted, expected));
     for (size, message) in [(8, "eight does not convert"), (7, "failed to convert: the webhook panicked")] {
-        let bad = response("/convert", &conversion(json!([{ "size": 1 }, { "size": size }]))).await;
+        let bad = response("/convert", &conversion(json!([widget(1), widget(size)]))).await;
         let expected = json!({
             "uid": "u-2", "convertedObjects": [], "result": { "status": "Failure", "message": message },
         });
         assert_eq!(bad, (Outcome::NotConverted, expected));
     }
+}
+
+#[tokio::test]
+async fn each_group_has_its_conversion() {
+    let named = |name: &'static str| {
+        move |mut object: Value, _: &str| {
+            object["by"] = name.into();
+            Ok::<_, String>(object)
+        }
+    };
+    let webhook = Webhook::new().convert("a.org", named("a")).convert("b.org", named("b"));
+    let conversion = |version: &str| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": { "uid": "u", "desiredAPIVersion": version, "objects": [{ "apiVersion": version }] },
+        })
+    };
+    for (version, expected) in [("a.org/v1", json!("a")), ("b.org/v1", json!("b"))] {
+        let body = conversion(version).to_string().into_bytes();
+        let Body::Review(answer) = webhook.at("/convert").expect("a handler").call(body).await.body else {
+            panic!("no review")
+        };
+        assert_eq!(answer["response"]["convertedObjects"][0]["by"], expected);
+    }
+    for version in ["c.org/v1", "v1", ""] {
+        let body = conversion(version).to_string().into_bytes();
+        let reply = webhook.at("/convert").expect("a handler").call(body).await;
+        assert_eq!(reply.outcome, Outcome::NotConverted, "{version}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "two conversions of a.org")]
+fn a_group_has_one_conversion() {
+    let same = |object: Value, _: &str| Ok::<_, String>(object);
+    let _ = Webhook::new().convert("a.org", same).convert("a.org", same);
 }
 
 #[test]
