@@ -256,7 +256,7 @@ impl Cloud {
             cluster.on_gone(&id.name);
             return Err(MachineError::Rejected(rejected));
         }
-        if !spec.reached.is_empty() {
+        if !spec.reached.is_empty() || spec.started_at.is_some() {
             // Nothing more may happen to it, and whoever waits for its cluster has to learn that it is back.
             self.tell(Changed::Machine(id));
         }

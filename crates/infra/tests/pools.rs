@@ -9,7 +9,7 @@ use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{
     ClaimedAddress, ClusterNetwork, ClusterNetworkStatus, ControlPlaneEndpoint, InMemoryCluster,
-    InMemoryMachine, MachineAddress, MachineNetworkStatus,
+    InMemoryMachine, MachineAddress, MachineNetwork, MachineNetworkStatus,
 };
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_testkit::objects;
@@ -152,6 +152,28 @@ async fn over_a_restart_no_address_is_claimed_twice_and_none_moves() {
         world.writes(name).into_iter().filter(|write| write.starts_with("create")).collect()
     };
     assert_eq!(claims("waiting-0-0"), [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_that_boots_over_a_restart_keeps_the_addresses_it_began_with() {
+    let world = start(44_800).await;
+    let machine = world.api.create(&objects::worker("demo", "w")).await;
+    let mut object = objects::in_memory_machine(&machine);
+    object.spec = objects::starting_in("10m");
+    object.spec.network = Some(MachineNetwork { addresses_from_pools: vec![foreign_pool("v4")] });
+    let object = world.api.create(&object).await;
+    world.claimed("w-0-0").await;
+    world.give("w-0-0", "10.0.0.7", 24, "").await;
+    let booting = world.waits(&object, "WaitingForStartupTimeout").await;
+    let id = World::machine_id("demo", "w");
+    let before = world.cloud.observe_machine(&id).expect("it boots");
+
+    let world = world.restart().await;
+    world.until("the machine is taken over", |cloud| cloud.observe_machine(&id).is_some()).await;
+    assert_eq!(world.cloud.observe_machine(&id), Some(before));
+    world.cluster("other").await;
+    assert_eq!(world.api.get::<InMemoryMachine>("w").await, booting);
     world.stop().await;
 }
 

@@ -185,10 +185,15 @@ pub(crate) fn of_cluster(object: &InMemoryCluster) -> Option<Wanted> {
     Some(Wanted { name: cluster_claim(object), pool })
 }
 
+/// What a machine's pools gave, as far as the object says.
+pub(crate) fn given(object: &InMemoryMachine) -> &[ClaimedAddress] {
+    let network = object.status.as_ref().and_then(|status| status.network.as_ref());
+    network.map(|network| network.addresses.as_slice()).unwrap_or_default()
+}
+
 /// Names of the claims that a machine may have made: as many as it wants now, or as it got when it wanted more.
 pub(crate) fn names_of_machine(object: &InMemoryMachine) -> Vec<String> {
-    let network = object.status.as_ref().and_then(|status| status.network.as_ref());
-    let got = network.map_or(0, |network| network.addresses.len());
+    let got = given(object).len();
     (0..got.max(object.address_pools().len())).map(|index| machine_claim(object, index)).collect()
 }
 

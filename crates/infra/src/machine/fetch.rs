@@ -23,7 +23,7 @@ pub(super) struct Fetched {
     pub(super) cluster: Option<Arc<Cluster>>,
     /// The cluster as the cloud has it.
     pub(super) observed: Option<ClusterObservation>,
-    /// How the claims stand that it waits for; none once it is provisioned.
+    /// How the claims stand that it waits for; none once its addresses are known.
     pub(super) claims: Vec<Claim>,
     /// Why the cluster's authorities cannot be used, when they were tried.
     pub(super) authorities_fault: Option<String>,
@@ -43,8 +43,8 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
     };
     // Before anything of the cluster is read: what changes from here on brings the machine back.
     context.members.note(&id, &object.name_any());
-    let waits = owner.is_some() && !object.is_provisioned() && object.metadata.deletion_timestamp.is_none();
-    let wanted = if waits { claims::of_machine(object) } else { Vec::new() };
+    let living = owner.is_some() && object.metadata.deletion_timestamp.is_none();
+    let wanted = if living && !has_addresses(object) { claims::of_machine(object) } else { Vec::new() };
     Ok(Fetched {
         owned: owner.is_some(),
         machine,
@@ -54,4 +54,10 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
         authorities_fault: context.authorities.fault(&id),
         id: Some(id),
     })
+}
+
+/// Whether the object says which addresses its pools gave: what was given once is not looked up again.
+fn has_addresses(object: &InMemoryMachine) -> bool {
+    let known = claims::given(object).len() == object.address_pools().len();
+    known || object.is_provisioned()
 }

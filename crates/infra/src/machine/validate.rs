@@ -12,7 +12,7 @@ use nephele_cloud::{ClusterId, MachineAddress, MachineId, MachineSpec, Role, Sta
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
-use crate::claims::Claim;
+use crate::claims::{self, Claim};
 
 /// What the objects come to.
 #[derive(Debug, PartialEq)]
@@ -138,18 +138,26 @@ fn spec(
     }
 }
 
-/// The addresses that a machine was published with, or else those that were claimed for it; none leaves the choice to
-/// the cloud.
+/// The addresses that a machine was published with, or else those that its pools gave or give now; none leaves the choice
+/// to the cloud.
 fn addresses(object: &InMemoryMachine, claims: &[Claim]) -> Vec<MachineAddress> {
     let published = object.status.iter().flat_map(|status| &status.addresses);
     let published: Vec<_> =
         published.map(|a| MachineAddress { kind: a.kind.clone(), address: a.address.clone() }).collect();
-    if !published.is_empty() || claims.is_empty() {
+    if !published.is_empty() {
         return published;
     }
-    let internal = claims.iter().filter_map(Claim::address);
-    let internal =
-        internal.map(|a| MachineAddress { kind: "InternalIP".to_owned(), address: a.address.clone() });
+    let internal: Vec<_> = if claims.is_empty() {
+        claims::given(object).iter().collect()
+    } else {
+        claims.iter().filter_map(Claim::address).collect()
+    };
+    if internal.is_empty() {
+        return Vec::new();
+    }
+    let internal = internal
+        .into_iter()
+        .map(|a| MachineAddress { kind: "InternalIP".to_owned(), address: a.address.clone() });
     let name = MachineAddress { kind: "Hostname".to_owned(), address: object.name_any() };
     internal.chain([name]).collect()
 }

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::{condition, reasons};
 use nephele_api::core::ClusterStatus;
 use nephele_api::infrastructure::v1beta2::{
-    Behaviour, ClaimedAddress, FailureDomain, InMemoryMachineStatus, Initialization, PoolReference,
-    Provisioning,
+    Behaviour, ClaimedAddress, FailureDomain, InMemoryMachineStatus, Initialization, MachineNetworkStatus,
+    PoolReference, Provisioning,
 };
 use nephele_cloud::{ClusterObservation, Endpoint};
 use nephele_testkit::objects;
@@ -213,11 +213,18 @@ fn addresses_from_pools_come_in_their_order_unless_others_were_published() {
         addresses(&object, &claims),
         [address("InternalIP", "10.0.0.7"), address("InternalIP", "fd00::7"), address("Hostname", "m")]
     );
+    // A machine that has begun to boot, after a restart.
+    let given = ClaimedAddress { address: "10.0.0.9".into(), ..ClaimedAddress::default() };
+    let network = Some(MachineNetworkStatus { addresses: vec![given] });
+    object.status =
+        Some(InMemoryMachineStatus { network: network.clone(), ..InMemoryMachineStatus::default() });
+    assert_eq!(addresses(&object, &[]), [address("InternalIP", "10.0.0.9"), address("Hostname", "m")]);
     object.status = Some(InMemoryMachineStatus {
         addresses: vec![nephele_api::infrastructure::v1beta2::MachineAddress {
             kind: "InternalIP".into(),
             address: "10.0.0.8".into(),
         }],
+        network,
         ..InMemoryMachineStatus::default()
     });
     assert_eq!(addresses(&object, &claims), [address("InternalIP", "10.0.0.8")]);
