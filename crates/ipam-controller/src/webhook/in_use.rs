@@ -6,7 +6,7 @@ use nephele_api::ipam::{
     v1beta2::{IPAddress, IPAddressSpec},
 };
 
-/// IPAddresses read in one request: some 4 MiB. A hundred thousand of them take 50 requests, which the API server waits for.
+/// IPAddresses read in one request: some 4 MiB. An API server waits for the answer, and 100,000 take 50 requests.
 const PAGE: u32 = 2000;
 
 /// A pool whose addresses are looked up.
