@@ -34,6 +34,31 @@ names that people know from the in-cluster provider.
 {{- end -}}
 {{- end -}}
 
+{{/* Rules about kinds with a namespace (`inside`) and `without`: the others are a group's whole, or called global. */}}
+{{- define "nephele.splitRules" -}}
+{{- $groups := list "admissionregistration.k8s.io" "apiextensions.k8s.io" "authentication.k8s.io" "authorization.k8s.io" -}}
+{{- $inside := list -}}
+{{- $without := list -}}
+{{- range $rule := . -}}
+{{- $here := list -}}
+{{- $elsewhere := list -}}
+{{- range $resource := $rule.resources -}}
+{{- if or (hasPrefix "global" $resource) (has (first $rule.apiGroups) $groups) -}}
+{{- $elsewhere = append $elsewhere $resource -}}
+{{- else -}}
+{{- $here = append $here $resource -}}
+{{- end -}}
+{{- end -}}
+{{- if $here -}}
+{{- $inside = append $inside (merge (dict "resources" $here) $rule) -}}
+{{- end -}}
+{{- if $elsewhere -}}
+{{- $without = append $without (merge (dict "resources" $elsewhere) $rule) -}}
+{{- end -}}
+{{- end -}}
+{{- dict "inside" $inside "without" $without | toYaml -}}
+{{- end -}}
+
 {{- define "nephele.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (printf "%s-manager" (include "nephele.fullname" .)) .Values.serviceAccount.name -}}
@@ -140,14 +165,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 {{- if include "nephele.is" (dict "root" . "role" "ipam") }}
-{{- if .Values.webhooks.enabled }}
-- --webhook-port={{ .Values.webhooks.port | int }}
-{{- if .Values.webhooks.certificate.secret }}
-- --webhook-cert-dir={{ include "nephele.certificateFolder" . }}
-{{- end }}
-{{- else }}
-- --webhook-port=0
-{{- end }}
 {{- with .Values.concurrency.ipAddressClaim }}
 - --ipaddressclaim-concurrency={{ . | int }}
 {{- end }}
@@ -157,6 +174,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if ne .Values.ipam.overlap "off" }}
 - --ipam-overlap={{ .Values.ipam.overlap }}
 {{- end }}
+{{- end }}
+{{- if include "nephele.servesWebhooks" . }}
+- --webhook-port={{ .Values.webhooks.port | int }}
+{{- if .Values.webhooks.certificate.secret }}
+- --webhook-cert-dir={{ include "nephele.certificateFolder" . }}
+{{- end }}
+{{- else if not .Values.webhooks.enabled }}
+- --webhook-port=0
 {{- end }}
 {{- with .Values.watch.namespace }}
 - --namespace={{ . }}
@@ -190,9 +215,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 /tmp/k8s-webhook-server/serving-certs
 {{- end -}}
 
-{{/* Whether the manager serves webhooks: pools have them. Empty for no. */}}
+{{/* Whether the manager serves webhooks: there is a Service before those of one of its providers. Empty for no. */}}
 {{- define "nephele.servesWebhooks" -}}
-{{- if .Values.webhooks.enabled -}}{{- include "nephele.is" (dict "root" . "role" "ipam") -}}{{- end -}}
+{{- $serves := "" -}}
+{{- if .Values.webhooks.enabled -}}
+{{- range $path, $_ := .Files.Glob "files/webhooks/*.service.*.yaml" -}}
+{{- $provider := base $path | splitList "." | first -}}
+{{- if include "nephele.is" (dict "root" $ "role" $provider) -}}
+{{- $serves = "yes" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $serves -}}
 {{- end -}}
 
 {{/* Whether it serves them with a certificate of somebody else's. Empty for no. */}}
@@ -228,6 +262,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- if and (gt (.Values.replicas | int) 1) (not .Values.leaderElection.enabled) -}}
 {{- fail "replicas above 1 need leaderElection.enabled: two managers would publish two addresses for each cluster" -}}
+{{- end -}}
+{{- if and .Values.rbac.namespaced (not .Values.watch.namespace) -}}
+{{- fail "rbac.namespaced needs watch.namespace: a manager of all namespaces needs permissions in all" -}}
 {{- end -}}
 {{- if has $type (list "ClusterIP" "NodePort" "LoadBalancer") -}}
 {{- if ge (sub $last $first) 500 -}}

@@ -16,6 +16,8 @@ pub(super) struct Case {
     release: &'static str,
     namespace: &'static str,
     values: &'static str,
+    /// A namespace beside the release's that has objects of the release.
+    watched: &'static str,
     /// Arguments that the manager gets.
     flags: &'static [&'static str],
     /// Beginnings of arguments that the manager does not get.
@@ -26,6 +28,8 @@ pub(super) struct Case {
     with: &'static [&'static str],
     /// Objects that are not.
     without: &'static [&'static str],
+    /// Parts of what Helm says at the end.
+    notes: &'static [&'static str],
     /// Also linted.
     lint: bool,
 }
@@ -35,11 +39,13 @@ const PLAIN: Case = Case {
     release: RELEASE,
     namespace: NAMESPACE,
     values: "{}",
+    watched: "",
     flags: &[],
     no_flags: &[],
     holds: &[],
     with: &[],
     without: &[],
+    notes: &[],
     lint: false,
 };
 
@@ -86,6 +92,13 @@ pub(super) const CASES: &[Case] = &[
             "Pod/nephele-test-start",
         ],
         without: &[MONITOR, BUDGET, POLICY, "Service/nephele-metrics", "PersistentVolumeClaim/nephele-state"],
+        notes: &[
+            "kubectl --namespace nephele-system rollout status deployment/nephele-controller-manager\n",
+            "helm --namespace nephele-system test nephele\n",
+            "--infrastructure in-memory:v",
+            "nephele-workload.nephele-system.svc",
+            "crds.keep is on",
+        ],
         ..PLAIN
     },
     Case {
@@ -187,6 +200,7 @@ pub(super) const CASES: &[Case] = &[
             "ClusterRole/nephele-system-metrics-reader",
         ],
         without: &[CLUSTERS, WORKLOAD, "ClusterRole/nephele-system-manager"],
+        notes: &["2. Create an InClusterIPPool"],
         ..PLAIN
     },
     Case {
@@ -206,6 +220,36 @@ pub(super) const CASES: &[Case] = &[
         name: "a share of the objects",
         values: "watch: {namespace: team-a, filter: mine}",
         flags: &["--namespace=team-a", "--watch-filter=mine"],
+        without: &["Role/nephele-system-manager"],
+        ..PLAIN
+    },
+    Case {
+        name: "permissions in one namespace",
+        values: "{watch: {namespace: team-a}, rbac: {namespaced: true}}",
+        holds: &[
+            ("Role/nephele-system-manager", "/metadata/namespace", "\"team-a\""),
+            ("RoleBinding/nephele-system-manager", "/metadata/namespace", "\"team-a\""),
+            ("RoleBinding/nephele-system-manager", "/roleRef/kind", "\"Role\""),
+            ("RoleBinding/nephele-system-manager", "/subjects/0/namespace", "\"nephele-system\""),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules",
+                "[{\"apiGroups\": [\"authentication.k8s.io\"], \"resources\": [\"tokenreviews\"], \"verbs\": [\"create\"]}, \
+                 {\"apiGroups\": [\"authorization.k8s.io\"], \"resources\": [\"subjectaccessreviews\"], \"verbs\": [\"create\"]}]",
+            ),
+            (
+                "Role/nephele-system-ipam-manager",
+                "/rules/0/resources",
+                "[\"inclusterippools\", \"inclusterprefixpools\"]",
+            ),
+            (
+                "ClusterRole/nephele-system-ipam-manager",
+                "/rules/0/resources",
+                "[\"globalinclusterippools\", \"globalinclusterprefixpools\"]",
+            ),
+            ("Role/nephele-leader-election", "/metadata/namespace", "\"nephele-system\""),
+        ],
+        watched: "team-a",
         ..PLAIN
     },
     Case {
@@ -271,6 +315,7 @@ pub(super) const CASES: &[Case] = &[
         values: "workload: {service: {type: None}}",
         no_flags: &["--advertise-host"],
         without: &[WORKLOAD],
+        notes: &["cannot be reached any more"],
         ..PLAIN
     },
     Case {
@@ -512,12 +557,25 @@ metrics: {serviceMonitor: {enabled: true}}",
 
 impl Case {
     pub(super) fn check(&self, helm: &Helm, program: &Program) -> anyhow::Result<()> {
-        let Self { name: _, release, namespace, values, flags, no_flags, holds, with, without, lint } = self;
+        let Self {
+            name: _,
+            release,
+            namespace,
+            values,
+            watched,
+            flags,
+            no_flags,
+            holds,
+            with,
+            without,
+            notes,
+            lint,
+        } = self;
         if *lint {
             helm.lint(values)?;
         }
         let objects = helm.objects(release, namespace, values)?;
-        facts::check(&objects, &Release { name: release, namespace }, program)?;
+        facts::check(&objects, &Release { name: release, namespace, watched }, program)?;
         let args = texts(deployment(&objects)?, "/spec/template/spec/containers/0/args");
         for flag in *flags {
             ensure!(args.iter().any(|arg| arg == flag), "no {flag} among {args:?}");
@@ -533,6 +591,12 @@ impl Case {
         }
         for object in *with {
             find(&objects, object)?;
+        }
+        if !notes.is_empty() {
+            let said = helm.notes(release, namespace, values)?;
+            for note in *notes {
+                ensure!(said.contains(note), "no {note:?} in the notes: {said}");
+            }
         }
         if let Some(object) = objects.iter().find(|object| without.contains(&id(object).as_str())) {
             bail!("{} is there", id(object));

@@ -61,6 +61,15 @@ impl Helm {
         feed(&mut helm, values)
     }
 
+    /// What Helm says when the release is installed.
+    pub(super) fn notes(&self, release: &str, namespace: &str, values: &str) -> anyhow::Result<String> {
+        let mut helm = self.command();
+        helm.args(["install", release]).arg(chart());
+        helm.args(["--namespace", namespace, "--values", "-", "--dry-run=client"]);
+        let said = feed(&mut helm, values)?;
+        said.split_once("\nNOTES:\n").map(|(_, notes)| notes.to_owned()).context("no notes")
+    }
+
     /// Packs the chart into a folder. What it said, which names the file.
     pub(super) fn package(&self, folder: &std::path::Path) -> anyhow::Result<String> {
         capture(self.command().arg("package").arg(chart()).arg("--destination").arg(folder))

@@ -57,6 +57,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
         values: "{replicas: 2, leaderElection: {enabled: false}}",
         because: "replicas above 1 need leaderElection.enabled",
     },
+    Refusal { values: "rbac: {namespaced: true}", because: "rbac.namespaced needs watch.namespace" },
     Refusal { values: "workload: {service: {type: ClusterIP}}", because: "lists every port" },
     Refusal {
         values: "workload: {ports: {first: 30000, last: 30500}, service: {type: ClusterIP}}",
