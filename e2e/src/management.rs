@@ -119,14 +119,16 @@ impl Management {
             .with_context(|| format!("{} {namespace}/{name} is not there", kind.2))
     }
 
-    /// The objects of a namespace with these labels.
+    /// The objects of a namespace with these labels; none if the kind is not served.
     ///
     /// # Errors
     ///
     /// When the API server cannot say.
     pub async fn list(&self, kind: Kind, namespace: &str, selector: &str) -> anyhow::Result<Vec<Value>> {
-        let list = self.api(kind, namespace).list(&ListParams::default().labels(selector)).await;
-        let list = list.with_context(|| format!("failed to list {} in {namespace}", kind.2))?;
+        let list = match self.api(kind, namespace).list(&ListParams::default().labels(selector)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
+            list => list.with_context(|| format!("failed to list {} in {namespace}", kind.2))?,
+        };
         let with_kind = |mut object: DynamicObject| {
             // Items of a list come without their kind.
             object.types.get_or_insert_with(|| kube::api::TypeMeta {
@@ -175,7 +177,8 @@ impl Management {
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
         match self.api_of(namespace, object).create(&dry_run, &body).await {
             Ok(_) => Ok(None),
-            Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => Ok(Some(status.message)),
+            // What a conversion says against an object comes as an internal error.
+            Err(kube::Error::Api(status)) if (400..=500).contains(&status.code) => Ok(Some(status.message)),
             Err(error) => Err(error).with_context(|| format!("failed to try to create {}", object["kind"])),
         }
     }

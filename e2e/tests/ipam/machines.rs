@@ -28,7 +28,7 @@ async fn cluster_on_a_dual_stack_pair_of_pools_becomes_available() -> anyhow::Re
     let scope = Scope::new("dual-stack").await?;
     let v4 = json!({"addresses": ["10.22.0.10-10.22.0.30"], "prefix": 24, "gateway": "10.22.0.1"});
     scope.pool(kinds::IP_POOL, "v4", v4).await?;
-    scope.pool(kinds::IP_POOL, "v6", json!({"addresses": ["fd22::10-fd22::30"], "prefix": 64})).await?;
+    scope.pool(kinds::IP_POOL, "v6", json!({"addresses": ["fd22::10-fd22::24"], "prefix": 64})).await?;
     let cluster = scope.plain_with("cluster", Shape::new(1, 2), from_pools(&["v4", "v6"])).await?;
     cluster.settled(1, 2).await?;
     for pool in ["v4", "v6"] {

@@ -80,7 +80,7 @@ async fn claims_of_a_paused_cluster_wait_until_it_is_unpaused() -> anyhow::Resul
     scope.management.apply(&scope.namespace, &[cluster, by_name, by_label]).await?;
     for name in ["by-name", "by-label"] {
         let message = scope.waits(name, "Paused").await?;
-        assert!(message.contains("cluster"), "{message}");
+        assert!(message.contains("Cluster"), "{message}");
     }
     assert_eq!(scope.claim_in_turn(&["of-nobody"], kinds::IP_POOL, "pool").await?, ["10.14.0.10"]);
     scope.patch(kinds::CLUSTER, "cluster", &json!({"spec": {"paused": false}})).await?;
