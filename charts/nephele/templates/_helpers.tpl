@@ -34,7 +34,10 @@ names that people know from the in-cluster provider.
 {{- end -}}
 {{- end -}}
 
-{{/* Rules about kinds with a namespace (`inside`) and `without`: the others are a group's whole, or called global. */}}
+{{/*
+Rules about kinds with a namespace (`inside`) and `without`: the others are a group's whole, or called global. IPAddresses
+are read everywhere besides: those of global pools are in every namespace.
+*/}}
 {{- define "nephele.splitRules" -}}
 {{- $groups := list "admissionregistration.k8s.io" "apiextensions.k8s.io" "authentication.k8s.io" "authorization.k8s.io" -}}
 {{- $inside := list -}}
@@ -47,6 +50,9 @@ names that people know from the in-cluster provider.
 {{- $elsewhere = append $elsewhere $resource -}}
 {{- else -}}
 {{- $here = append $here $resource -}}
+{{- end -}}
+{{- if eq $resource "ipaddresses" -}}
+{{- $without = append $without (merge (dict "resources" (list $resource) "verbs" (list "get" "list" "watch")) $rule) -}}
 {{- end -}}
 {{- end -}}
 {{- if $here -}}
@@ -114,7 +120,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if $workload.advertiseHost -}}
 {{- $workload.advertiseHost -}}
 {{- else if and (not .Values.hostNetwork) (has $workload.service.type (list "Headless" "ClusterIP")) -}}
-{{- printf "%s-workload.%s.svc" (include "nephele.fullname" .) .Release.Namespace -}}
+{{- $service := ternary "workload" "workload-ports" (eq $workload.service.type "Headless") -}}
+{{- printf "%s-%s.%s.svc" (include "nephele.fullname" .) $service .Release.Namespace -}}
 {{- end -}}
 {{- end -}}
 

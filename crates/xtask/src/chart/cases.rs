@@ -51,11 +51,14 @@ const PLAIN: Case = Case {
 
 const DEPLOYMENT: &str = "Deployment/nephele-controller-manager";
 const WORKLOAD: &str = "Service/nephele-workload";
+const PORTS: &str = "Service/nephele-workload-ports";
 const CONTAINER_IMAGE: &str = "/spec/template/spec/containers/0/image";
 const MONITOR: &str = "ServiceMonitor/nephele-controller-manager";
 const POLICY: &str = "NetworkPolicy/nephele-controller-manager";
 const BUDGET: &str = "PodDisruptionBudget/nephele-controller-manager";
 const POOLS: &str = "CustomResourceDefinition/inclusterippools.ipam.cluster.x-k8s.io";
+/// A kind of one version, which is never converted.
+const PREFIX_POOLS: &str = "CustomResourceDefinition/inclusterprefixpools.ipam.cluster.x-k8s.io";
 const VALIDATION: &str =
     "ValidatingWebhookConfiguration/capi-ipam-in-cluster-validating-webhook-configuration";
 const CLUSTERS: &str = "CustomResourceDefinition/inmemoryclusters.infrastructure.cluster.x-k8s.io";
@@ -91,7 +94,14 @@ pub(super) const CASES: &[Case] = &[
             "ClusterRole/nephele-system-manager",
             "Pod/nephele-test-start",
         ],
-        without: &[MONITOR, BUDGET, POLICY, "Service/nephele-metrics", "PersistentVolumeClaim/nephele-state"],
+        without: &[
+            PORTS,
+            MONITOR,
+            BUDGET,
+            POLICY,
+            "Service/nephele-metrics",
+            "PersistentVolumeClaim/nephele-state",
+        ],
         notes: &[
             "kubectl --namespace nephele-system rollout status deployment/nephele-controller-manager\n",
             "helm --namespace nephele-system test nephele\n",
@@ -231,12 +241,11 @@ pub(super) const CASES: &[Case] = &[
             ("RoleBinding/nephele-system-manager", "/metadata/namespace", "\"team-a\""),
             ("RoleBinding/nephele-system-manager", "/roleRef/kind", "\"Role\""),
             ("RoleBinding/nephele-system-manager", "/subjects/0/namespace", "\"nephele-system\""),
-            (
-                "ClusterRole/nephele-system-manager",
-                "/rules",
-                "[{\"apiGroups\": [\"authentication.k8s.io\"], \"resources\": [\"tokenreviews\"], \"verbs\": [\"create\"]}, \
-                 {\"apiGroups\": [\"authorization.k8s.io\"], \"resources\": [\"subjectaccessreviews\"], \"verbs\": [\"create\"]}]",
-            ),
+            ("ClusterRole/nephele-system-manager", "/rules/0/resources", "[\"ipaddresses\"]"),
+            ("ClusterRole/nephele-system-manager", "/rules/0/verbs", "[\"get\", \"list\", \"watch\"]"),
+            ("ClusterRole/nephele-system-manager", "/rules/1/resources", "[\"tokenreviews\"]"),
+            ("ClusterRole/nephele-system-manager", "/rules/2/resources", "[\"subjectaccessreviews\"]"),
+            ("ClusterRole/nephele-system-manager", "/rules/3", "null"),
             (
                 "Role/nephele-system-ipam-manager",
                 "/rules/0/resources",
@@ -249,6 +258,8 @@ pub(super) const CASES: &[Case] = &[
             ),
             ("Role/nephele-leader-election", "/metadata/namespace", "\"nephele-system\""),
         ],
+        with: &["ClusterRole/nephele-system-ipam-webhook", "Role/nephele-ipam-webhook"],
+        without: &["Role/nephele-system-ipam-webhook", "RoleBinding/nephele-system-ipam-webhook"],
         watched: "team-a",
         ..PLAIN
     },
@@ -276,14 +287,18 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "workload clusters behind a virtual address",
         values: "workload: {ports: {first: 20000, last: 20499}, service: {type: ClusterIP, annotations: {a: b}}}",
-        flags: &["--workload-ports=20000-20499", "--advertise-host=nephele-workload.nephele-system.svc"],
-        holds: &[
-            (WORKLOAD, "/spec/type", "\"ClusterIP\""),
-            (WORKLOAD, "/metadata/annotations", "{\"a\": \"b\"}"),
-            (WORKLOAD, "/spec/ports/499/port", "20499"),
-            (WORKLOAD, "/spec/ports/499/targetPort", "20499"),
-            (WORKLOAD, "/spec/ports/500", "null"),
+        flags: &[
+            "--workload-ports=20000-20499",
+            "--advertise-host=nephele-workload-ports.nephele-system.svc",
         ],
+        holds: &[
+            (PORTS, "/spec/type", "\"ClusterIP\""),
+            (PORTS, "/metadata/annotations", "{\"a\": \"b\"}"),
+            (PORTS, "/spec/ports/499/port", "20499"),
+            (PORTS, "/spec/ports/499/targetPort", "20499"),
+            (PORTS, "/spec/ports/500", "null"),
+        ],
+        with: &[WORKLOAD],
         ..PLAIN
     },
     Case {
@@ -291,11 +306,12 @@ pub(super) const CASES: &[Case] = &[
         values: "workload: {ports: {first: 30000, last: 30001}, advertiseHost: 172.18.0.2, service: {type: NodePort}}",
         flags: &["--workload-ports=30000-30001", "--advertise-host=172.18.0.2"],
         holds: &[(
-            WORKLOAD,
+            PORTS,
             "/spec/ports",
             "[{\"name\": \"cluster-30000\", \"port\": 30000, \"targetPort\": 30000, \"nodePort\": 30000, \"protocol\": \"TCP\"}, \
              {\"name\": \"cluster-30001\", \"port\": 30001, \"targetPort\": 30001, \"nodePort\": 30001, \"protocol\": \"TCP\"}]",
         )],
+        with: &[WORKLOAD],
         ..PLAIN
     },
     Case {
@@ -303,11 +319,12 @@ pub(super) const CASES: &[Case] = &[
         values: "workload: {ports: {last: 20001}, advertiseHost: 'fd00::1', service: {type: LoadBalancer, loadBalancerClass: x/y, loadBalancerSourceRanges: [10.0.0.0/8]}}",
         flags: &["--advertise-host=fd00::1"],
         holds: &[
-            (WORKLOAD, "/spec/type", "\"LoadBalancer\""),
-            (WORKLOAD, "/spec/loadBalancerClass", "\"x/y\""),
-            (WORKLOAD, "/spec/loadBalancerSourceRanges", "[\"10.0.0.0/8\"]"),
-            (WORKLOAD, "/spec/ports/1/nodePort", "null"),
+            (PORTS, "/spec/type", "\"LoadBalancer\""),
+            (PORTS, "/spec/loadBalancerClass", "\"x/y\""),
+            (PORTS, "/spec/loadBalancerSourceRanges", "[\"10.0.0.0/8\"]"),
+            (PORTS, "/spec/ports/1/nodePort", "null"),
         ],
+        with: &[WORKLOAD],
         ..PLAIN
     },
     Case {
@@ -376,6 +393,8 @@ pub(super) const CASES: &[Case] = &[
         no_flags: &["--webhook-cert-dir"],
         holds: &[(DEPLOYMENT, "/spec/template/spec/volumes", "null")],
         without: &[
+            "ClusterRole/nephele-system-ipam-webhook",
+            "Role/nephele-ipam-webhook",
             "Service/capi-ipam-in-cluster-webhook-service",
             VALIDATION,
             "MutatingWebhookConfiguration/capi-ipam-in-cluster-mutating-webhook-configuration",
@@ -390,13 +409,14 @@ pub(super) const CASES: &[Case] = &[
             (DEPLOYMENT, "/spec/template/spec/volumes/0/secret/secretName", "\"serving\""),
             (POOLS, "/metadata/annotations/cert-manager.io~1inject-ca-from", "\"nephele-system/serving\""),
             (POOLS, "/metadata/annotations/helm.sh~1resource-policy", "\"keep\""),
-            (CLUSTERS, "/metadata/annotations/cert-manager.io~1inject-ca-from", "null"),
+            (PREFIX_POOLS, "/metadata/annotations/cert-manager.io~1inject-ca-from", "null"),
             (
                 VALIDATION,
                 "/metadata/annotations/cert-manager.io~1inject-ca-from",
                 "\"nephele-system/serving\"",
             ),
         ],
+        without: &["ClusterRole/nephele-system-ipam-webhook", "Role/nephele-ipam-webhook"],
         ..PLAIN
     },
     Case {
