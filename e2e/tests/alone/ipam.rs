@@ -28,6 +28,7 @@ async fn no_address_is_doubled_leaked_or_lost_when_the_manager_is_killed() -> an
             progress(load, bound).await?;
             let id = manager::process(Ipam)?;
             manager::kill(id)?;
+            in_the_middle(load)?;
             until("the manager to be back", LIMIT, async || {
                 let now = manager::process(Ipam)?;
                 Ok(Look::when(now != id, || format!("process {now}")))
@@ -49,9 +50,11 @@ async fn no_address_is_doubled_leaked_or_lost_when_another_manager_takes_over() 
             let leader = manager::leader(management, Ipam).await?;
             management.delete(kinds::POD, Ipam.namespace(), &leader.pod).await?;
             manager::another_leads(management, Ipam, &leader).await?;
+            in_the_middle(load)?;
             // And the next one dies without a word.
             progress(load, CLAIMS / 2).await?;
-            manager::kill(manager::leader(management, Ipam).await?.id)
+            manager::kill(manager::leader(management, Ipam).await?.id)?;
+            in_the_middle(load)
         })
         .await
     })
@@ -73,7 +76,8 @@ async fn no_address_is_doubled_leaked_or_lost_when_a_manager_goes_on_that_leads_
             };
             let result = taken_over.await;
             // It wakes in the middle of what it was about to write.
-            manager::resume(leader.id).and(result)
+            manager::resume(leader.id).and(result)?;
+            in_the_middle(load)
         })
         .await
     })
@@ -145,6 +149,13 @@ async fn every_claim_has_its_own(scope: &Scope, names: &[String]) -> anyhow::Res
 async fn progress(load: &Load, bound: usize) -> anyhow::Result<()> {
     let what = format!("{bound} of the new claims to be bound");
     load.until(&what, LIMIT, |tally| tally.bound("new") >= bound).await
+}
+
+/// What was done was done while claims were waiting still; else the test shows nothing.
+fn in_the_middle(load: &Load) -> anyhow::Result<()> {
+    let (bound, gone) = load.claims(|tally| (tally.bound("new"), tally.gone("old")));
+    anyhow::ensure!(bound < CLAIMS, "{bound} of the new claims are bound, {gone} of the old ones gone");
+    Ok(())
 }
 
 /// Runs with two managers, and leaves one.

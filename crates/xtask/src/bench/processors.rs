@@ -12,8 +12,13 @@ const PROGRAMS: [&str; 3] = ["kube-apiserver", "etcd", "kube-controller"];
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Processors(BTreeMap<&'static str, f64>);
 
+/// Time of the whole machine: in use, and not. What is shown of the first is the part of nobody we know.
+const BUSY: &str = "others";
+const IDLE: &str = "idle";
+
 /// The names that [`Processors::seconds`] knows, in the order in which they are shown.
-pub(super) const SHOWN: [&str; 5] = ["manager", "kube-apiserver", "etcd", "kube-controller", "load"];
+pub(super) const SHOWN: [&str; 7] =
+    ["manager", "kube-apiserver", "etcd", "kube-controller", "load", BUSY, IDLE];
 
 impl Processors {
     /// What they have used so far, with the manager of this provider.
@@ -33,6 +38,11 @@ impl Processors {
         }
         seconds.insert("manager", manager::cpu_seconds(manager::process(provider)?)?);
         seconds.insert("load", manager::cpu_seconds(std::process::id())?);
+        let stat = fs::read_to_string("/proc/stat").context("failed to read the times of the machine")?;
+        let (busy, idle) = machine(&stat).context("failed to read the times of the machine")?;
+        let known: f64 = seconds.values().sum();
+        seconds.insert(BUSY, busy - known);
+        seconds.insert(IDLE, idle);
         Ok(Self(seconds))
     }
 
@@ -47,5 +57,26 @@ impl Processors {
     /// Of one of them; none if it was not found.
     pub(super) fn seconds(&self, program: &str) -> Option<f64> {
         self.0.get(program).copied()
+    }
+}
+
+/// Seconds for which all processors together were in use, and were not (proc_stat(5): user, nice, system, idle, iowait,
+/// irq, softirq, steal, in USER_HZ of which there are 100 a second).
+fn machine(stat: &str) -> Option<(f64, f64)> {
+    let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8).map(str::parse::<u64>);
+    let [user, nice, system, idle, iowait, irq, softirq, steal] =
+        times.collect::<Result<Vec<_>, _>>().ok()?.try_into().ok()?;
+    let seconds = |ticks: u64| ticks as f64 / 100.0;
+    Some((seconds(user + nice + system + irq + softirq + steal), seconds(idle + iowait)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_of_the_machine_is_in_use_or_not() {
+        let stat = "cpu  100 200 300 1000 50 1 2 3 7 9\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
+        assert_eq!(machine(stat), Some((6.06, 10.5)));
     }
 }
