@@ -33,6 +33,10 @@ pub mod types {
     pub const ETCD_PROVISIONED: &str = "EtcdProvisioned";
     /// The API server answers.
     pub const API_SERVER_PROVISIONED: &str = "APIServerProvisioned";
+    /// The machines of a pool are made from what the pool says now.
+    pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
+    /// The machines of a pool are there and up, as many as wanted.
+    pub const REPLICAS_READY: &str = "ReplicasReady";
     /// Cluster API's own, on the Cluster: the first control plane node is up.
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
 }
@@ -78,6 +82,14 @@ pub mod reasons {
     pub const INVALID_IP_ADDRESS: &str = "InvalidIPAddress";
     /// The management cluster knows no claims for addresses: Cluster API's definitions of them are missing.
     pub const IPAM_NOT_INSTALLED: &str = "IPAMNotInstalled";
+    /// A pool has not as many machines up as wanted, or more.
+    pub const WAITING_FOR_REPLICAS: &str = "WaitingForReplicas";
+    /// A pool has as many machines up as wanted.
+    pub const REPLICAS_READY: &str = "ReplicasReady";
+    /// Machines of a pool were made from what it said before.
+    pub const NOT_UP_TO_DATE: &str = "NotUpToDate";
+    /// Machines of a pool are made from what it says now.
+    pub const UP_TO_DATE: &str = "UpToDate";
     /// The stage before is not through.
     pub const WAITING_FOR_VM_PROVISIONED: &str = "WaitingForVMProvisioned";
     /// The stage before is not through.

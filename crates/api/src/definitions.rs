@@ -2,40 +2,56 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
+    WebhookConversion,
+};
+use kube::{CustomResourceExt, core::crd::merge_crds};
 use serde_json::{Value, json};
 
 use crate::{
-    infrastructure::v1beta2::{
-        self, InMemoryCluster, InMemoryClusterTemplate, InMemoryMachine, InMemoryMachineTemplate,
-    },
+    infrastructure::{v1beta1, v1beta2},
     ipam, labels,
 };
+
+/// The namespace and name of the Service in front of the webhooks of the infrastructure provider. clusterctl rewrites the
+/// namespace to the one it installs into (`cmd/clusterctl/client/repository/components.go`).
+const WEBHOOK_SERVICE: (&str, &str) = ("nephele-system", "nephele-webhook-service");
 
 /// The definitions of all our kinds. The same every time, so that files made from them can be compared.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    infrastructure_crds().into_iter().chain(ipam::crds()).collect()
+    infrastructure_crds().into_iter().chain(machine_pool_crds()).chain(ipam::crds()).collect()
+}
+
+/// The definitions of machine pools, which are served in one version.
+#[must_use]
+pub fn machine_pool_crds() -> Vec<CustomResourceDefinition> {
+    [v1beta2::InMemoryMachinePool::crd(), v1beta2::InMemoryMachinePoolTemplate::crd()]
+        .map(|definition| finished([definition]))
+        .into()
 }
 
 /// The definitions of the simulated infrastructure, in the order of their names.
 #[must_use]
 pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
     [
-        InMemoryCluster::crd(),
-        InMemoryClusterTemplate::crd(),
-        InMemoryMachine::crd(),
-        InMemoryMachineTemplate::crd(),
+        [v1beta2::InMemoryCluster::crd(), v1beta1::InMemoryCluster::crd()],
+        [v1beta2::InMemoryClusterTemplate::crd(), v1beta1::InMemoryClusterTemplate::crd()],
+        [v1beta2::InMemoryMachine::crd(), v1beta1::InMemoryMachine::crd()],
+        [v1beta2::InMemoryMachineTemplate::crd(), v1beta1::InMemoryMachineTemplate::crd()],
     ]
     .map(finished)
     .into()
 }
 
-/// Adds what clusterctl and Cluster API look for, and takes away what does not belong into a published schema.
-fn finished(definition: CustomResourceDefinition) -> CustomResourceDefinition {
-    let template = definition.spec.names.kind.ends_with("Template");
-    let mut value = serde_json::to_value(definition).expect("a definition is JSON");
+/// One definition of both versions, with what clusterctl and Cluster API look for, and without what does not belong into
+/// a published schema.
+fn finished<const VERSIONS: usize>(versions: [CustomResourceDefinition; VERSIONS]) -> CustomResourceDefinition {
+    let merged =
+        merge_crds(versions.into(), v1beta2::VERSION).expect("versions of one kind, one of them stored");
+    let template = merged.spec.names.kind.ends_with("Template");
+    let mut value = serde_json::to_value(merged).expect("a definition is JSON");
     for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
         let schema = &mut version["schema"]["openAPIV3Schema"];
         tidy_schema(schema);
@@ -46,8 +62,10 @@ fn finished(definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let mut definition: CustomResourceDefinition =
         serde_json::from_value(value).expect("what was a definition still is one");
     definition.spec.names.list_kind = Some(format!("{}List", definition.spec.names.kind));
+    definition.spec.conversion = Some(conversion(WEBHOOK_SERVICE));
     definition.metadata.labels = Some(BTreeMap::from(
         [
+            (labels::CONTRACT_V1BETA1, v1beta1::VERSION),
             (labels::CONTRACT_V1BETA2, v1beta2::VERSION),
             (labels::PROVIDER, labels::PROVIDER_VALUE),
             (labels::CLUSTERCTL, ""),
@@ -55,6 +73,27 @@ fn finished(definition: CustomResourceDefinition) -> CustomResourceDefinition {
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     ));
     definition
+}
+
+/// Conversion by the manager, behind the Service of this namespace and name. The bundle of certificates is the manager's
+/// business at run time: until then the definition is valid without one, and objects can be used in the version they are
+/// stored in.
+pub(crate) fn conversion((namespace, name): (&str, &str)) -> CustomResourceConversion {
+    CustomResourceConversion {
+        strategy: "Webhook".to_owned(),
+        webhook: Some(WebhookConversion {
+            conversion_review_versions: vec!["v1".to_owned()],
+            client_config: Some(WebhookClientConfig {
+                service: Some(ServiceReference {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                    path: Some("/convert".to_owned()),
+                    port: None,
+                }),
+                ..WebhookClientConfig::default()
+            }),
+        }),
+    }
 }
 
 /// Lets an object come without a spec, as all of it is optional. The API server then reads as if it were empty.

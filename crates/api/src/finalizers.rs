@@ -5,3 +5,6 @@ pub const CLUSTER: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io";
 
 /// Holds an `InMemoryMachine` until its simulated machine is gone.
 pub const MACHINE: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io";
+
+/// Holds an `InMemoryMachinePool` until its machines are gone.
+pub const MACHINE_POOL: &str = "inmemorymachinepool.infrastructure.cluster.x-k8s.io";

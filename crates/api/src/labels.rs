@@ -12,6 +12,8 @@ pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
 pub const PROVIDER_VALUE: &str = "infrastructure-in-memory";
 /// Marks everything that clusterctl installs.
 pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
+/// On a definition: the API versions that follow the contract v1beta1.
+pub const CONTRACT_V1BETA1: &str = "cluster.x-k8s.io/v1beta1";
 /// On a definition: the API versions that follow the contract v1beta2.
 pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
 

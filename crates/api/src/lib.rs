@@ -1,7 +1,7 @@
 //! The kinds of the simulated cloud as people write them, and what we read of Cluster API's own kinds.
 //!
 //! ```text
-//!  infrastructure::v1beta2 ── InMemoryCluster, InMemoryMachine, their templates ──crds()──▶ config/crd
+//!  infrastructure::v1beta2, v1beta1 ── InMemoryCluster, InMemoryMachine, their templates ──crds()──▶ config/crd
 //!  ipam::v1alpha2, v1alpha1 ── InClusterIPPool, InClusterPrefixPool, their global twins ──crds()──▶ config/crd
 //!  ipam::v1beta2 ── IPAddressClaim, IPAddress, Cluster API's own, trimmed
 //!  core ── Cluster, Machine, trimmed: only read and patched, never written whole

@@ -10,6 +10,8 @@ pub(crate) fn rule(rule: &str, message: &str) -> Value {
     json!({ "rule": rule, "message": message })
 }
 
+const CONDITION_TYPE_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
 /// `metav1.Condition` as controller-gen writes it: everything but `observedGeneration` is required, and one of each
 /// type is kept.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
@@ -46,11 +48,86 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                 "type": {
                     "type": "string",
                     "maxLength": 316,
-                    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                    "pattern": CONDITION_TYPE_PATTERN,
                 },
             },
         },
     })
+}
+
+/// Conditions of Cluster API's contract v1beta1, with the limits of the new ones where both have a field: what is written
+/// in one form can be read and written back in the other.
+pub(crate) fn old_conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "What is known of the state of the object, in the form of Cluster API's contract v1beta1: without \
+                        Paused and Deleting, which are among those of status.v1beta2.",
+        "type": "array",
+        "maxItems": 32,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["lastTransitionTime", "status", "type"],
+            "properties": {
+                "lastTransitionTime": {
+                    "description": "When the status last changed.",
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "message": { "description": "For people.", "type": "string", "maxLength": 32768 },
+                "reason": {
+                    "description": "Why, as one word in CamelCase.",
+                    "type": "string",
+                    "maxLength": 1024,
+                    "pattern": "^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?)?$",
+                },
+                "severity": {
+                    "description": "How bad it is, when the status is False.",
+                    "type": "string",
+                    "enum": ["", "Info", "Warning", "Error"],
+                },
+                "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
+                "type": { "type": "string", "maxLength": 316, "pattern": CONDITION_TYPE_PATTERN },
+            },
+        },
+    })
+}
+
+fn failure_domain_map(description: &str, properties_min: u32) -> Schema {
+    json_schema!({
+        "description": description,
+        "type": "object",
+        "minProperties": properties_min,
+        "maxProperties": 100,
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                "controlPlane": {
+                    "description": "Whether control plane machines may be placed there.",
+                    "type": "boolean",
+                },
+                "attributes": {
+                    "description": "What else there is to know of it.",
+                    "type": "object",
+                    "additionalProperties": { "type": "string" },
+                },
+            },
+        },
+        "x-kubernetes-validations": [rule(
+            "self.all(name, size(name) >= 1 && size(name) <= 256)",
+            "a failure domain has a name of 1 to 256 characters",
+        )],
+    })
+}
+
+/// Failure domains that a user asks for, by name.
+pub(crate) fn wanted_failure_domains_by_name(_: &mut SchemaGenerator) -> Schema {
+    failure_domain_map("The failure domains that the simulated cluster has, by name. None by default.", 0)
+}
+
+/// Failure domains as Cluster API's contract v1beta1 reads them.
+pub(crate) fn reported_failure_domains_by_name(_: &mut SchemaGenerator) -> Schema {
+    failure_domain_map("The failure domains that machines can be placed in, by name.", 1)
 }
 
 fn failure_domain_list(description: &str, items_min: u32) -> Schema {

@@ -158,9 +158,15 @@ struct Webhooks {
     #[arg(long, env = "NEPHELE_WEBHOOK_KEY_NAME", value_name = "FILE",
           default_value_t = Options::default().webhook_key_name)]
     webhook_key_name: String,
-    /// The Service in the manager's own namespace that API servers call.
-    #[arg(long, env = "NEPHELE_WEBHOOK_SERVICE", value_name = "NAME",
-          default_value_t = Options::default().webhook_service)]
+    /// The Service in the manager's own namespace that API servers call [default: nephele-webhook-service for the role
+    /// infrastructure, capi-ipam-in-cluster-webhook-service for ipam]
+    #[arg(
+        long,
+        env = "NEPHELE_WEBHOOK_SERVICE",
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     webhook_service: String,
 }
 

@@ -162,10 +162,7 @@ impl Config {
         };
         let roles: Roles = roles.parse().map_err(ConfigError::Roles)?;
         let certificates = if webhook_cert_dir.is_empty() {
-            Certificates::Kept {
-                namespace: pod_namespace,
-                service: not_empty("webhook-service", webhook_service)?,
-            }
+            Certificates::Kept { namespace: pod_namespace, service: some_text(webhook_service) }
         } else {
             Certificates::Folder(Folder {
                 path: webhook_cert_dir.into(),
@@ -174,10 +171,8 @@ impl Config {
             })
         };
         let webhooks = match webhook_port {
-            port if port > 0 && roles.ipam => {
-                Some(WebhookConfig { address: ListenAddress::of_port(port), certificates })
-            }
-            _ => None,
+            0 => None,
+            port => Some(WebhookConfig { address: ListenAddress::of_port(port), certificates }),
         };
         Ok(Self {
             roles,
@@ -354,27 +349,27 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_of_pools_are_served_with_certificates_of_a_folder_or_our_own() {
-        let webhooks = |roles: &str, port: u16, folder: &str| {
+    fn webhooks_are_served_with_certificates_of_a_folder_or_our_own() {
+        let webhooks = |port: u16, folder: &str, service: &str| {
             let options = Options {
-                roles: roles.into(),
                 webhook_port: port,
                 webhook_cert_dir: folder.into(),
+                webhook_service: service.into(),
                 pod_namespace: "here".into(),
                 ..Options::default()
             };
             Config::new(options).expect("valid").webhooks
         };
-        assert_eq!(webhooks("ipam", 0, ""), None);
-        assert_eq!(webhooks("infrastructure", 9443, ""), None);
+        assert_eq!(webhooks(0, "", ""), None);
         let address: ListenAddress = ":9443".parse().expect("an address");
-        let service = "capi-ipam-in-cluster-webhook-service".to_owned();
-        let kept = Certificates::Kept { namespace: "here".into(), service };
-        let expected = WebhookConfig { address: address.clone(), certificates: kept };
-        assert_eq!(webhooks("ipam", 9443, ""), Some(expected));
+        for (given, service) in [("", None), ("other", Some("other".to_owned()))] {
+            let kept = Certificates::Kept { namespace: "here".into(), service };
+            let expected = WebhookConfig { address: address.clone(), certificates: kept };
+            assert_eq!(webhooks(9443, "", given), Some(expected));
+        }
         let certificates = Certificates::Folder(Folder::new("/certs"));
         let expected = WebhookConfig { address, certificates };
-        assert_eq!(webhooks("infrastructure,ipam", 9443, "/certs"), Some(expected));
+        assert_eq!(webhooks(9443, "/certs", "other"), Some(expected));
     }
 
     #[test]

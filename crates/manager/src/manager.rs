@@ -365,7 +365,9 @@ fn webhooks(
 ) -> Result<Option<Webhooks>, BuildError> {
     let Some(WebhookConfig { address, certificates }) = &config.webhooks else { return Ok(None) };
     let Some(listener) = listen("webhooks", Some(address))? else { return Ok(None) };
-    Webhooks::new(listener, certificates.clone(), registry, readiness).map(Some).map_err(BuildError::Metrics)
+    Webhooks::new(config.roles, listener, certificates.clone(), registry, readiness)
+        .map(Some)
+        .map_err(BuildError::Metrics)
 }
 
 /// What is running, since when, and at what cost.

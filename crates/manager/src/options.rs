@@ -26,8 +26,8 @@ pub struct Options {
     pub insecure_diagnostics: bool,
     /// Where `/healthz` and `/readyz` are served; empty or `0` for nowhere.
     pub health_address: String,
-    /// The port on which the webhooks of pools are served; 0 for none. Without a Service before them and configurations
-    /// that name it, as in `config/webhook`, nobody calls them.
+    /// The port on which webhooks are served; 0 for none. Without a Service before them, and definitions and
+    /// configurations that name it, as in `config/webhook-infrastructure` and `config/webhook`, nobody calls them.
     pub webhook_port: u16,
     /// The folder with the certificate of the webhooks; empty for one that the manager keeps itself.
     pub webhook_cert_dir: String,
@@ -35,7 +35,7 @@ pub struct Options {
     pub webhook_cert_name: String,
     /// The file with the key in that folder.
     pub webhook_key_name: String,
-    /// The Service of the manager's namespace that API servers call the webhooks by.
+    /// The Service of the manager's namespace that API servers call the webhooks by; empty for those of the roles.
     pub webhook_service: String,
     /// Features to switch, as `Name=true,Other=false`.
     pub feature_gates: String,
@@ -87,7 +87,7 @@ impl Default for Options {
             webhook_cert_dir: String::new(),
             webhook_cert_name: "tls.crt".to_owned(),
             webhook_key_name: "tls.key".to_owned(),
-            webhook_service: "capi-ipam-in-cluster-webhook-service".to_owned(),
+            webhook_service: String::new(),
             feature_gates: String::new(),
             sync_period: Duration::from_mins(10),
             cluster_concurrency: 50,

@@ -1,8 +1,11 @@
-//! The webhooks of pools: served by every replica, with certificates that the manager keeps or somebody else does.
+//! The webhooks: conversion of every kind with more than one version, and admission of pools. They are served by every
+//! replica, with certificates that the manager keeps or somebody else does.
 
 use std::{convert::Infallible, future::pending, net::TcpListener};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
+use nephele_api::{infrastructure, ipam};
 use nephele_kit::{Clock, Gate, Readiness};
 use nephele_webhook::{
     Metrics, ServedCertificate, Webhook,
@@ -12,15 +15,37 @@ use nephele_webhook::{
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
-use crate::tasks::Tasks;
+use crate::{roles::Roles, tasks::Tasks};
 
 /// The tasks, in the order in which they end.
 pub(crate) const TASKS: [&str; 2] = ["webhook server", "webhook certificates"];
 
+/// What is installed round the webhooks of a role.
+struct Surroundings {
+    service: &'static str,
+    secret: &'static str,
+    definitions: fn() -> Vec<CustomResourceDefinition>,
+    validating: &'static [&'static str],
+    mutating: &'static [&'static str],
+}
+
+/// Names of what is in `config/webhook-infrastructure`.
+const INFRASTRUCTURE: Surroundings = Surroundings {
+    service: "nephele-webhook-service",
+    secret: "nephele-webhook-certificate",
+    definitions: infrastructure::crds,
+    validating: &[],
+    mutating: &[],
+};
+
 /// Names of what is in `config/webhook`.
-const SECRET: &str = "capi-ipam-in-cluster-webhook-certificate";
-const VALIDATING: &str = "capi-ipam-in-cluster-validating-webhook-configuration";
-const MUTATING: &str = "capi-ipam-in-cluster-mutating-webhook-configuration";
+const IPAM: Surroundings = Surroundings {
+    service: "capi-ipam-in-cluster-webhook-service",
+    secret: "capi-ipam-in-cluster-webhook-certificate",
+    definitions: ipam::crds,
+    validating: &["capi-ipam-in-cluster-validating-webhook-configuration"],
+    mutating: &["capi-ipam-in-cluster-mutating-webhook-configuration"],
+};
 
 /// Where certificates come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,15 +54,16 @@ pub(crate) enum Certificates {
     Folder(Folder),
     /// Our own.
     Kept {
-        /// The manager's namespace, in which the Secret and the Service are.
+        /// The manager's namespace, in which the Secret and the Services are.
         namespace: String,
-        /// The Service that API servers call.
-        service: String,
+        /// The Service that API servers call, if it is not that of each role.
+        service: Option<String>,
     },
 }
 
 /// Webhooks that are listened for and not yet served.
 pub(crate) struct Webhooks {
+    roles: Roles,
     listener: TcpListener,
     certificates: Certificates,
     metrics: Metrics,
@@ -50,20 +76,21 @@ impl Webhooks {
     ///
     /// When the registry has metrics of their names.
     pub(crate) fn new(
+        roles: Roles,
         listener: TcpListener,
         certificates: Certificates,
         registry: &Registry,
         readiness: &Readiness,
     ) -> Result<Self, prometheus::Error> {
         let metrics = Metrics::register(registry)?;
-        Ok(Self { listener, certificates, metrics, gate: readiness.gate("webhook") })
+        Ok(Self { roles, listener, certificates, metrics, gate: readiness.gate("webhook") })
     }
 
     /// Starts the tasks.
     pub(crate) fn spawn(self, tasks: &mut Tasks, client: Client, clock: Clock, shutdown: &CancellationToken) {
-        let Self { listener, certificates, metrics, gate } = self;
+        let Self { roles, listener, certificates, metrics, gate } = self;
         let [server, keeper] = TASKS;
-        let webhook = nephele_ipam_controller::webhook::register(Webhook::new(), &client);
+        let webhook = handlers(roles, &client);
         let certificate = ServedCertificate::none();
         let serving = serve(webhook, listener, certificate.clone(), metrics.clone(), shutdown.clone());
         tasks.spawn(server, serving);
@@ -80,7 +107,8 @@ impl Webhooks {
             match certificates {
                 Certificates::Folder(folder) => follow_folder(folder, certificate, shutdown).await,
                 Certificates::Kept { namespace, service } => {
-                    keep(client, keeping(namespace, &service), certificate, metrics, clock, shutdown).await;
+                    let keeping = keeping(roles, namespace, service.as_deref());
+                    keep(client, keeping, certificate, metrics, clock, shutdown).await;
                 }
             }
         };
@@ -94,17 +122,43 @@ impl Webhooks {
     }
 }
 
-fn keeping(namespace: String, service: &str) -> Keeping {
-    let definitions = nephele_api::ipam::crds().into_iter();
+fn handlers(roles: Roles, client: &Client) -> Webhook {
+    let mut webhook = Webhook::new();
+    if roles.infrastructure {
+        webhook = webhook.convert(infrastructure::GROUP, infrastructure::conversion::convert);
+    }
+    if roles.ipam {
+        webhook = nephele_ipam_controller::webhook::register(webhook, client);
+    }
+    webhook
+}
+
+/// What is kept for the roles: one certificate for all their Services, in the Secret of the first of them.
+fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
+    let surroundings: Vec<Surroundings> = [(roles.infrastructure, INFRASTRUCTURE), (roles.ipam, IPAM)]
+        .into_iter()
+        .filter_map(|(is_ours, surroundings)| is_ours.then_some(surroundings))
+        .collect();
+    let services = match service {
+        Some(service) => vec![service],
+        None => surroundings.iter().map(|role| role.service).collect(),
+    };
+    let definitions = surroundings.iter().flat_map(|role| (role.definitions)());
     let convertible = definitions.filter(|definition| definition.spec.conversion.is_some());
+    let owned = |names: fn(&Surroundings) -> &'static [&'static str]| -> Vec<String> {
+        surroundings.iter().flat_map(names).map(|&name| name.to_owned()).collect()
+    };
     Keeping {
-        dns_names: Keeping::names_of_service(service, &namespace),
+        dns_names: services
+            .iter()
+            .flat_map(|service| Keeping::names_of_service(service, &namespace))
+            .collect(),
         namespace,
-        secret: SECRET.to_owned(),
+        secret: surroundings.first().expect("a manager has a role").secret.to_owned(),
         targets: Targets {
             definitions: convertible.filter_map(|definition| definition.metadata.name).collect(),
-            validating: vec![VALIDATING.to_owned()],
-            mutating: vec![MUTATING.to_owned()],
+            validating: owned(|role| role.validating),
+            mutating: owned(|role| role.mutating),
         },
     }
 }
@@ -116,31 +170,63 @@ mod tests {
 
     use super::*;
 
-    /// A file of `config/webhook`.
+    /// A file of `config`.
     macro_rules! file {
         ($name:literal) => {
-            include_str!(concat!("../../../config/webhook/", $name))
+            include_str!(concat!("../../../config/", $name))
         };
     }
 
+    const ROLES: Roles = Roles { infrastructure: true, ipam: true };
+
     #[test]
-    fn what_is_kept_is_named_as_in_the_configuration() {
-        let keeping =
-            keeping("capi-ipam-in-cluster-system".to_owned(), "capi-ipam-in-cluster-webhook-service");
-        let role = file!("role.yaml");
+    fn what_is_kept_for_pools_is_named_as_in_the_configuration() {
+        let roles = Roles { infrastructure: false, ..ROLES };
+        let keeping = keeping(roles, "capi-ipam-in-cluster-system".to_owned(), None);
+        let role = file!("webhook/role.yaml");
         assert!(role.contains(&format!("resourceNames: [{}]", keeping.secret)), "{}", keeping.secret);
         let mut definitions = keeping.targets.definitions.clone();
         definitions.reverse();
         assert!(role.contains(&format!("resourceNames: [{}]", definitions.join(", "))), "{definitions:?}");
         for (names, text) in [
-            (&keeping.targets.validating, file!("validating.yaml")),
-            (&keeping.targets.mutating, file!("mutating.yaml")),
+            (&keeping.targets.validating, file!("webhook/validating.yaml")),
+            (&keeping.targets.mutating, file!("webhook/mutating.yaml")),
         ] {
             for name in names {
                 assert!(text.contains(&format!("\n  name: {name}\n")), "{name}");
                 assert!(role.contains(&format!("resourceNames: [{name}]")), "{name}");
             }
         }
+        assert!(file!("webhook/service.yaml").contains(&format!("\n  name: {}\n", IPAM.service)));
+        assert_eq!(keeping.dns_names[0], format!("{}.capi-ipam-in-cluster-system.svc", IPAM.service));
+    }
+
+    #[test]
+    fn what_is_kept_for_the_infrastructure_is_named_as_in_the_configuration() {
+        let roles = Roles { ipam: false, ..ROLES };
+        let keeping = keeping(roles, "nephele-system".to_owned(), None);
+        let role = file!("webhook-infrastructure/role.yaml");
+        assert!(role.contains(&format!("resourceNames: [{}]", keeping.secret)), "{}", keeping.secret);
+        let definitions = keeping.targets.definitions.join("\n      - ");
+        assert!(role.contains(&format!("resourceNames:\n      - {definitions}\n    verbs")), "{definitions}");
+        let service = file!("webhook-infrastructure/service.yaml");
+        assert!(service.contains(&format!("\n  name: {}\n", INFRASTRUCTURE.service)));
+        assert_eq!(keeping.dns_names[0], format!("{}.nephele-system.svc", INFRASTRUCTURE.service));
+    }
+
+    #[test]
+    fn both_roles_share_a_certificate_for_both_of_their_services_or_for_the_one_that_is_given() {
+        let both = keeping(ROLES, "here".to_owned(), None);
+        assert_eq!(both.secret, INFRASTRUCTURE.secret);
+        let names: Vec<_> = both.dns_names.iter().filter(|name| name.ends_with(".svc")).collect();
+        assert_eq!(
+            names,
+            ["nephele-webhook-service.here.svc", "capi-ipam-in-cluster-webhook-service.here.svc"]
+        );
+        assert_eq!((both.targets.definitions.len(), both.targets.validating.len()), (6, 1));
+        let given = keeping(ROLES, "here".to_owned(), Some("other"));
+        assert_eq!(given.dns_names, ["other.here.svc", "other.here", "other"]);
+        assert_eq!(given.targets, both.targets);
     }
 
     #[test]
@@ -149,9 +235,9 @@ mod tests {
             let after = text.split("path: ").skip(1);
             after.map(|rest| rest.split('}').next().unwrap_or_default().to_owned()).collect()
         };
-        assert_eq!(paths(file!("validating.yaml")), PoolKind::ALL.map(|kind| path("validate", kind)));
+        assert_eq!(paths(file!("webhook/validating.yaml")), PoolKind::ALL.map(|kind| path("validate", kind)));
         let mutating = PoolKind::ALL.into_iter().filter(|kind| kind.has_prefixes());
         let mutating: Vec<_> = mutating.map(|kind| path("mutate", kind)).collect();
-        assert_eq!(paths(file!("mutating.yaml")), mutating);
+        assert_eq!(paths(file!("webhook/mutating.yaml")), mutating);
     }
 }

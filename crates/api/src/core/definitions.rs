@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::GROUP;
 
-/// Definitions of `Cluster` and `Machine` that take any field: they stand in for Cluster API's own, whose schemas they
+/// Definitions of `Cluster`, `Machine` and `MachinePool` that take any field: they stand in for Cluster API's own, whose schemas they
 /// do not have.
 #[must_use]
 pub fn loose_crds() -> Vec<CustomResourceDefinition> {
@@ -15,9 +15,17 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     let cluster = column("Cluster", "string", ".spec.clusterName");
     let node = column("Node Name", "string", ".status.nodeRef.name");
     let ready = column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status");
+    let replicas = column("Replicas", "integer", ".status.replicas");
     vec![
         loose(GROUP, "Cluster", "clusters", &["cl"], &[available, phase.clone()]),
-        loose(GROUP, "Machine", "machines", &["ma"], &[cluster, node, ready, phase, version]),
+        loose(
+            GROUP,
+            "Machine",
+            "machines",
+            &["ma"],
+            &[cluster.clone(), node, ready, phase.clone(), version],
+        ),
+        loose(GROUP, "MachinePool", "machinepools", &["mp"], &[cluster, replicas, phase]),
     ]
 }
 

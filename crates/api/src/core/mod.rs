@@ -5,6 +5,7 @@
 mod cluster;
 mod definitions;
 mod machine;
+mod machine_pool;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ pub use cluster::{
 pub use definitions::loose_crds;
 pub(crate) use definitions::{column, loose};
 pub use machine::{Bootstrap, Machine, MachineInitialization, MachineSpec, MachineStatus, NodeReference};
+pub use machine_pool::{MachinePool, MachinePoolSpec, MachinePoolStatus, MachinePoolTemplate};
 
 /// The API group.
 pub const GROUP: &str = "cluster.x-k8s.io";

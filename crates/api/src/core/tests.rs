@@ -69,7 +69,8 @@ fn loose_definitions_take_any_field() {
         names,
         [
             ("clusters.cluster.x-k8s.io".to_owned(), Some(true)),
-            ("machines.cluster.x-k8s.io".to_owned(), Some(true))
+            ("machines.cluster.x-k8s.io".to_owned(), Some(true)),
+            ("machinepools.cluster.x-k8s.io".to_owned(), Some(true)),
         ]
     );
 }

@@ -39,6 +39,7 @@ fn every_definition_can_be_found_by_cluster_api_and_clusterctl() {
         assert_eq!(
             labels,
             json!({
+                "cluster.x-k8s.io/v1beta1": "v1beta1",
                 "cluster.x-k8s.io/v1beta2": "v1beta2",
                 "cluster.x-k8s.io/provider": "infrastructure-in-memory",
                 "clusterctl.cluster.x-k8s.io": "",
@@ -54,8 +55,76 @@ fn every_definition_can_be_found_by_cluster_api_and_clusterctl() {
                 (version.name.as_str(), version.served, version.storage, status)
             })
             .collect();
-        assert_eq!(versions, [("v1beta2", true, true, kind != "InMemoryClusterTemplate")], "{kind}");
+        let status = kind != "InMemoryClusterTemplate";
+        assert_eq!(versions, [("v1beta2", true, true, status), ("v1beta1", true, false, status)], "{kind}");
     }
+}
+
+#[test]
+fn the_versions_are_converted_by_the_manager() {
+    for definition in crds() {
+        let conversion = serde_json::to_value(&definition.spec.conversion).expect("JSON");
+        assert_eq!(
+            conversion,
+            json!({ "strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"],
+                "clientConfig": { "service": {
+                    "namespace": "nephele-system", "name": "nephele-webhook-service", "path": "/convert",
+                } },
+            } }),
+            "{:?}",
+            definition.metadata.name
+        );
+    }
+}
+
+#[test]
+fn both_versions_have_the_same_columns() {
+    for definition in crds() {
+        let names = definition.spec.versions.iter().map(|version| -> Vec<_> {
+            let columns = version.additional_printer_columns.iter().flatten();
+            columns.map(|column| (column.name.clone(), column.priority, column.type_.clone())).collect()
+        });
+        let names: Vec<_> = names.collect();
+        assert_eq!(names[0], names[1], "{:?}", definition.metadata.name);
+    }
+}
+
+/// What a schema says of the shapes that only the old version has.
+#[test]
+fn the_old_version_has_the_shapes_of_its_contract() {
+    let old = |kind: &str, path: &str| {
+        let pointer = format!("/spec/versions/1/schema/openAPIV3Schema/properties/{path}");
+        definition(kind).pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {kind}")).clone()
+    };
+    let endpoint = old("InMemoryCluster", "spec/properties/controlPlaneEndpoint");
+    assert_eq!(endpoint["required"], json!(["host", "port"]));
+    assert_eq!(endpoint["properties"]["host"]["minLength"], Value::Null);
+    assert_eq!(endpoint["properties"]["port"]["minimum"], 0.0);
+    for (path, least) in [("spec/properties/failureDomains", 0), ("status/properties/failureDomains", 1)] {
+        let domains = old("InMemoryCluster", path);
+        assert_eq!(
+            (&domains["type"], &domains["minProperties"]),
+            (&json!("object"), &json!(least)),
+            "{path}"
+        );
+        assert_eq!(
+            domains["additionalProperties"]["properties"]["controlPlane"]["type"], "boolean",
+            "{path}"
+        );
+    }
+    for kind in ["InMemoryCluster", "InMemoryMachine"] {
+        let status = old(kind, "status/properties");
+        assert_eq!(status["ready"]["type"], "boolean", "{kind}");
+        assert_eq!(status["initialization"], Value::Null, "{kind}");
+        let fields = &status["conditions"]["items"]["properties"];
+        assert_eq!(fields["severity"]["enum"], json!(["", "Info", "Warning", "Error"]), "{kind}");
+        let new = schema(kind, "status/properties/conditions");
+        assert_eq!(status["v1beta2"]["properties"]["conditions"]["items"], new["items"], "{kind}");
+    }
+    let spec = old("InMemoryMachine", "spec/properties");
+    assert_eq!(spec["failureDomain"], Value::Null);
+    assert_eq!(spec, schema("InMemoryMachine", "spec/properties"));
 }
 
 #[test]
@@ -191,7 +260,9 @@ fn nothing_is_nullable_and_nothing_but_an_absent_spec_has_a_default() {
     }
     for definition in crds() {
         let value = serde_json::to_value(&definition).expect("JSON");
-        check(&definition.spec.names.kind, &value["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+        for version in value["spec"]["versions"].as_array().expect("versions") {
+            check(&definition.spec.names.kind, &version["schema"]["openAPIV3Schema"]);
+        }
     }
 }
 
@@ -203,8 +274,13 @@ fn the_definitions_are_the_same_every_time() {
 
 #[test]
 fn a_template_says_what_is_made_from_it() {
-    for kind in ["InMemoryClusterTemplate", "InMemoryMachineTemplate"] {
-        let root = definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+    for (kind, version) in [
+        ("InMemoryClusterTemplate", 0),
+        ("InMemoryClusterTemplate", 1),
+        ("InMemoryMachineTemplate", 0),
+        ("InMemoryMachineTemplate", 1),
+    ] {
+        let root = definition(kind)["spec"]["versions"][version]["schema"]["openAPIV3Schema"].clone();
         assert_eq!(root["required"], json!(["spec"]), "{kind}");
         assert_eq!(root["properties"]["spec"]["required"], json!(["template"]), "{kind}");
         assert_eq!(

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
-    WebhookConversion,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, core::crd::merge_crds};
 use serde_json::{Value, json};
 
@@ -18,7 +15,7 @@ use super::{
 };
 use crate::{
     core::{column, loose},
-    definitions::tidy_schema,
+    definitions::{conversion, tidy_schema},
     labels,
 };
 
@@ -69,7 +66,7 @@ fn finished(versions: Vec<CustomResourceDefinition>) -> CustomResourceDefinition
     let mut definition: CustomResourceDefinition =
         serde_json::from_value(value).expect("what was a definition still is one");
     definition.spec.names.list_kind = Some(format!("{}List", definition.spec.names.kind));
-    definition.spec.conversion = convertible.then(conversion);
+    definition.spec.conversion = convertible.then(|| conversion(WEBHOOK_SERVICE));
     definition.metadata.labels = Some(BTreeMap::from(
         [
             (labels::CONTRACT_V1BETA2, v1alpha2::VERSION),
@@ -91,27 +88,6 @@ fn empty_spec(schema: &Value) -> Value {
     };
     let names = required.iter().filter_map(Value::as_str);
     names.map(|name| (name.to_owned(), empty(name))).collect::<serde_json::Map<_, _>>().into()
-}
-
-/// Conversion by the manager. The bundle of certificates is its business at run time: until then the definition is
-/// valid without one, and objects can be used in the version they are stored in.
-fn conversion() -> CustomResourceConversion {
-    let (namespace, name) = WEBHOOK_SERVICE;
-    CustomResourceConversion {
-        strategy: "Webhook".to_owned(),
-        webhook: Some(WebhookConversion {
-            conversion_review_versions: vec!["v1".to_owned()],
-            client_config: Some(WebhookClientConfig {
-                service: Some(ServiceReference {
-                    namespace: namespace.to_owned(),
-                    name: name.to_owned(),
-                    path: Some("/convert".to_owned()),
-                    port: None,
-                }),
-                ..WebhookClientConfig::default()
-            }),
-        }),
-    }
 }
 
 /// Definitions of `IPAddressClaim` and `IPAddress` that take any field: they stand in for Cluster API's own, whose

@@ -143,6 +143,8 @@ pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
 }
 
 /// The kind that a CustomResourceDefinition defines, or none when it lacks what a kind needs.
+///
+/// Nobody is called here to convert objects: of a kind that a webhook converts, only the stored version is served.
 #[must_use]
 pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
     let spec = definition.get("spec")?;
@@ -154,6 +156,9 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
     };
     let mut versions: Vec<&Value> = spec.get("versions")?.as_array()?.iter().collect();
     versions.retain(|version| version["served"] == true && version["name"].is_string());
+    if spec["conversion"]["strategy"] == "Webhook" {
+        versions.retain(|version| version["storage"] == true);
+    }
     versions.sort_by_key(|version| priority(version["name"].as_str().unwrap_or_default()));
     let first = versions.first()?;
     let kind = text(names, "kind")?;
@@ -214,6 +219,23 @@ fn priority(version: &str) -> (u8, std::cmp::Reverse<(u64, u64)>, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_that_a_webhook_converts_is_served_as_it_is_stored() {
+        let mut definition = json!({ "spec": {
+            "group": "g.io", "names": { "kind": "Kind", "plural": "kinds" },
+            "versions": [
+                { "name": "v1", "served": true, "storage": false },
+                { "name": "v1beta1", "served": true, "storage": true },
+            ],
+        } });
+        let served = |definition: &Value| resource_type_of_definition(definition).expect("a kind").versions;
+        assert_eq!(served(&definition), ["v1", "v1beta1"]);
+        definition["spec"]["conversion"] = json!({ "strategy": "None" });
+        assert_eq!(served(&definition), ["v1", "v1beta1"]);
+        definition["spec"]["conversion"] = json!({ "strategy": "Webhook" });
+        assert_eq!(served(&definition), ["v1beta1"]);
+    }
 
     #[test]
     fn versions_are_preferred_as_the_real_server_does() {

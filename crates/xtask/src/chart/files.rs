@@ -15,7 +15,7 @@ use super::{FOLDER, table};
 use crate::paths;
 
 /// Where the manager's permissions and webhooks are described, for every way to install it.
-const SOURCES: [&str; 3] = ["config/rbac", "config/ipam", "config/webhook"];
+const SOURCES: [&str; 4] = ["config/rbac", "config/ipam", "config/webhook", "config/webhook-infrastructure"];
 /// Folders of the chart that hold nothing that is not generated.
 pub(crate) const FOLDERS: [&str; 3] =
     ["charts/nephele/files/definitions", "charts/nephele/files/roles", "charts/nephele/files/webhooks"];

@@ -3,8 +3,11 @@
 mod cluster;
 mod cluster_template;
 mod machine;
+mod machine_pool;
+mod machine_pool_template;
 mod machine_template;
 mod network;
+pub mod pool_machine;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +23,13 @@ pub use cluster_template::{
 pub use machine::{
     Behaviour, Component, InMemoryMachine, InMemoryMachineSpec, InMemoryMachineStatus, MachineAddress,
     Provisioning,
+};
+pub use machine_pool::{
+    InMemoryMachinePool, InMemoryMachinePoolSpec, InMemoryMachinePoolStatus, PoolMachine,
+};
+pub use machine_pool_template::{
+    InMemoryMachinePoolTemplate, InMemoryMachinePoolTemplateResource, InMemoryMachinePoolTemplateSpec,
+    InMemoryMachinePoolTemplateStatus,
 };
 pub use machine_template::{
     InMemoryMachineTemplate, InMemoryMachineTemplateResource, InMemoryMachineTemplateSpec,

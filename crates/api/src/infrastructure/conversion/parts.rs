@@ -1,0 +1,370 @@
+//! The parts that the versions show differently, and what is made of them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as NewCondition, Time};
+
+use super::super::{
+    v1beta1::{self, V1Beta2Conditions, severity},
+    v1beta2,
+};
+use crate::conditions::{FALSE, reasons, types};
+
+/// A part of an object, of which there is another form in the other version.
+pub(super) trait Part: PartialEq + Sized {
+    type Other: Part<Other = Self>;
+
+    /// The other form, of nothing but this one.
+    fn plainly(&self) -> Self::Other;
+
+    /// The other form: the one that was kept if it leads here still.
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        kept.filter(|kept| kept.plainly() == *self).unwrap_or_else(|| self.plainly())
+    }
+}
+
+/// No status.
+impl Part for () {
+    type Other = ();
+
+    fn plainly(&self) {}
+}
+
+impl Part for Option<v1beta1::ControlPlaneEndpoint> {
+    type Other = Option<v1beta2::ControlPlaneEndpoint>;
+
+    fn plainly(&self) -> Self::Other {
+        let v1beta1::ControlPlaneEndpoint { host, port } = self.clone().unwrap_or_default();
+        (!host.is_empty() || port != 0).then_some(v1beta2::ControlPlaneEndpoint { host, port })
+    }
+}
+
+impl Part for Option<v1beta2::ControlPlaneEndpoint> {
+    type Other = Option<v1beta1::ControlPlaneEndpoint>;
+
+    fn plainly(&self) -> Self::Other {
+        let v1beta2::ControlPlaneEndpoint { host, port } = self.clone()?;
+        Some(v1beta1::ControlPlaneEndpoint { host, port })
+    }
+}
+
+/// Failure domains.
+impl Part for BTreeMap<String, v1beta1::FailureDomain> {
+    type Other = Vec<v1beta2::FailureDomain>;
+
+    fn plainly(&self) -> Self::Other {
+        let one = |(name, domain): (&String, &v1beta1::FailureDomain)| {
+            let v1beta1::FailureDomain { control_plane, attributes } = domain.clone();
+            v1beta2::FailureDomain { name: name.clone(), control_plane, attributes }
+        };
+        self.iter().map(one).collect()
+    }
+}
+
+impl Part for Vec<v1beta2::FailureDomain> {
+    type Other = BTreeMap<String, v1beta1::FailureDomain>;
+
+    fn plainly(&self) -> Self::Other {
+        let one = |domain: &v1beta2::FailureDomain| {
+            let v1beta2::FailureDomain { name, control_plane, attributes } = domain.clone();
+            (name, v1beta1::FailureDomain { control_plane, attributes })
+        };
+        self.iter().map(one).collect()
+    }
+}
+
+/// `ready`.
+impl Part for Option<bool> {
+    type Other = Option<v1beta2::Initialization>;
+
+    fn plainly(&self) -> Self::Other {
+        self.map(|ready| v1beta2::Initialization { provisioned: Some(ready) })
+    }
+}
+
+impl Part for Option<v1beta2::Initialization> {
+    type Other = Option<bool>;
+
+    fn plainly(&self) -> Self::Other {
+        self.as_ref()?.provisioned
+    }
+}
+
+/// The conditions of `v1beta1` in both of their forms.
+type TwofoldConditions = (Vec<v1beta1::Condition>, Option<V1Beta2Conditions>);
+
+impl Part for TwofoldConditions {
+    type Other = Vec<NewCondition>;
+
+    fn plainly(&self) -> Self::Other {
+        match self {
+            (_, Some(new)) => new.conditions.clone(),
+            (old, None) => old.iter().map(new_form).collect(),
+        }
+    }
+}
+
+impl Part for Vec<NewCondition> {
+    type Other = TwofoldConditions;
+
+    fn plainly(&self) -> Self::Other {
+        let old = self.iter().filter(|condition| is_good_news(condition));
+        let old = old.map(|condition| old_form(condition, self)).collect();
+        (old, (!self.is_empty()).then(|| V1Beta2Conditions { conditions: self.clone() }))
+    }
+}
+
+/// Whether it is good when the condition holds. The others have no old form: all old conditions are good ones.
+fn is_good_news(condition: &NewCondition) -> bool {
+    ![types::PAUSED, types::DELETING].contains(&condition.type_.as_str())
+}
+
+fn old_form(condition: &NewCondition, all: &[NewCondition]) -> v1beta1::Condition {
+    let NewCondition { type_, status, reason, message, last_transition_time, observed_generation: _ } =
+        condition.clone();
+    v1beta1::Condition {
+        severity: severity_of(condition, all).to_owned(),
+        type_,
+        status,
+        last_transition_time: Some(last_transition_time),
+        reason,
+        message,
+    }
+}
+
+/// How bad it is that a condition does not hold. The summary is as bad as the worst of the others.
+fn severity_of(condition: &NewCondition, all: &[NewCondition]) -> &'static str {
+    /// What only a change of the configuration, or a new machine, can help.
+    const ERRORS: [&str; 8] = [
+        reasons::INVALID_CONFIGURATION,
+        reasons::NAME_TOO_LONG,
+        reasons::UNKNOWN_FAILURE_DOMAIN,
+        reasons::INVALID_CERTIFICATE_AUTHORITY,
+        reasons::IP_ADDRESS_CLAIM_TAKEN,
+        reasons::INVALID_IP_ADDRESS,
+        reasons::IPAM_NOT_INSTALLED,
+        reasons::STARTUP_FAILED,
+    ];
+    const PASSING: [&str; 3] = [reasons::NOT_PROVISIONED, reasons::DELETING, reasons::DELETION_COMPLETED];
+    let by_reason = |condition: &NewCondition| match condition.reason.as_str() {
+        reason if ERRORS.contains(&reason) => severity::ERROR,
+        reason if PASSING.contains(&reason) || reason.starts_with("WaitingFor") => severity::INFO,
+        _ => severity::WARNING,
+    };
+    if condition.status != FALSE {
+        return "";
+    }
+    let others: Vec<_> = (all.iter())
+        .filter(|other| other.type_ != types::READY && other.status == FALSE && is_good_news(other))
+        .map(by_reason)
+        .collect();
+    let worst =
+        [severity::ERROR, severity::WARNING, severity::INFO].into_iter().find(|bad| others.contains(bad));
+    match worst {
+        Some(worst) if condition.type_ == types::READY => worst,
+        _ => by_reason(condition),
+    }
+}
+
+/// What Cluster API makes of a condition in its old form (`util/conditions/getter.go`), but with a time that stays.
+fn new_form(condition: &v1beta1::Condition) -> NewCondition {
+    let v1beta1::Condition { type_, status, severity: _, last_transition_time, reason, message } =
+        condition.clone();
+    NewCondition {
+        type_,
+        status,
+        reason: if reason.is_empty() { "NoReasonReported".to_owned() } else { reason },
+        message,
+        observed_generation: None,
+        last_transition_time: last_transition_time.unwrap_or(Time(Timestamp::UNIX_EPOCH)),
+    }
+}
+
+impl Part for v1beta1::InMemoryClusterSpec {
+    type Other = v1beta2::InMemoryClusterSpec;
+
+    fn plainly(&self) -> Self::Other {
+        self.with(None)
+    }
+
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        let Self { control_plane_endpoint, network, failure_domains } = self;
+        let kept = kept.map(|kept| (kept.control_plane_endpoint, kept.failure_domains)).unzip();
+        v1beta2::InMemoryClusterSpec {
+            control_plane_endpoint: control_plane_endpoint.with(kept.0),
+            network: network.clone(),
+            failure_domains: failure_domains.with(kept.1),
+        }
+    }
+}
+
+impl Part for v1beta2::InMemoryClusterSpec {
+    type Other = v1beta1::InMemoryClusterSpec;
+
+    fn plainly(&self) -> Self::Other {
+        self.with(None)
+    }
+
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        let Self { control_plane_endpoint, network, failure_domains } = self;
+        let kept = kept.map(|kept| (kept.control_plane_endpoint, kept.failure_domains)).unzip();
+        v1beta1::InMemoryClusterSpec {
+            control_plane_endpoint: control_plane_endpoint.with(kept.0),
+            network: network.clone(),
+            failure_domains: failure_domains.with(kept.1),
+        }
+    }
+}
+
+/// The spec of a template of clusters, whose metadata are the same in both versions.
+macro_rules! cluster_template {
+    ($from:ident, $to:ident) => {
+        impl Part for $from::InMemoryClusterTemplateSpec {
+            type Other = $to::InMemoryClusterTemplateSpec;
+
+            fn plainly(&self) -> Self::Other {
+                self.with(None)
+            }
+
+            fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+                let $from::InMemoryClusterTemplateResource { metadata, spec } = &self.template;
+                let spec = spec.with(kept.map(|kept| kept.template.spec));
+                let template = $to::InMemoryClusterTemplateResource { metadata: metadata.clone(), spec };
+                $to::InMemoryClusterTemplateSpec { template }
+            }
+        }
+    };
+}
+
+cluster_template!(v1beta1, v1beta2);
+cluster_template!(v1beta2, v1beta1);
+
+impl Part for v1beta1::InMemoryClusterStatus {
+    type Other = v1beta2::InMemoryClusterStatus;
+
+    fn plainly(&self) -> Self::Other {
+        self.with(None)
+    }
+
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        let Self {
+            ready,
+            network,
+            failure_domains,
+            failure_reason: _,
+            failure_message: _,
+            conditions,
+            v1beta2,
+        } = self.clone();
+        let kept = kept.map(|kept| (kept.initialization, (kept.failure_domains, kept.conditions))).unzip();
+        let kept_lists = kept.1.unzip();
+        v1beta2::InMemoryClusterStatus {
+            initialization: ready.with(kept.0),
+            network,
+            failure_domains: failure_domains.with(kept_lists.0),
+            conditions: (conditions, v1beta2).with(kept_lists.1),
+        }
+    }
+}
+
+impl Part for v1beta2::InMemoryClusterStatus {
+    type Other = v1beta1::InMemoryClusterStatus;
+
+    fn plainly(&self) -> Self::Other {
+        self.with(None)
+    }
+
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        let Self { initialization, network, failure_domains, conditions } = self.clone();
+        let old = kept.clone();
+        let (failure_reason, failure_message) =
+            old.map(|old| (old.failure_reason, old.failure_message)).unwrap_or_default();
+        let kept_conditions = kept.as_ref().map(|kept| (kept.conditions.clone(), kept.v1beta2.clone()));
+        let (conditions, v1beta2) = conditions.with(kept_conditions);
+        v1beta1::InMemoryClusterStatus {
+            ready: initialization.with(kept.as_ref().map(|kept| kept.ready)),
+            network,
+            failure_domains: failure_domains.with(kept.map(|kept| kept.failure_domains)),
+            failure_reason,
+            failure_message,
+            conditions,
+            v1beta2,
+        }
+    }
+}
+
+/// The spec of a machine, which is the same in both versions.
+macro_rules! machine_spec {
+    ($from:ident, $to:ident) => {
+        impl Part for $from::InMemoryMachineSpec {
+            type Other = $to::InMemoryMachineSpec;
+
+            fn plainly(&self) -> Self::Other {
+                let Self { provider_id, instance_type, network, behaviour } = self.clone();
+                $to::InMemoryMachineSpec { provider_id, instance_type, network, behaviour }
+            }
+        }
+    };
+}
+
+machine_spec!(v1beta1, v1beta2);
+machine_spec!(v1beta2, v1beta1);
+
+impl Part for v1beta1::InMemoryMachineStatus {
+    type Other = v1beta2::InMemoryMachineStatus;
+
+    fn plainly(&self) -> Self::Other {
+        self.with(None)
+    }
+
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        let Self {
+            ready,
+            start_time,
+            addresses,
+            network,
+            failure_domain,
+            failure_reason: _,
+            failure_message: _,
+            conditions,
+            v1beta2,
+        } = self.clone();
+        let kept = kept.map(|kept| (kept.initialization, kept.conditions)).unzip();
+        v1beta2::InMemoryMachineStatus {
+            initialization: ready.with(kept.0),
+            start_time,
+            addresses,
+            network,
+            failure_domain,
+            conditions: (conditions, v1beta2).with(kept.1),
+        }
+    }
+}
+
+impl Part for v1beta2::InMemoryMachineStatus {
+    type Other = v1beta1::InMemoryMachineStatus;
+
+    fn plainly(&self) -> Self::Other {
+        self.with(None)
+    }
+
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        let Self { initialization, start_time, addresses, network, failure_domain, conditions } =
+            self.clone();
+        let kept_ready = kept.as_ref().map(|kept| kept.ready);
+        let old = kept.unwrap_or_default();
+        let (conditions, v1beta2) = conditions.with(Some((old.conditions, old.v1beta2)));
+        v1beta1::InMemoryMachineStatus {
+            ready: initialization.with(kept_ready),
+            start_time,
+            addresses,
+            network,
+            failure_domain,
+            failure_reason: old.failure_reason,
+            failure_message: old.failure_message,
+            conditions,
+            v1beta2,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `InMemoryMachine`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Condition, V1Beta2Conditions};
+use crate::{
+    infrastructure::v1beta2::{Behaviour, MachineAddress, MachineNetwork, MachineNetworkStatus},
+    schema,
+};
+
+/// What a simulated machine shall be.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta1",
+    kind = "InMemoryMachine",
+    namespaced,
+    status = "InMemoryMachineStatus",
+    category = "cluster-api",
+    storage = false,
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A simulated machine.",
+    printcolumn(
+        name = "Cluster",
+        type_ = "string",
+        json_path = r".metadata.labels['cluster\.x-k8s\.io/cluster-name']",
+        description = "Cluster that this belongs to"
+    ),
+    printcolumn(
+        name = "Provider ID",
+        type_ = "string",
+        json_path = ".spec.providerID",
+        description = "What ties it to its Node",
+        priority = 10
+    ),
+    printcolumn(
+        name = "Failure domain",
+        type_ = "string",
+        json_path = ".status.failureDomain",
+        description = "Where it is placed"
+    ),
+    printcolumn(
+        name = "IP",
+        type_ = "string",
+        json_path = ".status.addresses[?(@.type=='InternalIP')].address",
+        description = "Its address",
+        priority = 10
+    ),
+    printcolumn(
+        name = "Paused",
+        type_ = "string",
+        json_path = ".status.v1beta2.conditions[?(@.type=='Paused')].status",
+        description = "Whether nothing is done for it",
+        priority = 10
+    ),
+    printcolumn(
+        name = "Provisioned",
+        type_ = "string",
+        json_path = ".status.ready",
+        description = "Whether the first provisioning is through"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status",
+        description = "Whether everything on it is up"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since it was made"
+    )
+)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule("!has(oldSelf.providerID) || has(self.providerID)", "spec.providerID is immutable once set"),
+]))]
+pub struct InMemoryMachineSpec {
+    /// What ties the machine to its Node. Set by the provider.
+    #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 512))]
+    #[schemars(extend("x-kubernetes-validations" = [
+        schema::rule("self == oldSelf", "spec.providerID is immutable once set"),
+    ]))]
+    pub provider_id: String,
+    /// How large the machine is, by the name of an instance type.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
+    pub instance_type: String,
+    /// Its networking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<MachineNetwork>,
+    /// How the machine behaves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behaviour: Option<Behaviour>,
+}
+
+/// What a simulated machine is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InMemoryMachineStatus {
+    /// True once the simulated infrastructure is there; it never becomes false again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// When it began to boot. How long that takes counts from here, over a restart of the provider too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::instant")]
+    pub start_time: Option<MicroTime>,
+    /// Its addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::machine_addresses")]
+    pub addresses: Vec<MachineAddress>,
+    /// What is known of its networking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<MachineNetworkStatus>,
+    /// Where it is placed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
+    pub failure_domain: String,
+    /// Why the machine has to be made anew, as one word. Never set by the provider, for whom nothing is beyond repair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub failure_reason: Option<String>,
+    /// The same for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 10240))]
+    pub failure_message: Option<String>,
+    /// What is known of its state, in Cluster API's old form.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::old_conditions")]
+    pub conditions: Vec<Condition>,
+    /// What is known of its state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub v1beta2: Option<V1Beta2Conditions>,
+}

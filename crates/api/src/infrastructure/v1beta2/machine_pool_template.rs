@@ -1,0 +1,60 @@
+//! `InMemoryMachinePoolTemplate`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{InMemoryMachinePoolSpec, NodeInfo, TemplateMetadata};
+use crate::schema;
+
+/// What machine pools of a ClusterClass are made from.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "InMemoryMachinePoolTemplate",
+    namespaced,
+    status = "InMemoryMachinePoolTemplateStatus",
+    category = "cluster-api",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "What the InMemoryMachinePools of a ClusterClass are made from.",
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since it was made"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct InMemoryMachinePoolTemplateSpec {
+    /// The template.
+    pub template: InMemoryMachinePoolTemplateResource,
+}
+
+/// Metadata and spec of the InMemoryMachinePools to be made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InMemoryMachinePoolTemplateResource {
+    /// Their labels and annotations.
+    #[serde(default, skip_serializing_if = "TemplateMetadata::is_empty")]
+    pub metadata: TemplateMetadata,
+    /// Their spec.
+    pub spec: InMemoryMachinePoolSpec,
+}
+
+/// What is known of machines of such a pool before there is one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InMemoryMachinePoolTemplateStatus {
+    /// What such a machine offers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::capacity")]
+    pub capacity: BTreeMap<String, Quantity>,
+    /// What such a machine's Node reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_info: Option<NodeInfo>,
+}
