@@ -104,14 +104,21 @@ impl Context {
             && why_paused(&claim, cluster.as_deref()).is_none()
     }
 
-    /// Whether the claim of this uid is there, as far as this process can see.
+    /// Whether the first list of claims is in. Before, nobody can say which claims are gone.
+    pub(crate) fn has_listed_claims(&self) -> bool {
+        self.claims_listed.load(Ordering::Acquire)
+    }
+
+    /// Whether the claim of this uid is among those that this process looks after.
+    pub(crate) fn is_here(&self, owner: &Owner, uid: &str) -> bool {
+        self.claim(owner).is_some_and(|claim| claim.metadata.uid.as_deref() == Some(uid))
+    }
+
+    /// Whether the claim of this uid is there, as far as this process can see: of what others look after it cannot say.
     pub(crate) fn is_known(&self, owner: &Owner, uid: &str) -> bool {
-        // Before the claims were listed nobody can say.
-        let listed = self.claims_listed.load(Ordering::Acquire);
-        let sees_all = listed
-            && self.filter == WatchFilter::default()
+        let sees_it = self.filter == WatchFilter::default()
             && self.watch_namespace.as_deref().is_none_or(|namespace| namespace == owner.namespace());
-        !sees_all || self.claim(owner).is_some_and(|claim| claim.metadata.uid.as_deref() == Some(uid))
+        !sees_it || self.is_here(owner, uid)
     }
 
     /// Every claim on a pool is looked at soon: the pool came, went, or serves again.

@@ -19,7 +19,7 @@ use crate::pool::{Grant, Pool, PoolKey, Standing, remaining};
 /// What came of making or taking over an IPAddress.
 pub(super) enum Made {
     /// It is there and the claim's.
-    There(Box<IPAddress>),
+    There,
     /// It cannot be, for this reason, before something changes.
     Refused(String),
     /// There is another one of its name, which the pool has just been told of. Ask again.
@@ -63,8 +63,10 @@ pub(super) async fn make(
     let _turn = pool.turn_to_write().await;
     match api.create(&PostParams::default(), &made).await {
         Ok(address) => {
-            note(pool, &address);
-            Ok(Made::There(Box::new(address)))
+            if let Some((_, owner, record)) = Record::of(&address) {
+                pool.made(owner, record);
+            }
+            Ok(Made::There)
         }
         Err(kube::Error::Api(status)) if status.code == 409 => there_already(claim, pool, &made, &api).await,
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
@@ -87,7 +89,7 @@ async fn there_already(
     let Some(there) = there else { return Ok(Made::Another) };
     if same(&there, made) {
         note(pool, &there);
-        return Ok(Made::There(Box::new(there)));
+        return Ok(Made::There);
     }
     if PoolKey::of_address(&there).as_ref() == Some(&pool.key) {
         note(pool, &there);
@@ -124,7 +126,7 @@ pub(super) async fn adopt(claim: &IPAddressClaim, pool: &Pool, context: &Context
     let written = written.map_err(Error::Address)?.unwrap_or(taken_over);
     note(pool, &written);
     info!(address = written.spec.address, "Took over an IPAddress that was there");
-    Ok(Made::There(Box::new(written)))
+    Ok(Made::There)
 }
 
 /// Gives back what the claim has, and lets it go.

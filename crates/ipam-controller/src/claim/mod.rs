@@ -106,8 +106,8 @@ async fn bind(
     };
     match pool.ask(request).await {
         Answer::Granted { grant, first_asked } => match act::make(claim, pool, &grant, context).await? {
-            Made::There(address) => {
-                if report::bound(claim, context, Some(&address)).await? {
+            Made::There => {
+                if report::bound(claim, pool, context).await? {
                     let after = Instant::now().duration_since(first_asked);
                     context.metrics.bound(pool.key.kind, Some(after));
                 }
@@ -117,14 +117,14 @@ async fn bind(
             Made::Another => Ok(Outcome::After(Duration::ZERO)),
         },
         Answer::Bound => {
-            if report::bound(claim, context, None).await? {
+            if report::bound(claim, pool, context).await? {
                 context.metrics.bound(pool.key.kind, None);
             }
             Ok(Outcome::Done)
         }
         Answer::Adopt => match act::adopt(claim, pool, context).await? {
-            Made::There(_) => {
-                if report::bound(claim, context, None).await? {
+            Made::There => {
+                if report::bound(claim, pool, context).await? {
                     context.metrics.bound(pool.key.kind, None);
                 }
                 Ok(Outcome::Done)

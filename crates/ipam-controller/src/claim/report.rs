@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use kube::{Api, ResourceExt as _};
 use nephele_api::conditions::{self, condition, types};
 use nephele_api::ipam::conditions as reasons;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimStatus, NameReference};
+use nephele_api::ipam::v1beta2::{IPAddressClaim, IPAddressClaimStatus, NameReference};
 use nephele_kit::{PatchError, Precondition, patch};
 use tracing::info;
 
 use super::Error;
-use crate::address::{Record, let_go};
-use crate::context::Context;
+use crate::context::{Context, owner};
+use crate::pool::Pool;
 
 /// Says why a claim has no address. One that has had one keeps it: what is said then is only a passing trouble.
 pub(super) async fn waiting(
@@ -26,46 +26,23 @@ pub(super) async fn waiting(
     }
 }
 
-/// Says that a claim has its address; true when that is new. `made` is the IPAddress if it was made just now: if the
-/// claim is gone meanwhile, so must that be, for somebody else may have got the address.
-pub(super) async fn bound(
-    claim: &IPAddressClaim,
-    context: &Context,
-    made: Option<&IPAddress>,
-) -> Result<bool, Error> {
+/// Says that a claim has its address; true when that is new. If the claim is gone meanwhile, so must be an IPAddress
+/// that was made for it just now, for somebody else may have got the address: the pool sees to that.
+pub(super) async fn bound(claim: &IPAddressClaim, pool: &Pool, context: &Context) -> Result<bool, Error> {
     let status = bound_status(claim, context.now());
     match write(claim, context, status).await {
         Ok(written) => {
+            pool.published(&owner(&claim.metadata));
             if written {
-                let address = made.map(|made| made.spec.address.as_str());
-                info!(address, "Bound");
+                info!("Bound");
             }
             Ok(written)
         }
         Err(error) => {
-            if let Some(made) = made
-                && is_gone(claim, context).await?
-                && let Some((_, owner, record)) = Record::of(made)
-            {
-                let_go(&context.client, &owner, &record).await.map_err(Error::Address)?;
-                return Ok(false);
-            }
+            pool.suspect(&owner(&claim.metadata));
             Err(Error::Claim(error))
         }
     }
-}
-
-/// Whether the claim of this uid is not there any more. Asked of the management API, and true for good.
-async fn is_gone(claim: &IPAddressClaim, context: &Context) -> Result<bool, Error> {
-    let api: Api<IPAddressClaim> = api(claim, context);
-    let current = api.get_opt(&claim.name_any()).await.map_err(|source| {
-        Error::Claim(PatchError::Request {
-            verb: "get",
-            object: format!("IPAddressClaim {}", claim.name_any()),
-            source,
-        })
-    })?;
-    Ok(current.is_none_or(|current| current.uid() != claim.uid()))
 }
 
 async fn write(

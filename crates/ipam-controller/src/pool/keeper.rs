@@ -39,6 +39,8 @@ const REPORT_AFTER: Duration = Duration::from_millis(300);
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(5);
 /// How often records are held against the claims that there are.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// The same while something is under way, which a claim that goes without a word may leave behind.
+const SWEEP_UNFINISHED_EVERY: Duration = Duration::from_secs(5);
 /// Writes in a row that lose against others before the pool is left alone for a moment.
 const CONFLICTS_MAX: u32 = 5;
 
@@ -70,6 +72,7 @@ pub(crate) struct Keeper<K: PoolObject> {
     spec: Option<PoolSpec>,
     last_write: Instant,
     last_batch: Instant,
+    last_sweep: Instant,
     next_sweep: Instant,
     failures: u32,
     retry_at: Option<Instant>,
@@ -92,6 +95,7 @@ impl<K: PoolObject> Keeper<K> {
             spec: None,
             last_write: now,
             last_batch: now - GATHER,
+            last_sweep: now,
             next_sweep: now + SWEEP_EVERY,
             failures: 0,
             retry_at: None,
@@ -104,7 +108,8 @@ impl<K: PoolObject> Keeper<K> {
         let span = info_span!("pool", kind = K::KIND.as_str(), pool = %self.pool.key);
         let work = async {
             loop {
-                let next = self.guarded_turn().await;
+                // A turn may be left at any point: that is no more than a crash there, after which others go on.
+                let Some(next) = shutdown.run_until_cancelled(self.guarded_turn()).await else { return };
                 let alarm = async {
                     match next {
                         Some(at) => sleep_until(at).await,
@@ -120,6 +125,7 @@ impl<K: PoolObject> Keeper<K> {
             }
         };
         work.instrument(span).await;
+        self.pool.ledger.lock().stop();
     }
 
     /// One turn; when the next one is due although nothing happens.
@@ -470,12 +476,25 @@ impl<K: PoolObject> Keeper<K> {
     }
 
     fn sweep(&mut self) {
-        if Instant::now() < self.next_sweep {
+        let unfinished = self.pool.ledger.lock().has_unfinished();
+        let now = Instant::now();
+        if unfinished {
+            self.next_sweep = self.next_sweep.min(self.last_sweep + SWEEP_UNFINISHED_EVERY);
+        }
+        if now < self.next_sweep {
             return;
         }
-        self.next_sweep = Instant::now() + SWEEP_EVERY;
-        self.pool.ledger.lock().sweep(|owner, uid| self.context.is_known(owner, uid));
-        self.leftovers_retry_at.get_or_insert_with(Instant::now);
+        (self.last_sweep, self.next_sweep) = (now, now + SWEEP_EVERY);
+        if !self.context.has_listed_claims() {
+            self.next_sweep = now + SWEEP_UNFINISHED_EVERY;
+            return;
+        }
+        let context = &self.context;
+        self.pool
+            .ledger
+            .lock()
+            .sweep(|owner, uid| context.is_known(owner, uid), |owner, uid| context.is_here(owner, uid));
+        self.leftovers_retry_at.get_or_insert(now);
     }
 
     fn measure(&self) {

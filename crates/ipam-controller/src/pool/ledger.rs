@@ -110,6 +110,8 @@ impl Names {
 pub(crate) struct Ledger {
     /// None before the addresses in use were listed for the first time, and while the spec cannot be used.
     space: Option<Space>,
+    /// Whether the pool's task has ended, so that nobody would answer.
+    stopped: bool,
     /// Why nobody can be served although the addresses are known.
     closed: Option<(&'static str, String)>,
     fault: String,
@@ -127,6 +129,8 @@ pub(crate) struct Ledger {
     suspects: BTreeSet<Owner>,
     /// Intents that no claim here will see through.
     abandoned: BTreeSet<Owner>,
+    /// IPAddresses that this process made and has not told their claims of, by uid: nobody can have used them.
+    unpublished: BTreeMap<Owner, Box<str>>,
     /// Records whose claim is gone for sure.
     orphans: BTreeSet<Owner>,
     /// IPAddresses that are gone although the watch may still tell of them.
@@ -194,6 +198,9 @@ impl Ledger {
         now: Instant,
     ) -> Result<Answer, oneshot::Receiver<Answer>> {
         let (reply, answer) = oneshot::channel();
+        if self.stopped {
+            return Ok(Answer::Failed);
+        }
         if self.built
             && self
                 .records
@@ -262,6 +269,24 @@ impl Ledger {
                 Answer::Granted { grant: space.grant(intent.place), first_asked: intent.first_asked }
             }
             None => Answer::Unavailable { reason: reasons::POOL_NOT_READY, message: self.fault.clone() },
+        }
+    }
+
+    /// This process made the IPAddress of a claim, and is about to tell the claim.
+    pub(crate) fn made(&mut self, owner: Owner, record: Record) {
+        self.unpublished.insert(owner.clone(), record.uid.clone());
+        self.applied(owner, record);
+    }
+
+    /// The claim was told of its IPAddress.
+    pub(crate) fn published(&mut self, owner: &Owner) {
+        self.unpublished.remove(owner);
+    }
+
+    /// The claim of an IPAddress may be gone.
+    pub(crate) fn suspect(&mut self, owner: &Owner) {
+        if self.records.contains_key(owner) {
+            self.suspects.insert(owner.clone());
         }
     }
 
@@ -379,8 +404,13 @@ impl Ledger {
         self.built = true;
     }
 
-    /// Looks for what was left behind, in memory only: records and intents for whose claim `is_known` does not vouch.
-    pub(crate) fn sweep(&mut self, is_known: impl Fn(&Owner, &str) -> bool) {
+    /// Looks for what was left behind, in memory only: records whose claim is not `known`, and intents whose claim is
+    /// not `here` to see them through.
+    pub(crate) fn sweep(
+        &mut self,
+        is_known: impl Fn(&Owner, &str) -> bool,
+        is_here: impl Fn(&Owner, &str) -> bool,
+    ) {
         for (owner, record) in &self.records {
             let known = record.claim_uid.as_deref().is_some_and(|uid| is_known(owner, uid));
             if record.is_managed() && record.deleted_at.is_none() && !known {
@@ -388,7 +418,7 @@ impl Ledger {
             }
         }
         for (owner, intent) in &self.intents {
-            if intent.persisted && !is_known(owner, &intent.request.uid) {
+            if intent.persisted && !is_here(owner, &intent.request.uid) {
                 self.abandoned.insert(owner.clone());
             }
         }
@@ -544,6 +574,13 @@ impl Ledger {
         }
     }
 
+    /// The pool's task ends: whoever waits for an answer gets none from it.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+        self.unchoose();
+        self.answer_all(&Answer::Failed);
+    }
+
     /// What was decided on and is not known to be there, as the status of the pool has it.
     pub(crate) fn pending(&self, pool: &super::PoolKey) -> Vec<PendingAllocation> {
         let pending = self.intents.iter().map(|(owner, intent)| PendingAllocation {
@@ -599,6 +636,11 @@ impl Ledger {
         !self.intents.is_empty()
     }
 
+    /// Whether there is a decision that was not seen through to the end.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        !self.intents.is_empty() || !self.unpublished.is_empty()
+    }
+
     /// Whether there is a decision that this process has not written.
     pub(crate) fn has_unwritten(&self) -> bool {
         self.intents.values().any(|intent| !intent.persisted)
@@ -629,11 +671,15 @@ impl Ledger {
         mem::take(&mut self.suspects).into_iter().collect()
     }
 
-    /// To be looked at again.
-    pub(crate) fn put_back_suspect(&mut self, owner: Owner) {
-        if self.records.contains_key(&owner) {
-            self.suspects.insert(owner);
-        }
+    /// Whether an IPAddress was made by this process and its claim never told of it.
+    pub(crate) fn is_unpublished(&self, owner: &Owner, uid: &str) -> bool {
+        self.unpublished.get(owner).is_some_and(|made| **made == *uid)
+    }
+
+    /// Whether somebody else has the address of a record too.
+    pub(crate) fn is_contested(&self, owner: &Owner) -> bool {
+        let place = self.records.get(owner).and_then(|record| record.place);
+        place.zip(self.space.as_ref()).is_some_and(|(place, space)| space.rival(owner, place).is_some())
     }
 
     /// Whether a record has no claim any more.
@@ -664,11 +710,15 @@ impl Ledger {
     fn insert(&mut self, owner: Owner, record: Record) {
         let intent = self.intents.remove(&owner);
         self.forget_record(&owner, record.place);
-        if let Some(intent) = intent
-            && record.place != Some(intent.place)
-            && let Some(space) = &mut self.space
-        {
-            space.release(&owner, intent.place);
+        if let Some(intent) = intent {
+            if record.place != Some(intent.place)
+                && let Some(space) = &mut self.space
+            {
+                space.release(&owner, intent.place);
+            }
+            if record.claim_uid.as_ref() == Some(&intent.request.uid) {
+                self.unpublished.insert(owner.clone(), record.uid.clone());
+            }
         }
         match (record.place, &mut self.space) {
             (None, _) => {
@@ -712,6 +762,7 @@ impl Ledger {
     }
 
     fn remove(&mut self, owner: &Owner) {
+        self.unpublished.remove(owner);
         if let Some(record) = self.forget_record(owner, None)
             && let (Some(place), Some(space)) = (record.place, &self.space)
         {

@@ -108,6 +108,23 @@ impl Pool {
         self.work.notify_one();
     }
 
+    /// This process made an IPAddress, and is about to tell its claim.
+    pub(crate) fn made(&self, owner: Owner, record: Record) {
+        self.ledger.lock().made(owner, record);
+        self.work.notify_one();
+    }
+
+    /// The claim was told.
+    pub(crate) fn published(&self, owner: &Owner) {
+        self.ledger.lock().published(owner);
+    }
+
+    /// The claim of an IPAddress may be gone.
+    pub(crate) fn suspect(&self, owner: &Owner) {
+        self.ledger.lock().suspect(owner);
+        self.work.notify_one();
+    }
+
     /// An IPAddress is gone, by the watch.
     pub(crate) fn deleted(&self, owner: &Owner, uid: &str) {
         self.ledger.lock().deleted(owner, uid);

@@ -216,15 +216,33 @@ impl World {
     {
         let api = self.api_in::<K>(namespace);
         let condition = |object: Option<&K>| object.is_some_and(&wanted);
-        match timeout(PATIENCE, await_condition(api.clone(), name, condition)).await {
-            Ok(found) => {
-                found.expect("it can be watched").expect("the condition does not hold for what is absent")
-            }
-            Err(_) => {
+        match Self::watched(&api, name, condition).await {
+            Some(found) => found.expect("the condition does not hold for what is absent"),
+            None => {
                 let last = serde_json::to_string_pretty(&api.get_opt(name).await.expect("an answer"));
                 panic!("waited for {namespace}/{name} {what}; it is {}", last.expect("JSON"))
             }
         }
+    }
+
+    /// Waits until the condition holds; none when that takes too long. A watch that falls behind the API's short memory
+    /// starts again.
+    async fn watched<K>(
+        api: &Api<K>,
+        name: &str,
+        wanted: impl Fn(Option<&K>) -> bool + Send + Sync,
+    ) -> Option<Option<K>>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let watching = async {
+            loop {
+                if let Ok(found) = await_condition(api.clone(), name, &wanted).await {
+                    return found;
+                }
+            }
+        };
+        timeout(PATIENCE, watching).await.ok()
     }
 
     /// Waits until an object of any scope, or its absence, is as wanted.
@@ -236,7 +254,7 @@ impl World {
     ) where
         K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
     {
-        if timeout(PATIENCE, await_condition(api.clone(), name, &wanted)).await.is_err() {
+        if Self::watched(&api, name, &wanted).await.is_none() {
             panic!("waited for {name}; it is {:?}", api.get_opt(name).await)
         }
     }
@@ -248,7 +266,7 @@ impl World {
     {
         let api = self.api_in::<K>(namespace);
         let condition = |object: Option<&K>| object.is_none();
-        if timeout(PATIENCE, await_condition(api.clone(), name, condition)).await.is_err() {
+        if Self::watched(&api, name, condition).await.is_none() {
             let last = serde_json::to_string_pretty(&api.get_opt(name).await.expect("an answer"));
             panic!("waited for {namespace}/{name} to be gone; it is {}", last.expect("JSON"))
         }

@@ -25,10 +25,13 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 impl<K: PoolObject> Keeper<K> {
     /// Looks at what was left behind. What fails is tried again later.
     pub(super) async fn leftovers(&mut self) {
-        if self.leftovers_retry_at.is_some_and(|at| at > Instant::now()) || self.pool.facts().paused {
+        if self.leftovers_retry_at.is_some_and(|at| at > Instant::now()) {
             return;
         }
         self.leftovers_retry_at = None;
+        if self.pool.facts().paused {
+            return;
+        }
         let done = [self.see_through().await, self.let_held_go().await, self.look_for_orphans().await];
         if done.contains(&false) {
             self.leftovers_retry_at = Some(Instant::now() + RETRY_AFTER);
@@ -127,13 +130,9 @@ impl<K: PoolObject> Keeper<K> {
         match addresses.create(&PostParams::default(), &made).await {
             Ok(made) => {
                 if let Some((_, owner, record)) = Record::of(&made) {
-                    let still = claims.get_opt(owner.name()).await?;
-                    let still = still.filter(|claim| claim.metadata.deletion_timestamp.is_none());
-                    if still.is_some_and(|claim| claim.uid().as_deref() == Some(uid)) {
-                        self.pool.applied(owner, record);
-                    } else if let Ok(Left::Nothing) = let_go(&self.context.client, &owner, &record).await {
-                        self.pool.ledger.lock().drop_intent(&owner, uid);
-                    }
+                    self.pool.made(owner.clone(), record);
+                    // The claim may have gone between the look and the creation.
+                    self.pool.suspect(&owner);
                 }
             }
             Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -160,7 +159,7 @@ impl<K: PoolObject> Keeper<K> {
                 }
                 Err(error) => {
                     warn!(address = %owner, error = %chain(&error), "Failed to look for a claim");
-                    self.pool.ledger.lock().put_back_suspect(owner.clone());
+                    self.pool.ledger.lock().suspect(owner);
                     false
                 }
             }
@@ -170,7 +169,7 @@ impl<K: PoolObject> Keeper<K> {
         {
             let mut ledger = self.pool.ledger.lock();
             for owner in rest {
-                ledger.put_back_suspect(owner);
+                ledger.suspect(&owner);
             }
         }
         all & self.reclaim().await
@@ -180,13 +179,18 @@ impl<K: PoolObject> Keeper<K> {
     async fn is_orphan(&self, owner: &Owner, record: &Record) -> Result<bool, kube::Error> {
         let claims = Api::<IPAddressClaim>::namespaced(self.context.client.clone(), owner.namespace());
         let Some(claim) = claims.get_opt(owner.name()).await? else { return Ok(true) };
-        let owns = claim.uid().as_deref() == record.claim_uid.as_deref();
-        // A claim of that name on this pool takes it over.
-        Ok(!owns && PoolKey::of_claim(&claim).as_ref() != Some(&self.pool.key))
+        if claim.uid().as_deref() == record.claim_uid.as_deref() {
+            return Ok(false);
+        }
+        // A claim of that name on this pool takes it over, unless somebody else has its address.
+        let ledger = self.pool.ledger.lock();
+        let free_to_take = !ledger.is_contested(owner) && !ledger.is_unpublished(owner, &record.uid);
+        Ok(PoolKey::of_claim(&claim).as_ref() != Some(&self.pool.key) || !free_to_take)
     }
 
     fn tell_orphan(&self, owner: &Owner, record: &Record) {
-        if record.deleted_at.is_some() || self.context.reclaim_orphans {
+        let unpublished = self.pool.ledger.lock().is_unpublished(owner, &record.uid);
+        if unpublished || record.deleted_at.is_some() || self.context.reclaim_orphans {
             return;
         }
         warn!(address = %owner, "An IPAddress has no claim any more");
@@ -207,14 +211,18 @@ impl<K: PoolObject> Keeper<K> {
         });
     }
 
-    /// Lets orphans go that somebody has deleted, or all of them if told to.
+    /// Lets orphans go that somebody has deleted and that this process made in vain, or all of them if told to.
     async fn reclaim(&self) -> bool {
         let reclaimed: Vec<(Owner, Record)> = {
             let ledger = self.pool.ledger.lock();
             ledger
                 .orphans()
                 .filter_map(|owner| Some((owner.clone(), ledger.record(owner)?.clone())))
-                .filter(|(_, record)| self.context.reclaim_orphans || record.deleted_at.is_some())
+                .filter(|(owner, record)| {
+                    self.context.reclaim_orphans
+                        || record.deleted_at.is_some()
+                        || ledger.is_unpublished(owner, &record.uid)
+                })
                 .take(LOOKED_AT_MAX)
                 .collect()
         };
