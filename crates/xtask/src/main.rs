@@ -10,6 +10,7 @@ mod command;
 /// What `nephele components` prints; from its source, so that a release does not need the binary.
 #[path = "../../cli/src/components/render.rs"]
 mod components;
+mod contract;
 mod e2e;
 mod paths;
 mod provider;
@@ -45,6 +46,8 @@ enum Task {
     /// Measure on a real cluster.
     #[command(subcommand)]
     Bench(bench::Subject),
+    /// Say which rows of Cluster API's contracts hold, and by which tests.
+    Contract(contract::Args),
     /// Check what compilers do not: purity of crates, freshness of files, lints, words.
     Tidy,
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Release(args) => release::run(&args),
         Task::E2e(args) => e2e::run(&args),
         Task::Bench(subject) => bench::run(&subject),
+        Task::Contract(args) => contract::run(&args),
         Task::Tidy => tidy::run(),
     };
     match result {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use anyhow::{Context, bail};
 
-use crate::{codegen, command::capture, paths};
+use crate::{codegen, command::capture, contract, paths};
 
 /// Crates and what must not be among their dependencies, however far away.
 const PURE: [(&str, &[&str]); 11] = [
@@ -46,9 +46,10 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 /// Runs every check and tells all that fail.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 5] = [
+    let checks: [(&str, Check); 6] = [
         ("purity", purity),
         ("freshness", codegen::check),
+        ("contract", contract::check),
         ("lints", lints),
         ("sizes", sizes),
         ("words", words),

@@ -1,0 +1,139 @@
+//! What ran and how it ended, by the output of `cargo test`: which program runs, then a line for each of its tests.
+
+use std::collections::BTreeMap;
+
+use super::source::{CHART, parts};
+
+/// The outcome of runs.
+#[derive(Debug, Default)]
+pub(super) struct Ran {
+    /// By program and the path of the test in it: whether it passed each time.
+    tests: BTreeMap<(String, String), bool>,
+    /// What `cargo xtask chart` said, if it ran.
+    chart: Option<bool>,
+}
+
+impl Ran {
+    /// Takes note of an output.
+    pub(super) fn read(&mut self, output: &str) {
+        let mut program = String::new();
+        for line in output.lines().map(str::trim) {
+            if let Some(started) = line.strip_prefix("Running ") {
+                // unittests src/lib.rs (target/debug/deps/nephele_api-0123456789abcdef)
+                let file = started.rsplit(['/', '(']).next().unwrap_or_default().trim_end_matches(')');
+                program = file.rsplit_once('-').map_or(file, |(name, _)| name).to_owned();
+            } else if let Some((path, outcome)) =
+                line.strip_prefix("test ").and_then(|test| test.rsplit_once(" ... "))
+            {
+                let path = path.split(' ').next().unwrap_or_default();
+                let passed = self.tests.entry((program.clone(), path.to_owned())).or_insert(true);
+                *passed &= outcome == "ok";
+            } else if let Some((_, failed)) = line.split_once(" checks of the chart, ") {
+                self.chart = Some(self.chart.unwrap_or(true) && failed == "0 failed");
+            }
+        }
+    }
+
+    /// Fails with the reason why the test does not show anything.
+    pub(super) fn passed(&self, test: &str) -> Result<(), &'static str> {
+        let (file, function) = parts(test).ok_or("no test's name")?;
+        let (program, modules) = program(file).ok_or("in no crate")?;
+        let is_it = |path: &str| {
+            let in_file = modules
+                .iter()
+                .try_fold(path, |rest, module| rest.strip_prefix(module.as_str())?.strip_prefix("::"));
+            in_file.is_some_and(|rest| rest == function || rest.ends_with(&format!("::{function}")))
+        };
+        let outcomes: Vec<_> = (self.tests.iter())
+            .filter(|((by, path), _)| *by == program && is_it(path))
+            .map(|(_, passed)| *passed)
+            .collect();
+        match (outcomes.as_slice(), self.chart) {
+            ([], Some(true)) if file.starts_with(CHART) => Ok(()),
+            ([], Some(false)) if file.starts_with(CHART) => Err("failed"),
+            ([], _) => Err("did not run"),
+            (all, _) if all.iter().all(|passed| *passed) => Ok(()),
+            _ => Err("failed"),
+        }
+    }
+}
+
+/// The program that has the tests of a file, and the modules they are in.
+fn program(file: &str) -> Option<(String, Vec<String>)> {
+    let (package, path) = match file.strip_prefix("crates/") {
+        Some(rest) => rest.split_once('/')?,
+        None => file.split_once('/')?,
+    };
+    let mut modules: Vec<_> = path.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
+    let place = modules.remove(0);
+    if modules.last().is_some_and(|last| ["lib", "main", "mod"].contains(&last.as_str())) {
+        modules.pop();
+    }
+    let program = match (place.as_str(), package) {
+        ("tests", _) => modules.remove(0),
+        ("src", "xtask") => package.to_owned(),
+        ("src", "cli") => "nephele".to_owned(),
+        ("src", _) => format!("nephele_{}", package.replace('-', "_")),
+        _ => return None,
+    };
+    Some((program, modules))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "
+     Running unittests src/lib.rs (target/debug/deps/nephele_ipam_controller-0123456789abcdef)
+
+running 3 tests
+test claim::plan::tests::a ... ok
+test claim::plan::tests::b ... FAILED
+test report::tests::c ... ignored
+     Running tests/controllers/main.rs (/t/debug/deps/controllers-0123456789abcdef)
+test claims::a ... ok
+test claims::b - should panic ... ok
+     Running unittests src/main.rs (target/debug/deps/nephele-0123456789abcdef)
+test d ... ok
+";
+
+    #[test]
+    fn a_test_is_known_by_its_file() {
+        let mut ran = Ran::default();
+        ran.read(OUTPUT);
+        for (test, expected) in [
+            ("crates/ipam-controller/src/claim/plan/tests.rs::a", Ok(())),
+            ("crates/ipam-controller/src/claim/plan.rs::b", Err("failed")),
+            ("crates/ipam-controller/src/report.rs::c", Err("failed")),
+            ("crates/ipam-controller/tests/controllers/claims.rs::a", Ok(())),
+            ("crates/ipam-controller/tests/controllers/claims.rs::b", Ok(())),
+            ("crates/ipam-controller/tests/controllers/claims.rs::c", Err("did not run")),
+            ("crates/cli/src/main.rs::d", Ok(())),
+            ("crates/kit/src/lib.rs::d", Err("did not run")),
+        ] {
+            assert_eq!(ran.passed(test), expected, "{test}");
+        }
+    }
+
+    #[test]
+    fn one_failure_of_several_runs_is_a_failure() {
+        let mut ran = Ran::default();
+        ran.read(OUTPUT);
+        ran.read(&OUTPUT.replace("::a ... ok", "::a ... FAILED"));
+        ran.read(OUTPUT);
+        assert_eq!(ran.passed("crates/ipam-controller/src/claim/plan/tests.rs::a"), Err("failed"));
+    }
+
+    #[test]
+    fn checks_of_the_chart_pass_together() {
+        let check = "crates/xtask/src/chart/facts.rs::pod";
+        let outcome = |output: &str| {
+            let mut ran = Ran::default();
+            ran.read(output);
+            ran.passed(check)
+        };
+        assert_eq!(outcome(OUTPUT), Err("did not run"));
+        assert_eq!(outcome("47 checks of the chart, 0 failed\n"), Ok(()));
+        assert_eq!(outcome("47 checks of the chart, 1 failed\n"), Err("failed"));
+    }
+}

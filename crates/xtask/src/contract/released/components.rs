@@ -1,0 +1,283 @@
+//! What clusterctl, the API server and people ask of components.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{PROVIDERS, components, items, text, texts};
+use crate::components::{IMAGE, render};
+
+/// Kinds that clusterctl creates without the manager being there, and finds again to delete them.
+const KINDS: [&str; 11] = [
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "Deployment",
+    "MutatingWebhookConfiguration",
+    "Namespace",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "ServiceAccount",
+    "ValidatingWebhookConfiguration",
+];
+const CONTAINER: &str = "/spec/template/spec/containers/0";
+
+fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    objects.iter().filter(move |object| object["kind"] == kind)
+}
+
+/// The manager's Deployment, of which there is one.
+fn deployment(objects: &[Value]) -> &Value {
+    let all: Vec<_> = of_kind(objects, "Deployment").collect();
+    let [deployment] = all.as_slice() else { panic!("{} Deployments", all.len()) };
+    deployment
+}
+
+#[test]
+fn components_have_only_kinds_that_clusterctl_creates_and_deletes() {
+    for (role, ..) in PROVIDERS {
+        let objects = components(role);
+        let kinds: BTreeSet<_> = objects.iter().map(|object| text(object, "/kind")).collect();
+        assert!(kinds.iter().all(|kind| KINDS.contains(kind)), "{role:?}: {kinds:?}");
+        let containers = items(deployment(&objects), "/spec/template/spec/containers");
+        let [container] = containers else { panic!("{} containers", containers.len()) };
+        assert_eq!(container["command"], json!(["/manager"]));
+        assert!(items(container, "/args").iter().all(Value::is_string));
+    }
+}
+
+#[test]
+fn images_have_a_registry_a_path_and_a_tag() {
+    for (role, ..) in PROVIDERS {
+        let objects = components(role);
+        let pod = &deployment(&objects)["spec"]["template"]["spec"];
+        let all = items(pod, "/containers").iter().chain(items(pod, "/initContainers"));
+        for image in all.map(|container| text(container, "/image")) {
+            let (registry, rest) = image.split_once('/').unwrap_or_default();
+            let (path, tag) = rest.rsplit_once(':').unwrap_or_default();
+            assert!(registry.contains('.') && !path.is_empty() && !tag.is_empty(), "{image}");
+        }
+    }
+}
+
+#[test]
+fn every_variable_of_the_components_is_ours_and_has_a_default() {
+    for (role, ..) in PROVIDERS {
+        let mut rest = &*render(role, IMAGE);
+        let mut variables = 0;
+        while let Some((_, after)) = rest.split_once('$') {
+            if let Some(after) = after.strip_prefix('$') {
+                rest = after;
+                continue;
+            }
+            let variable = after.strip_prefix('{').and_then(|after| after.split_once('}'));
+            let (variable, after) =
+                variable.unwrap_or_else(|| panic!("a $ that stands for nothing: {after:.40}"));
+            // An example of the form stands in a comment.
+            if variable != "VARIABLE:=default" {
+                let (name, default) = variable.split_once(":=").unwrap_or_default();
+                assert!(name.starts_with("NEPHELE_") && !default.is_empty(), "{role:?}: {variable}");
+                variables += 1;
+            }
+            rest = after;
+        }
+        assert!(variables > 0, "{role:?}");
+    }
+}
+
+/// clusterctl, cmd/clusterctl/client/repository/components.go, replaces it in metadata, subjects and references of
+/// webhooks to Services.
+#[test]
+fn the_namespace_is_named_only_where_clusterctl_replaces_it() {
+    for (role, _, namespace) in PROVIDERS {
+        for mut object in components(role) {
+            let name = format!("{} {}", text(&object, "/kind"), text(&object, "/metadata/name"));
+            for pointer in [
+                "/metadata/namespace",
+                "/metadata/name",
+                "/roleRef/name",
+                "/spec/conversion/webhook/clientConfig/service/namespace",
+            ] {
+                if let Some(place) = object.pointer_mut(pointer) {
+                    *place = Value::Null;
+                }
+            }
+            for list in ["subjects", "webhooks"] {
+                for item in object[list].as_array_mut().into_iter().flatten() {
+                    for pointer in ["/namespace", "/clientConfig/service/namespace"] {
+                        if let Some(place) = item.pointer_mut(pointer) {
+                            *place = Value::Null;
+                        }
+                    }
+                }
+            }
+            let named: Vec<_> = texts(&object).into_iter().filter(|text| text.contains(namespace)).collect();
+            assert!(named.is_empty(), "{name}: {named:?}");
+        }
+    }
+}
+
+#[test]
+fn pods_are_restricted() {
+    for (role, ..) in PROVIDERS {
+        let objects = components(role);
+        for namespace in of_kind(&objects, "Namespace") {
+            let level = &namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
+            assert_eq!(level, "restricted", "{role:?}");
+        }
+        let pod = &deployment(&objects)["spec"]["template"]["spec"];
+        assert_eq!(
+            pod["securityContext"],
+            json!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } })
+        );
+        assert_eq!(
+            pod["containers"][0]["securityContext"],
+            json!({
+                "allowPrivilegeEscalation": false,
+                "capabilities": { "drop": ["ALL"] },
+                "privileged": false,
+                "readOnlyRootFilesystem": true,
+                "runAsUser": 65532,
+                "runAsGroup": 65532,
+            })
+        );
+    }
+}
+
+#[test]
+fn ports_probes_and_labels_are_the_usual_ones() {
+    for (role, label, _) in PROVIDERS {
+        let objects = components(role);
+        let deployment = deployment(&objects);
+        let template = &deployment["spec"]["template"];
+        let container = deployment.pointer(CONTAINER).expect("a container");
+        let ports: BTreeSet<_> = items(container, "/ports")
+            .iter()
+            .map(|port| (text(port, "/name"), port["containerPort"].as_u64().unwrap_or_default()))
+            .collect();
+        let usual = BTreeSet::from([("healthz", 9440), ("metrics", 8443), ("webhook-server", 9443)]);
+        assert!(ports.is_subset(&usual) && ports.len() > 1, "{role:?}: {ports:?}");
+        for (probe, path) in [("readinessProbe", "/readyz"), ("livenessProbe", "/healthz")] {
+            let get = &container[probe]["httpGet"];
+            assert_eq!((&get["path"], &get["port"]), (&json!(path), &json!("healthz")), "{role:?}");
+        }
+        for labels in [&deployment["metadata"]["labels"], &template["metadata"]["labels"]] {
+            assert_eq!(labels["cluster.x-k8s.io/provider"], label);
+            assert_eq!(labels["control-plane"], "controller-manager");
+        }
+        // A selector cannot change, and clusterctl writes that label anew.
+        let selector = &deployment["spec"]["selector"]["matchLabels"];
+        assert_eq!(selector.get("cluster.x-k8s.io/provider"), None, "{role:?}");
+        let pod = &template["spec"];
+        assert_eq!(pod["terminationGracePeriodSeconds"], 10);
+        assert_eq!(pod["tolerations"][0]["key"], "node-role.kubernetes.io/control-plane");
+        assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
+    }
+}
+
+#[test]
+fn webhooks_ask_as_cluster_api_s_do() {
+    let mut seen = 0;
+    for (role, ..) in PROVIDERS {
+        for object in components(role) {
+            for webhook in items(&object, "/webhooks") {
+                seen += 1;
+                let rule = &webhook["rules"][0];
+                let (group, version) = (text(rule, "/apiGroups/0"), text(rule, "/apiVersions/0"));
+                let kind = text(rule, "/resources/0").trim_end_matches('s');
+                let (verb, prefix) = match text(&object, "/kind") {
+                    "ValidatingWebhookConfiguration" => ("validate", "validation"),
+                    _ => ("mutate", "default"),
+                };
+                let path = format!("/{verb}-{}-{version}-{kind}", group.replace('.', "-"));
+                assert_eq!(webhook["clientConfig"]["service"]["path"], path);
+                assert_eq!(webhook["name"], format!("{prefix}.{kind}.{group}"));
+                assert_eq!(
+                    (&webhook["failurePolicy"], &webhook["matchPolicy"], &webhook["sideEffects"]),
+                    (&json!("Fail"), &json!("Equivalent"), &json!("None"))
+                );
+                assert_eq!(webhook["admissionReviewVersions"], json!(["v1"]));
+            }
+            let conversion = object.pointer("/spec/conversion/webhook");
+            if let Some(conversion) = conversion {
+                assert_eq!(text(conversion, "/clientConfig/service/path"), "/convert");
+            }
+        }
+    }
+    assert!(seen > 0);
+}
+
+/// What a provider's account may do, as `group/resource verb`.
+fn permissions(objects: &[Value]) -> BTreeSet<String> {
+    let roles = objects.iter().filter(|object| ["Role", "ClusterRole"].contains(&text(object, "/kind")));
+    let rules = roles.flat_map(|role| items(role, "/rules"));
+    rules
+        .flat_map(|rule| {
+            let list = |pointer: &str| -> Vec<String> {
+                texts(rule.pointer(pointer).unwrap_or(&Value::Null)).into_iter().map(str::to_owned).collect()
+            };
+            let resources = list("/resources").into_iter().flat_map(move |resource| {
+                let groups = list("/apiGroups").into_iter();
+                groups.map(move |group| format!("{group}/{resource}")).collect::<Vec<_>>()
+            });
+            let paths = list("/nonResourceURLs");
+            let verbs = list("/verbs");
+            resources
+                .chain(paths)
+                .flat_map(move |what| verbs.iter().map(|verb| format!("{what} {verb}")).collect::<Vec<_>>())
+        })
+        .collect()
+}
+
+#[test]
+fn permissions_are_those_that_the_contracts_ask_for() {
+    let expanded = |wanted: &[(&str, &str)]| -> BTreeSet<String> {
+        let pairs = wanted.iter().flat_map(|(what, verbs)| {
+            verbs.split(' ').map(|verb| format!("{what} {verb}")).collect::<Vec<_>>()
+        });
+        pairs.collect()
+    };
+    let [infrastructure, ipam] = PROVIDERS.map(|(role, ..)| permissions(&components(role)));
+    for all in [&infrastructure, &ipam] {
+        assert!(all.iter().all(|permission| !permission.contains('*')), "{all:?}");
+        let everyone = expanded(&[
+            ("authentication.k8s.io/tokenreviews", "create"),
+            ("authorization.k8s.io/subjectaccessreviews", "create"),
+            ("/metrics", "get"),
+        ]);
+        assert_eq!(everyone.difference(all).collect::<Vec<_>>(), [""; 0]);
+        // A role may also be told of a namespace alone: these are for whoever makes them.
+        assert!(!all.iter().any(|permission| permission.starts_with("rbac.authorization.k8s.io")), "{all:?}");
+    }
+    let wanted = expanded(&[
+        ("infrastructure.cluster.x-k8s.io/inmemorymachines/finalizers", "update"),
+        ("infrastructure.cluster.x-k8s.io/inmemoryclusters/finalizers", "update"),
+        ("ipam.cluster.x-k8s.io/ipaddressclaims", "create delete get list watch"),
+        ("ipam.cluster.x-k8s.io/ipaddresses", "get list watch"),
+    ]);
+    assert_eq!(wanted.difference(&infrastructure).collect::<Vec<_>>(), [""; 0]);
+    // Clusters and machines go when Cluster API deletes them, and never before.
+    for what in ["infrastructure.cluster.x-k8s.io/", "cluster.x-k8s.io/"] {
+        let deletes = infrastructure.iter().find(|may| may.starts_with(what) && may.contains(" delete"));
+        assert_eq!(deletes, None);
+    }
+    let pools =
+        ["inclusterippools", "globalinclusterippools", "inclusterprefixpools", "globalinclusterprefixpools"];
+    let mut wanted = expanded(&[
+        ("ipam.cluster.x-k8s.io/ipaddressclaims", "get list watch update patch"),
+        ("ipam.cluster.x-k8s.io/ipaddressclaims/status", "get update patch"),
+        ("ipam.cluster.x-k8s.io/ipaddressclaims/finalizers", "update"),
+        ("ipam.cluster.x-k8s.io/ipaddresses", "create delete get list patch update watch"),
+        ("cluster.x-k8s.io/clusters", "get list watch"),
+    ]);
+    for pool in pools {
+        let name = |part: &str| format!("ipam.cluster.x-k8s.io/{pool}{part}");
+        wanted.extend(expanded(&[
+            (&name(""), "get list watch"),
+            (&name("/status"), "update"),
+            (&name("/finalizers"), "update"),
+        ]));
+    }
+    assert_eq!(wanted.difference(&ipam).collect::<Vec<_>>(), [""; 0]);
+}

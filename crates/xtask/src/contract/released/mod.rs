@@ -1,0 +1,105 @@
+//! Rows that can be read off what is released: components, definitions, templates.
+
+mod components;
+mod definitions;
+mod templates;
+
+use std::{fs, path::Path};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    components::{IMAGE, Role, render},
+    paths, release,
+};
+
+/// Each provider: its role, what clusterctl calls it, and the namespace of its components.
+const PROVIDERS: [(Role, &str, &str); 2] = [
+    (Role::Infrastructure, release::LABEL, "nephele-system"),
+    (Role::Ipam, release::IPAM_LABEL, "capi-ipam-in-cluster-system"),
+];
+
+/// A provider's components as clusterctl reads them, before variables are replaced.
+fn components(role: Role) -> Vec<Value> {
+    documents(&render(role, IMAGE))
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let documents = serde_yaml_ng::Deserializer::from_str(text);
+    documents.map(|document| Value::deserialize(document).expect("YAML")).collect()
+}
+
+/// A file of the repository.
+fn file(path: &str) -> String {
+    fs::read_to_string(paths::repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Every text in a value, wherever it is.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().flat_map(texts).collect(),
+        Value::Object(entries) => entries
+            .iter()
+            .flat_map(|(key, value)| std::iter::once(key.as_str()).chain(texts(value)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+/// Paths of all files below a folder, in order.
+fn files_below(folder: &Path) -> Vec<String> {
+    fn add(folder: &Path, prefix: &str, files: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                add(&entry.path(), &format!("{name}/"), files);
+            } else {
+                files.push(name);
+            }
+        }
+    }
+    let mut files = Vec::new();
+    add(folder, "", &mut files);
+    files.sort();
+    files
+}
+
+#[test]
+fn a_release_has_the_files_that_clusterctl_asks_for() {
+    let folder = std::env::temp_dir().join(format!("nephele-release-{}", std::process::id()));
+    release::lay_out(&folder, IMAGE).expect("laid out");
+    let files = files_below(&folder);
+    fs::remove_dir_all(&folder).expect("removed");
+    let version = release::VERSION;
+    let expected: Vec<_> = [
+        ("infrastructure-in-memory", "cluster-template-topology.yaml"),
+        ("infrastructure-in-memory", "cluster-template.yaml"),
+        ("infrastructure-in-memory", "clusterclass-in-memory.yaml"),
+        ("infrastructure-in-memory", "infrastructure-components.yaml"),
+        ("infrastructure-in-memory", "metadata.yaml"),
+        ("ipam-in-cluster", "ipam-components.yaml"),
+        ("ipam-in-cluster", "metadata.yaml"),
+    ]
+    .map(|(label, file)| format!("{label}/{version}/{file}"))
+    .to_vec();
+    let missing: Vec<_> = expected.iter().filter(|file| !files.contains(file)).collect();
+    assert!(missing.is_empty(), "{missing:?} are not among {files:?}");
+    // The name of every file is one that clusterctl looks for.
+    for path in &files {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let known =
+            ["metadata.yaml", "infrastructure-components.yaml", "ipam-components.yaml"].contains(&name);
+        assert!(known || name.starts_with("cluster-template") || name.starts_with("clusterclass-"), "{path}");
+    }
+}

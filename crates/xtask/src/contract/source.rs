@@ -1,0 +1,86 @@
+//! Tests as the source has them: `path/of/file.rs::function`.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, bail};
+
+/// Functions in here are checks of `cargo xtask chart` where they are no tests.
+pub(super) const CHART: &str = "crates/xtask/src/chart/";
+
+/// The file and the function of a test's name.
+pub(super) fn parts(test: &str) -> Option<(&str, &str)> {
+    test.split_once("::").filter(|(file, function)| file.ends_with(".rs") && !function.is_empty())
+}
+
+/// Fails unless the file has the test, and it is run.
+pub(super) fn find(root: &Path, test: &str) -> anyhow::Result<()> {
+    let (file, function) = parts(test).context("not path/of/file.rs::function")?;
+    let text = fs::read_to_string(root.join(file)).with_context(|| format!("failed to read {file}"))?;
+    match look(&text, function) {
+        Found::Test => Ok(()),
+        Found::Function if file.starts_with(CHART) => Ok(()),
+        Found::Function => bail!("a function, but no test"),
+        Found::Ignored => bail!("ignored"),
+        Found::Nothing => bail!("no such function"),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Test,
+    Ignored,
+    Function,
+    Nothing,
+}
+
+fn look(text: &str, function: &str) -> Found {
+    let lines: Vec<_> = text.lines().map(str::trim_start).collect();
+    let is_it = |line: &str| {
+        let rest = line.split_once("fn ").and_then(|(_, rest)| rest.strip_prefix(function));
+        rest.is_some_and(|rest| rest.starts_with(['(', '<']))
+    };
+    let Some(at) = lines.iter().position(|line| !line.starts_with("//") && is_it(line)) else {
+        return Found::Nothing;
+    };
+    let attributes =
+        || lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    if attributes().any(|line| line.starts_with("#[ignore")) {
+        Found::Ignored
+    } else if attributes().any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test")) {
+        Found::Test
+    } else {
+        Found::Function
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_a_function_with_the_attribute_that_is_not_ignored() {
+        let text = "\
+// fn told() {}
+#[tokio::test(start_paused = true)]
+// Why.
+async fn waits() {}
+    #[test]
+    fn holds() {}
+#[test]
+#[ignore = \"slow\"]
+fn slow() {}
+fn plain<T>() {}
+fn holds_more() {}
+";
+        let found =
+            ["waits", "holds", "slow", "plain", "holds_more", "told", "hold"].map(|name| look(text, name));
+        use Found::{Function, Ignored, Nothing, Test};
+        assert_eq!(found, [Test, Test, Ignored, Function, Function, Nothing, Nothing]);
+    }
+
+    #[test]
+    fn a_name_has_a_file_and_a_function() {
+        assert_eq!(parts("crates/a/src/b.rs::c"), Some(("crates/a/src/b.rs", "c")));
+        assert_eq!((parts("crates/a::c"), parts("crates/a/src/b.rs")), (None, None));
+    }
+}
