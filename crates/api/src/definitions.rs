@@ -1,7 +1,5 @@
 //! The custom resource definitions of all our kinds.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
     WebhookConversion,
@@ -45,7 +43,7 @@ pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
     .into()
 }
 
-/// One definition of both versions, with what clusterctl and Cluster API look for, and without what does not belong into
+/// One definition of all versions, with what clusterctl and Cluster API look for, and without what does not belong into
 /// a published schema.
 fn finished<const VERSIONS: usize>(versions: [CustomResourceDefinition; VERSIONS]) -> CustomResourceDefinition {
     let merged =
@@ -62,16 +60,17 @@ fn finished<const VERSIONS: usize>(versions: [CustomResourceDefinition; VERSIONS
     let mut definition: CustomResourceDefinition =
         serde_json::from_value(value).expect("what was a definition still is one");
     definition.spec.names.list_kind = Some(format!("{}List", definition.spec.names.kind));
-    definition.spec.conversion = Some(conversion(WEBHOOK_SERVICE));
-    definition.metadata.labels = Some(BTreeMap::from(
-        [
-            (labels::CONTRACT_V1BETA1, v1beta1::VERSION),
-            (labels::CONTRACT_V1BETA2, v1beta2::VERSION),
-            (labels::PROVIDER, labels::PROVIDER_VALUE),
-            (labels::CLUSTERCTL, ""),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned())),
-    ));
+    let mut labels = vec![
+        (labels::CONTRACT_V1BETA2, v1beta2::VERSION),
+        (labels::PROVIDER, labels::PROVIDER_VALUE),
+        (labels::CLUSTERCTL, ""),
+    ];
+    if VERSIONS > 1 {
+        definition.spec.conversion = Some(conversion(WEBHOOK_SERVICE));
+        labels.push((labels::CONTRACT_V1BETA1, v1beta1::VERSION));
+    }
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    definition.metadata.labels = Some(labels.into_iter().map(owned).collect());
     definition
 }
 
