@@ -75,25 +75,14 @@ async fn claims_wait_for_a_pool_that_is_not_there_yet() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn claim_without_a_group_is_served_and_one_of_another_kind_is_not_touched() -> anyhow::Result<()> {
+async fn claim_on_a_pool_of_another_kind_is_not_touched() -> anyhow::Result<()> {
     let scope = Scope::new("reference").await?;
     let pool = json!({"addresses": ["10.17.0.10-10.17.0.20"], "prefix": 24});
     scope.pool(kinds::IP_POOL, "pool", pool).await?;
-    let claim = |name: &str, reference| {
-        json!({
-            "apiVersion": "ipam.cluster.x-k8s.io/v1beta1", "kind": "IPAddressClaim", "metadata": {"name": name},
-            "spec": {"poolRef": reference},
-        })
-    };
-    let claims = [
-        claim(
-            "foreign",
-            json!({"apiGroup": "ipam.cluster.x-k8s.io", "kind": "UnknownIPPool", "name": "pool"}),
-        ),
-        claim("groupless", json!({"kind": "InClusterIPPool", "name": "pool"})),
-    ];
-    scope.management.apply(&scope.namespace, &claims).await?;
-    assert_eq!(scope.bound("groupless").await?, "10.17.0.10");
+    let foreign = ("ipam.cluster.x-k8s.io", "v1alpha2", "UnknownIPPool");
+    scope.claim("foreign", foreign, "pool").await?;
+    // One that is asked for later is through.
+    assert_eq!(scope.claim_in_turn(&["ours"], kinds::IP_POOL, "pool").await?, ["10.17.0.10"]);
     let foreign = scope.get(kinds::CLAIM, "foreign").await?;
     assert_eq!((&foreign["status"], &foreign["metadata"]["finalizers"]), (&json!(null), &json!(null)));
     scope.finish().await
