@@ -23,6 +23,8 @@ pub(crate) struct Record {
     pub(crate) place: Option<Place>,
     /// The uid of the claim that owns it, when one does.
     pub(crate) claim_uid: Option<Box<str>>,
+    /// Whether its pool owns it too, which nobody but this provider says.
+    pub(crate) owned_by_pool: bool,
     pub(crate) finalizers: Finalizers,
     /// When its deletion was asked for.
     pub(crate) deleted_at: Option<Timestamp>,
@@ -52,6 +54,10 @@ impl Record {
             place,
             claim_uid: claim_owner(&address.metadata.owner_references, &name)
                 .map(|owner| owner.uid.as_str().into()),
+            owned_by_pool: address
+                .owner_references()
+                .iter()
+                .any(|owner| is_reference_to(owner, pool.kind.as_str(), &pool.name)),
             finalizers: Finalizers::of(address.finalizers()),
             deleted_at: address.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         };
@@ -60,7 +66,7 @@ impl Record {
 
     /// Whether this provider, not a person, looks after it.
     pub(crate) fn is_managed(&self) -> bool {
-        self.finalizers != Finalizers::Foreign || self.claim_uid.is_some()
+        self.finalizers != Finalizers::Foreign || self.claim_uid.is_some() || self.owned_by_pool
     }
 }
 

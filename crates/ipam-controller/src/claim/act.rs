@@ -118,6 +118,7 @@ pub(super) async fn adopt(claim: &IPAddressClaim, pool: &Pool, context: &Context
         Ok(taken_over) => taken_over,
         Err(rival) => {
             let name = owner(&claim.metadata);
+            pool.drop_intent(&name, claim.metadata.uid.as_deref().unwrap_or_default());
             return Ok(Made::Refused(format!("IPAddress {name} is there and is controlled by {rival}")));
         }
     };

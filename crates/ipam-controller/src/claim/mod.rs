@@ -99,6 +99,7 @@ async fn bind(
             .as_ref()
             .map_or(jiff::Timestamp::UNIX_EPOCH, |time| time.0),
         wanted,
+        published: claim.address_name().is_some(),
     };
     let waiting = |reason: &'static str, message: String| async move {
         report::waiting(claim, context, reason, &message).await?;

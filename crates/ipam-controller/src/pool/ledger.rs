@@ -63,6 +63,14 @@ struct Intent {
     persisted: bool,
 }
 
+/// A claim that waits to take over an IPAddress.
+#[derive(Debug)]
+struct Adopting {
+    request: Request,
+    first_asked: Instant,
+    reply: oneshot::Sender<Answer>,
+}
+
 /// What a claim that goes leaves behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -119,6 +127,9 @@ pub(crate) struct Ledger {
     records: BTreeMap<Owner, Record>,
     intents: BTreeMap<Owner, Intent>,
     line: Line,
+    /// Claims that would take over the IPAddress of their name. That is decided on like an allocation, so that nobody
+    /// else decides on the address at the same time; but nothing has to be free for it.
+    adopting: BTreeMap<Owner, Adopting>,
     /// IPAddresses that are held back, by when their deletion was asked for.
     held: BTreeSet<(Timestamp, Owner)>,
     /// Records that cannot be read.
@@ -202,10 +213,7 @@ impl Ledger {
             return Ok(Answer::Failed);
         }
         if self.built
-            && self
-                .records
-                .get(&request.owner)
-                .is_some_and(|record| record.claim_uid.as_ref() == Some(&request.uid))
+            && self.records.get(&request.owner).is_some_and(|record| self.is_settled(&request, record))
         {
             return Ok(Answer::Bound);
         }
@@ -217,7 +225,17 @@ impl Ledger {
             return Err(answer);
         }
         if let Some(record) = self.records.get(&request.owner) {
-            return Ok(self.answer_for_record(&request, record));
+            let outcome = self.answer_for_record(&request, record);
+            let decided = self
+                .intents
+                .get(&request.owner)
+                .is_some_and(|intent| intent.persisted && intent.request.uid == request.uid);
+            if outcome != Answer::Adopt || decided {
+                return Ok(outcome);
+            }
+            self.line.remove(&request.owner);
+            self.adopting.insert(request.owner.clone(), Adopting { request, first_asked: now, reply });
+            return Err(answer);
         }
         if let Some(intent) = self.intents.get_mut(&request.owner) {
             if intent.request.uid != request.uid {
@@ -241,8 +259,15 @@ impl Ledger {
         Err(answer)
     }
 
+    /// Whether the IPAddress is the claim's beyond doubt: the claim names it, or this process decided on it. One that
+    /// only says that it is for the claim may have been made too late, when somebody else had its address already.
+    fn is_settled(&self, request: &Request, record: &Record) -> bool {
+        record.claim_uid.as_ref() == Some(&request.uid)
+            && (request.published || self.is_unpublished(&request.owner, &record.uid))
+    }
+
     fn answer_for_record(&self, request: &Request, record: &Record) -> Answer {
-        if record.claim_uid.as_deref() == Some(&*request.uid) {
+        if self.is_settled(request, record) {
             return Answer::Bound;
         }
         let refused = |message: String| Answer::Refused { message };
@@ -264,6 +289,9 @@ impl Ledger {
 
     fn granted(&self, owner: &Owner) -> Answer {
         let intent = self.intents.get(owner).expect("the caller has just seen it");
+        if let Some(record) = self.records.get(owner) {
+            return self.answer_for_record(&intent.request, record);
+        }
         match &self.space {
             Some(space) => {
                 Answer::Granted { grant: space.grant(intent.place), first_asked: intent.first_asked }
@@ -281,6 +309,9 @@ impl Ledger {
     /// The claim was told of its IPAddress.
     pub(crate) fn published(&mut self, owner: &Owner) {
         self.unpublished.remove(owner);
+        if self.records.contains_key(owner) {
+            self.intents.remove(owner);
+        }
     }
 
     /// The claim of an IPAddress may be gone.
@@ -293,6 +324,7 @@ impl Ledger {
     /// The claim does not want anything for now: it is paused, being deleted or gone.
     pub(crate) fn withdraw(&mut self, owner: &Owner) {
         self.line.remove(owner);
+        self.adopting.remove(owner);
     }
 
     /// What the claim of this uid has here.
@@ -357,7 +389,7 @@ impl Ledger {
             .filter(|(owner, _)| is_open(owner))
             .collect();
         for (_, intent) in before {
-            self.line.push_since(intent.request, intent.first_asked, intent.reply);
+            self.requeue(intent);
         }
         self.space = None;
         self.records.clear();
@@ -386,6 +418,7 @@ impl Ledger {
                 uid: pending.uid.as_str().into(),
                 created: Timestamp::UNIX_EPOCH,
                 wanted: None,
+                published: false,
             };
             // The claim may have asked before; then it is answered once all is known.
             let known = self.line.take(&owner).filter(|known| known.request.uid == request.uid);
@@ -482,12 +515,12 @@ impl Ledger {
     /// Takes addresses for those who wait longest, at most a batch. Returns how many; they have to be written before
     /// they are told. `wanted` says whether a claim still waits, which it may have ceased to do without a word.
     pub(crate) fn choose(&mut self, wants: impl Fn(&Request) -> bool) -> usize {
-        let Some(space) = &mut self.space else { return 0 };
-        if !self.built || self.stale || self.closed.is_some() {
+        if self.space.is_none() || !self.built || self.stale || self.closed.is_some() {
             return 0;
         }
         let room = PENDING_MAX.saturating_sub(self.intents.len()).min(BATCH_MAX);
-        let mut chosen = 0;
+        let mut chosen = self.choose_adopted(room);
+        let Some(space) = &mut self.space else { return 0 };
         while chosen < room {
             let Some(first) = self.line.first() else { break };
             let owner = first.owner.clone();
@@ -520,6 +553,30 @@ impl Ledger {
                 }
                 Err(Refusal::Taken { by, message }) => self.line.block(&owner, Some(by), message),
                 Err(Refusal::Impossible { message }) => self.line.block(&owner, None, message),
+            }
+        }
+        chosen
+    }
+
+    /// Decides on those who would take over what is there.
+    fn choose_adopted(&mut self, room: usize) -> usize {
+        let mut chosen = 0;
+        while chosen < room {
+            let Some((owner, Adopting { request, first_asked, reply })) = self.adopting.pop_first() else {
+                break;
+            };
+            let record = self.records.get(&owner);
+            let outcome = record.map(|record| (self.answer_for_record(&request, record), record.place));
+            match outcome {
+                Some((Answer::Adopt, Some(place))) => {
+                    let reply = Some(reply);
+                    self.intents
+                        .insert(owner, Intent { request, place, first_asked, reply, persisted: false });
+                    chosen += 1;
+                }
+                Some((answer, _)) => drop(reply.send(answer)),
+                // It is gone: an address like any other is asked for next time.
+                None => drop(reply.send(Answer::Failed)),
             }
         }
         chosen
@@ -569,7 +626,7 @@ impl Ledger {
             .collect();
         for owner in chosen {
             if let Some(intent) = self.undo(&owner) {
-                self.line.push_since(intent.request, intent.first_asked, intent.reply);
+                self.requeue(intent);
             }
         }
     }
@@ -596,7 +653,7 @@ impl Ledger {
     /// The counts, as the status of the pool has them.
     pub(crate) fn counts(&self) -> IPAddressCounts {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let used = count(self.records.len() + self.intents.len());
+        let used = count(self.len());
         let Some(space) = &self.space else {
             return IPAddressCounts { total: 0, free: 0, used, out_of_range: used };
         };
@@ -606,7 +663,8 @@ impl Ledger {
 
     /// How many IPAddresses there are or may come to be.
     pub(crate) fn len(&self) -> usize {
-        self.records.len() + self.intents.len()
+        let new = self.intents.keys().filter(|owner| !self.records.contains_key(*owner)).count();
+        self.records.len() + new
     }
 
     /// How many claims wait.
@@ -619,7 +677,7 @@ impl Ledger {
         let free = self.space.as_ref().is_some_and(|space| space.counts().free > 0);
         self.closed.is_none()
             && self.space.is_some()
-            && (self.line.is_asking() || (free && self.line.is_waiting()))
+            && (!self.adopting.is_empty() || self.line.is_asking() || (free && self.line.is_waiting()))
     }
 
     /// Claims that have to be called: something that they wait for has changed.
@@ -763,6 +821,10 @@ impl Ledger {
 
     fn remove(&mut self, owner: &Owner) {
         self.unpublished.remove(owner);
+        // It was to be taken over; its address goes with it.
+        if let Some(intent) = self.intents.remove(owner) {
+            self.requeue(intent);
+        }
         if let Some(record) = self.forget_record(owner, None)
             && let (Some(place), Some(space)) = (record.place, &self.space)
         {
@@ -775,8 +837,22 @@ impl Ledger {
         }
     }
 
+    /// Whoever asked waits on, at their old place; one that would have taken an IPAddress over asks again.
+    fn requeue(&mut self, intent: Intent) {
+        let Intent { request, first_asked, reply, .. } = intent;
+        match reply {
+            Some(reply) if self.records.contains_key(&request.owner) => drop(reply.send(Answer::Failed)),
+            None if self.records.contains_key(&request.owner) => {}
+            reply => self.line.push_since(request, first_asked, reply),
+        }
+    }
+
     fn undo(&mut self, owner: &Owner) -> Option<Intent> {
         let intent = self.intents.remove(owner)?;
+        // What it would have taken over is still there.
+        if self.records.get(owner).is_some_and(|record| record.place == Some(intent.place)) {
+            return Some(intent);
+        }
         if let Some(space) = &mut self.space {
             space.release(owner, intent.place);
         }
@@ -786,6 +862,9 @@ impl Ledger {
 
     /// Answers everybody who waits for one.
     pub(crate) fn answer_all(&mut self, answer: &Answer) {
+        for (_, adopting) in mem::take(&mut self.adopting) {
+            let _ = adopting.reply.send(answer.clone());
+        }
         self.line.answer_all(answer);
     }
 }

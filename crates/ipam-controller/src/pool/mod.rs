@@ -117,6 +117,7 @@ impl Pool {
     /// The claim was told.
     pub(crate) fn published(&self, owner: &Owner) {
         self.ledger.lock().published(owner);
+        self.work.notify_one();
     }
 
     /// The claim of an IPAddress may be gone.

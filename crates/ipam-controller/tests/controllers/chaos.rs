@@ -338,4 +338,9 @@ proptest! {
     fn no_address_is_on_two_claims_and_none_is_lost(seed in any::<u64>(), steps in steps(false)) {
         run(seed, steps)?;
     }
+
+    #[test]
+    fn the_same_when_managers_are_killed_and_claims_taken_away_by_force(seed in any::<u64>(), steps in steps(true)) {
+        run(seed, steps)?;
+    }
 }

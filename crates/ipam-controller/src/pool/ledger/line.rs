@@ -22,6 +22,8 @@ pub(crate) struct Request {
     pub(crate) created: Timestamp,
     /// The address it wants, when it does.
     pub(crate) wanted: Option<IpAddr>,
+    /// Whether its status names its IPAddress.
+    pub(crate) published: bool,
 }
 
 /// A claim's place in the line: by age, then by name.

@@ -28,6 +28,7 @@ fn request(name: &str, created: i64) -> Request {
         uid: format!("uid-of-{name}").into(),
         created: Timestamp::from_second(created).expect("in range"),
         wanted: None,
+        published: true,
     }
 }
 
@@ -45,6 +46,7 @@ fn record(name: &str, address: &str, version: u64) -> Record {
         version,
         place: Some(Place::Address(ip(address))),
         claim_uid: Some(format!("uid-of-{name}").into()),
+        owned_by_pool: true,
         finalizers: Finalizers::Ours,
         deleted_at: None,
     }
@@ -249,12 +251,22 @@ async fn an_ip_address_made_by_hand_is_taken_over_unless_its_address_is_somebody
     let mut ledger = built("10.0.0.10-10.0.0.20", &[("x", "10.0.0.12")]);
     let by_hand = |name: &str, address: &str| Record {
         claim_uid: None,
+        owned_by_pool: false,
         finalizers: Finalizers::Foreign,
         ..record(name, address, 101)
     };
     ledger.applied(owner("a"), by_hand("a", "10.0.0.11"));
     ledger.applied(owner("b"), by_hand("b", "10.0.0.12"));
-    assert_eq!(ledger.ask(request("a", 1), Instant::now()).ok(), Some(Answer::Adopt));
+    let mut answer = ask(&mut ledger, request("a", 1));
+    assert_eq!(ledger.choose(|_| true), 1);
+    // Nobody else can decide on the address between this and the taking over.
+    assert_eq!(pending(&ledger), [("a".into(), "10.0.0.11".into())]);
+    let counts = IPAddressCounts { total: 11, free: 9, used: 3, out_of_range: 0 };
+    assert_eq!((answered(&mut answer), ledger.counts()), (None, counts));
+    ledger.persisted();
+    assert_eq!(answered(&mut answer), Some(Answer::Adopt));
+    ledger.applied(owner("a"), record("a", "10.0.0.11", 102));
+    assert_eq!(pending(&ledger), []);
     let Ok(Answer::Refused { message }) = ledger.ask(request("b", 1), Instant::now()) else {
         panic!("two claims would have the address")
     };
