@@ -126,6 +126,31 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "names that could be taken for numbers and truth values",
+        release: "1",
+        namespace: "123",
+        values: "{serviceAccount: {name: 'true'}, priorityClassName: 'null', watch: {namespace: '0'}, workload: {ports: {last: 20001}, advertiseHost: '7', service: {type: LoadBalancer, loadBalancerClass: '1'}}, metrics: {readers: [{namespace: '1', name: '2'}], serviceMonitor: {enabled: true}}, webhooks: {certificate: {secret: '3'}}, podDisruptionBudget: {enabled: true}, networkPolicy: {enabled: true}, state: {enabled: true, type: persistentVolumeClaim, persistentVolumeClaim: {storageClassName: '5'}}}",
+        flags: &["--namespace=0", "--advertise-host=7"],
+        holds: &[
+            ("Deployment/1-nephele-controller-manager", "/spec/template/spec/priorityClassName", "\"null\""),
+            ("Deployment/1-nephele-controller-manager", "/spec/template/spec/serviceAccountName", "\"true\""),
+            (
+                "Deployment/1-nephele-controller-manager",
+                "/spec/template/spec/volumes/1/secret/secretName",
+                "\"3\"",
+            ),
+            ("Service/1-nephele-workload-ports", "/spec/loadBalancerClass", "\"1\""),
+            (
+                "ServiceMonitor/1-nephele-controller-manager",
+                "/spec/namespaceSelector/matchNames/0",
+                "\"123\"",
+            ),
+            ("ClusterRoleBinding/123-1-nephele-metrics-reader", "/subjects/0/name", "\"2\""),
+            ("PersistentVolumeClaim/1-nephele-state", "/spec/storageClassName", "\"5\""),
+        ],
+        ..PLAIN
+    },
+    Case {
         name: "other names",
         values: "{nameOverride: mist, fullnameOverride: fog, serviceAccount: {name: someone}, commonLabels: {team: 'yes'}}",
         holds: &[

@@ -32,6 +32,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
     Refusal { values: "syncPeriod: 10 minutes", because: "'/syncPeriod'" },
     Refusal { values: "syncPeriod: '10'", because: "'/syncPeriod'" },
     Refusal { values: "logging: {format: xml}", because: "'/logging/format'" },
+    Refusal { values: "strategy: {rollingUpdate: {maxSurge: 1}}", because: "'/strategy/rollingUpdate'" },
     Refusal { values: "seed: ''", because: "'/seed'" },
     Refusal { values: "roles: [bootstrap]", because: "'/roles/0'" },
     Refusal { values: "roles: [ipam, ipam]", because: "'/roles'" },
