@@ -245,8 +245,9 @@ fn print(rounds: &[Round]) {
     println!("|---:|---:|---|---:|---|");
     for (what, round, phase) in phases() {
         let per_claim = |count: u64| format!("{:.2}", count as f64 / phase.claims as f64);
-        let parts: Vec<_> =
-            phase.writes.iter().map(|(what, count)| format!("{} {what}", per_claim(count))).collect();
+        // What is less than one for a hundred claims is somebody else's.
+        let parts = phase.writes.iter().filter(|(_, count)| count * 100 >= phase.claims as u64);
+        let parts: Vec<_> = parts.map(|(what, count)| format!("{} {what}", per_claim(count))).collect();
         println!(
             "| {} | {} | {what} | {} | {} |",
             round.number,
