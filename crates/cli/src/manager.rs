@@ -326,6 +326,37 @@ mod tests {
     }
 
     #[test]
+    fn every_flag_reaches_its_option() {
+        let text = |text: &str| text.to_owned();
+        let seconds = Duration::from_secs;
+        let plain = unchanged;
+        for (flag, expected) in [
+            ("--namespace=a", Options { namespace: text("a"), ..plain() }),
+            ("--watch-filter=a", Options { watch_filter: text("a"), ..plain() }),
+            ("--leader-election-id=a/b", Options { leader_election_id: text("a/b"), ..plain() }),
+            ("--leader-elect-lease-duration=60s", Options { lease_duration: seconds(60), ..plain() }),
+            ("--leader-elect-renew-deadline=40s", Options { renew_deadline: seconds(40), ..plain() }),
+            ("--leader-elect-retry-period=5s", Options { retry_period: seconds(5), ..plain() }),
+            ("--diagnostics-address=:1", Options { diagnostics_address: text(":1"), ..plain() }),
+            ("--insecure-diagnostics", Options { insecure_diagnostics: true, ..plain() }),
+            ("--health-addr=:1", Options { health_address: text(":1"), ..plain() }),
+            ("--webhook-port=1", Options { webhook_port: 1, ..plain() }),
+            ("--webhook-cert-dir=/a", Options { webhook_cert_dir: text("/a"), ..plain() }),
+            ("--webhook-cert-name=a", Options { webhook_cert_name: text("a"), ..plain() }),
+            ("--webhook-key-name=a", Options { webhook_key_name: text("a"), ..plain() }),
+            ("--feature-gates=A=true", Options { feature_gates: text("A=true"), ..plain() }),
+            ("--inmemorycluster-concurrency=7", Options { cluster_concurrency: 7, ..plain() }),
+            ("--inmemorymachine-concurrency=7", Options { machine_concurrency: 7, ..plain() }),
+            ("--ipaddressclaim-concurrency=7", Options { claim_concurrency: 7, ..plain() }),
+        ] {
+            assert_eq!(options(&[flag]), expected, "{flag}");
+            if let Some((name, value)) = flag.split_once('=') {
+                assert_eq!(options(&[name, value]), expected, "{name} {value}");
+            }
+        }
+    }
+
+    #[test]
     fn preparing_credentials_can_be_left_to_the_control_plane_provider() {
         let off = Options { prepare_credentials: false, ..unchanged() };
         assert_eq!(options(&["--prepare-credentials=false"]), off);

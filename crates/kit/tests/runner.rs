@@ -214,6 +214,63 @@ async fn a_panic_is_caught_counted_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reconciles_are_counted_and_timed_under_the_names_that_dashboards_know() {
+    let world = World::new(&["done", "fails", "later"]);
+    let (looked, mut looks) = mpsc::unbounded_channel();
+    let reconcile = move |object: Arc<ConfigMap>| {
+        looked.send(()).expect("the test listens");
+        let outcome = match object.name_any().as_str() {
+            "done" => Ok(Outcome::Done),
+            "later" => Ok(Outcome::After(Duration::from_hours(1))),
+            _ => Err(Refused(Retry::WaitForChange)),
+        };
+        async { outcome }
+    };
+    tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    for _ in 0..3 {
+        looks.recv().await.expect("three objects");
+    }
+    // Time stands still but for this: all that is due has been done when it has passed.
+    sleep(Duration::from_secs(1)).await;
+    for name in ["controller_runtime_reconcile_total", "capi_reconcile_total"] {
+        let counted = |result: &str| format!("{name}{{controller=\"configmap\",result=\"{result}\"}} 1");
+        assert_eq!(world.metric(name), ["error", "requeue_after", "success"].map(counted));
+    }
+    assert_eq!(
+        world.metric("controller_runtime_reconcile_errors_total"),
+        [r#"controller_runtime_reconcile_errors_total{controller="configmap"} 1"#]
+    );
+    assert_eq!(
+        world.metric("controller_runtime_reconcile_time_seconds_count"),
+        [r#"controller_runtime_reconcile_time_seconds_count{controller="configmap"} 3"#]
+    );
+    assert_eq!(
+        world.metric("controller_runtime_max_concurrent_reconciles"),
+        [r#"controller_runtime_max_concurrent_reconciles{controller="configmap"} 1"#]
+    );
+    assert_eq!(
+        world.metric("controller_runtime_active_workers"),
+        [r#"controller_runtime_active_workers{controller="configmap"} 0"#]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_looked_at_again_when_the_sync_period_is_over() {
+    let mut world = World::new(&["a"]);
+    world.services.resync = Some(Duration::from_mins(10));
+    let (looked, mut looks) = mpsc::unbounded_channel();
+    let reconcile = move |_| {
+        looked.send(Instant::now()).expect("the test listens");
+        async { Ok::<_, Refused>(Outcome::Done) }
+    };
+    tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    let first = looks.recv().await.expect("a first look");
+    let second = looks.recv().await.expect("a second look");
+    let waited = second - first;
+    assert!(waited > Duration::from_mins(5) && waited <= Duration::from_mins(15), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_more_objects_are_reconciled_at_a_time_than_allowed() {
     let world = World::new(&["a", "b", "c", "d", "e"]);
     let running = Arc::new(AtomicUsize::new(0));

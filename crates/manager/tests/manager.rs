@@ -134,6 +134,27 @@ async fn diagnostics_are_encrypted_and_ask_for_a_token() {
 }
 
 #[tokio::test]
+async fn without_protection_there_are_metrics_and_nothing_else() {
+    let client = ManagementApi::start().client();
+    let manager = Manager::build(Config::new(options()).expect("valid"), client).expect("free ports");
+    let manager = manager.with_verbosity(std::sync::Arc::new(|_| panic!("nobody was asked who this is")));
+    let diagnostics = manager.diagnostics_address().expect("diagnostics are served");
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(manager.run(shutdown.clone()));
+    assert_eq!(fetch(diagnostics, "/metrics").await.0, 200);
+    // A path that can only be put to says 405 where it is served.
+    for path in ["/debug/flags/v", "/debug/pprof/", "/"] {
+        assert_eq!(fetch(diagnostics, path).await.0, 404, "{path}");
+    }
+    shutdown.cancel();
+    timeout(PATIENCE, task)
+        .await
+        .expect("an end in bounded time")
+        .expect("no panic")
+        .expect("an orderly end");
+}
+
+#[tokio::test]
 async fn one_of_two_works_and_the_other_follows_when_it_stops() {
     let client = ManagementApi::start().client();
     let first = Running::start(elected("first"), &client);
