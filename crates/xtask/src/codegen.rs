@@ -18,6 +18,11 @@ const DEFINITIONS: [(&str, Definitions); 2] =
 
 type Definitions = fn() -> Vec<CustomResourceDefinition>;
 
+/// Every definition that is released.
+pub(crate) fn definitions() -> impl Iterator<Item = CustomResourceDefinition> {
+    DEFINITIONS.into_iter().flat_map(|(_, definitions)| definitions())
+}
+
 /// Writes what is generated, and removes what no longer is.
 pub(crate) fn run() -> anyhow::Result<()> {
     let root = paths::repository();

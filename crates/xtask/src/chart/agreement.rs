@@ -14,7 +14,10 @@ use super::{
     helm::{Helm, NAMESPACE, RELEASE},
     object::{find, id, of_kind, text, texts},
 };
-use crate::components::{self, Role};
+use crate::{
+    codegen,
+    components::{self, Role},
+};
 
 /// A role's components, and the values by which the chart is the same.
 struct Way {
@@ -103,7 +106,7 @@ impl Way {
 
 /// The definitions are those of the types, without one missing.
 fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
-    let types = nephele_api::crds();
+    let types: Vec<_> = codegen::definitions().collect();
     let ours: BTreeSet<_> = of_kind(rendered, "CustomResourceDefinition").map(id).collect();
     ensure!(ours.len() == types.len(), "{} definitions of {}: {ours:?}", ours.len(), types.len());
     for definition in types {
