@@ -83,6 +83,17 @@ impl Scope {
         Ok(self.cluster(name))
     }
 
+    /// Creates a cluster without ClusterClass whose workers are a machine pool.
+    ///
+    /// # Errors
+    ///
+    /// When an object is refused.
+    pub async fn with_machine_pool(&self, name: &str, shape: Shape) -> anyhow::Result<Cluster> {
+        let objects = templates::machine_pool(&self.namespace, name, shape)?;
+        self.management.apply(&self.namespace, &objects).await?;
+        Ok(self.cluster(name))
+    }
+
     /// Creates a cluster of the released ClusterClass, and the class if it is not there.
     ///
     /// # Errors

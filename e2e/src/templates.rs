@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 const PLAIN: &str = include_str!("../../config/templates/cluster-template.yaml");
+const MACHINE_POOL: &str = include_str!("../../config/templates/cluster-template-machine-pool.yaml");
 const TOPOLOGY: &str = include_str!("../../config/templates/cluster-template-topology.yaml");
 const CLASS: &str = include_str!("../../config/templates/clusterclass-in-memory.yaml");
 
@@ -37,6 +38,15 @@ impl Shape {
 /// When the template is not YAML.
 pub fn plain(namespace: &str, name: &str, shape: Shape) -> anyhow::Result<Vec<Value>> {
     documents(&fill(PLAIN, namespace, name, shape))
+}
+
+/// The objects of a cluster whose workers are a machine pool.
+///
+/// # Errors
+///
+/// When the template is not YAML.
+pub fn machine_pool(namespace: &str, name: &str, shape: Shape) -> anyhow::Result<Vec<Value>> {
+    documents(&fill(MACHINE_POOL, namespace, name, shape))
 }
 
 /// The Cluster of a cluster with ClusterClass.
@@ -106,7 +116,7 @@ mod tests {
     #[test]
     fn no_template_needs_more_than_we_fill_in() {
         let shape = Shape::new(1, 2);
-        let all = [plain("n", "c", shape), topology("n", "c", shape), class()];
+        let all = [plain("n", "c", shape), machine_pool("n", "c", shape), topology("n", "c", shape), class()];
         for documents in all {
             let text = format!("{:?}", documents.expect("YAML"));
             assert!(!text.contains("${"), "{text}");

@@ -8,7 +8,7 @@ use kube::{CustomResourceExt, core::crd::merge_crds};
 use serde_json::{Value, json};
 
 use crate::{
-    infrastructure::{v1beta1, v1beta2},
+    infrastructure::{self, v1beta1, v1beta2},
     ipam, labels,
 };
 
@@ -19,20 +19,18 @@ const WEBHOOK_SERVICE: (&str, &str) = ("nephele-system", "nephele-webhook-servic
 /// The definitions of all our kinds. The same every time, so that files made from them can be compared.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    infrastructure_crds().into_iter().chain(machine_pool_crds()).chain(ipam::crds()).collect()
+    infrastructure::crds().into_iter().chain(ipam::crds()).collect()
 }
 
 /// The definitions of machine pools, which are served in one version.
-#[must_use]
-pub fn machine_pool_crds() -> Vec<CustomResourceDefinition> {
+pub(crate) fn machine_pool_crds() -> Vec<CustomResourceDefinition> {
     [v1beta2::InMemoryMachinePool::crd(), v1beta2::InMemoryMachinePoolTemplate::crd()]
         .map(|definition| finished([definition]))
         .into()
 }
 
-/// The definitions of the simulated infrastructure, in the order of their names.
-#[must_use]
-pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
+/// The definitions of what is served in both versions, in the order of their names.
+pub(crate) fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
     [
         [v1beta2::InMemoryCluster::crd(), v1beta1::InMemoryCluster::crd()],
         [v1beta2::InMemoryClusterTemplate::crd(), v1beta1::InMemoryClusterTemplate::crd()],
@@ -45,7 +43,9 @@ pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
 
 /// One definition of all versions, with what clusterctl and Cluster API look for, and without what does not belong into
 /// a published schema.
-fn finished<const VERSIONS: usize>(versions: [CustomResourceDefinition; VERSIONS]) -> CustomResourceDefinition {
+fn finished<const VERSIONS: usize>(
+    versions: [CustomResourceDefinition; VERSIONS],
+) -> CustomResourceDefinition {
     let merged =
         merge_crds(versions.into(), v1beta2::VERSION).expect("versions of one kind, one of them stored");
     let template = merged.spec.names.kind.ends_with("Template");

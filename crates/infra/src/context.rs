@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
-use nephele_api::core::{Cluster, Machine};
+use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::GROUP;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
 use nephele_kit::{Cache, Clock, Events};
@@ -25,7 +25,7 @@ use crate::secret::AuthoritySecret;
 /// that one manager is made for.
 const WOKEN_MAX: usize = 1024;
 
-/// Shared by both reconcilers.
+/// Shared by all reconcilers.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) cloud: Cloud,
@@ -33,6 +33,9 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) clusters: Cache<Cluster>,
     pub(crate) machines: Cache<Machine>,
+    pub(crate) machine_pools: Cache<MachinePool>,
+    /// The InMemoryMachines of pools.
+    pub(crate) pool_machines: Cache<InMemoryMachine>,
     pub(crate) secrets: Cache<AuthoritySecret>,
     pub(crate) authorities: Ledger,
     pub(crate) machines_woken: Woken,
@@ -86,6 +89,13 @@ pub(crate) fn infrastructure_of_machine(machine: &Machine) -> Option<ObjectRef<I
     let reference = machine.spec.infrastructure_ref.as_ref()?;
     let namespace = machine.metadata.namespace.as_deref()?;
     reference.is(GROUP, "InMemoryMachine").then(|| ObjectRef::new(&reference.name).within(namespace))
+}
+
+/// The InMemoryMachinePool that a MachinePool refers to.
+pub(crate) fn infrastructure_of_pool(pool: &MachinePool) -> Option<ObjectRef<InMemoryMachinePool>> {
+    let reference = pool.spec.template.spec.infrastructure_ref.as_ref()?;
+    let namespace = pool.metadata.namespace.as_deref()?;
+    reference.is(GROUP, "InMemoryMachinePool").then(|| ObjectRef::new(&reference.name).within(namespace))
 }
 
 /// The Cluster that an object belongs to by its label.

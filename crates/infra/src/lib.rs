@@ -1,8 +1,9 @@
-//! Reconcilers of simulated clusters and machines.
+//! Reconcilers of simulated clusters, machines and pools of machines.
 //!
 //! ```text
 //!  InMemoryCluster ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::cluster)
 //!  InMemoryMachine ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::machine)
+//!  InMemoryMachinePool ─▶ the same, and makes InMemoryMachines   (crate::machine_pool)
 //!                       ▲                          │
 //!           caches, cloud.observe        cloud.ensure, patches
 //!                                     IPAddressClaims (crate::claims)
@@ -18,6 +19,7 @@ mod claims;
 mod cluster;
 mod context;
 mod machine;
+mod machine_pool;
 mod members;
 mod run;
 mod secret;

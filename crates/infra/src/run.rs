@@ -7,22 +7,26 @@ use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::core::{Cluster, Machine, MachinePool};
+use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
-use nephele_kit::{Cache, Readiness, RunError, Runner, Services, WatchFilter, is_externally_managed, scoped};
+use nephele_kit::{
+    Cache, Readiness, RunError, Runner, Services, WatchFilter, is_externally_managed, owner_of_kind, scoped,
+};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::Ledger;
 use crate::claims::{Book, claimant};
 use crate::context::{
-    Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, labelled_cluster,
+    Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
+    labelled_cluster,
 };
 use crate::members::Members;
 use crate::secret::AuthoritySecret;
-use crate::{cluster, machine};
+use crate::{cluster, machine, machine_pool};
 
 /// What the controllers look after, and how much at a time.
 #[derive(Clone, Debug)]
@@ -34,7 +38,7 @@ pub struct Settings {
     /// Whether to make a new cluster's credentials before its control plane provider does, so that Cluster API connects
     /// at its first attempt.
     pub prepare_credentials: bool,
-    /// Clusters reconciled at a time.
+    /// Clusters reconciled at a time, and as many machine pools.
     pub cluster_concurrency: NonZeroU16,
     /// Machines reconciled at a time.
     pub machine_concurrency: NonZeroU16,
@@ -49,9 +53,12 @@ pub enum Error {
     /// The machine controller ended.
     #[error("failed to keep the machine controller running")]
     Machine(#[source] RunError),
+    /// The machine pool controller ended.
+    #[error("failed to keep the machine pool controller running")]
+    MachinePool(#[source] RunError),
 }
 
-/// Runs both controllers until `shutdown`.
+/// Runs all controllers until `shutdown`.
 ///
 /// # Errors
 /// When one of them ends by itself.
@@ -77,6 +84,18 @@ pub async fn run(
         Cache::<Cluster>::start(&services, scoped(client.clone(), namespace), everything(), shutdown.clone());
     let (machines, follow_machines) =
         Cache::<Machine>::start(&services, scoped(client.clone(), namespace), everything(), shutdown.clone());
+    let (machine_pools, follow_machine_pools) = Cache::<MachinePool>::start(
+        &services,
+        scoped(client.clone(), namespace),
+        everything(),
+        shutdown.clone(),
+    );
+    let (pool_machines, follow_pool_machines) = Cache::<InMemoryMachine>::start(
+        &services,
+        scoped(client.clone(), namespace),
+        everything().labels(POOL_NAME_LABEL),
+        shutdown.clone(),
+    );
     // By label and not by type: authorities that users bring have a type of their own.
     let of_clusters = everything().labels(labels::CLUSTER_NAME);
     let (secrets, follow_secrets) = Cache::<AuthoritySecret>::start(
@@ -94,6 +113,8 @@ pub async fn run(
         events: services.events.clone(),
         clusters,
         machines,
+        machine_pools,
+        pool_machines,
         secrets,
         authorities: Ledger::default(),
         machines_woken: Woken::default(),
@@ -120,18 +141,31 @@ pub async fn run(
     let runner = Runner::new(
         "inmemorymachine",
         &services,
-        scoped(client, namespace),
+        scoped(client.clone(), namespace),
         filter.watch_config(),
         machine_concurrency,
     );
     let runner = wake_machines(runner, &context);
+    let for_machines = Arc::clone(&context);
     let run_machines = runner
-        .run(move |object| machine::reconcile(object, Arc::clone(&context)), shutdown)
+        .run(move |object| machine::reconcile(object, Arc::clone(&for_machines)), shutdown.clone())
         .map(|result| result.map_err(Error::Machine));
 
-    let follow =
-        future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, sweep).map(Ok);
-    future::try_join3(run_clusters, run_machines, follow).await.map(drop)
+    let runner = Runner::new(
+        "inmemorymachinepool",
+        &services,
+        scoped(client, namespace),
+        filter.watch_config(),
+        cluster_concurrency,
+    );
+    let runner = wake_machine_pools(runner, &context);
+    let run_machine_pools = runner
+        .run(move |object| machine_pool::reconcile(object, Arc::clone(&context)), shutdown)
+        .map(|result| result.map_err(Error::MachinePool));
+
+    let follow = future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, sweep);
+    let follow = future::join3(follow, follow_machine_pools, follow_pool_machines).map(|_| Ok(()));
+    future::try_join4(run_clusters, run_machines, run_machine_pools, follow).await.map(drop)
 }
 
 /// An InMemoryCluster is looked at when its Cluster, its authorities, its claim or the simulated cluster change.
@@ -197,6 +231,39 @@ fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Run
         .reconcile_on(machines_changed(context.cloud.changes(), of_change))
         .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
         .reconcile_on(claimants(context))
+}
+
+/// An InMemoryMachinePool is looked at when its MachinePool, its Cluster, one of its machines or one of their Machines
+/// change.
+fn wake_machine_pools(
+    runner: Runner<InMemoryMachinePool>,
+    context: &Arc<Context>,
+) -> Runner<InMemoryMachinePool> {
+    let pools = context.machine_pools.store().clone();
+    let of_pool = |name: &str, namespace: &str, pools: &Store<MachinePool>| {
+        pools.get(&ObjectRef::new(name).within(namespace)).and_then(|pool| infrastructure_of_pool(&pool))
+    };
+    let of_machines = pools.clone();
+    runner
+        .watches(&context.machine_pools, infrastructure_of_pool)
+        .watches(&context.clusters, move |cluster: &Cluster| {
+            let (namespace, name) = (cluster.namespace(), cluster.name_any());
+            let ours = |pool: &MachinePool| pool.namespace() == namespace && pool.spec.cluster_name == name;
+            let pools = pools.state();
+            pools
+                .iter()
+                .filter(|pool| ours(pool))
+                .filter_map(|pool| infrastructure_of_pool(pool))
+                .collect::<Vec<_>>()
+        })
+        .watches(&context.pool_machines, |machine: &InMemoryMachine| {
+            let (name, _) = machine_pool::owner_pool(&machine.metadata)?;
+            Some(ObjectRef::new(name).within(machine.metadata.namespace.as_deref()?))
+        })
+        .watches(&context.machines, move |machine: &Machine| {
+            let owner = owner_of_kind(&machine.metadata, nephele_api::core::GROUP, "MachinePool")?;
+            of_pool(&owner.name, machine.metadata.namespace.as_deref()?, &of_machines)
+        })
 }
 
 fn machines_changed(

@@ -18,13 +18,7 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     let replicas = column("Replicas", "integer", ".status.replicas");
     vec![
         loose(GROUP, "Cluster", "clusters", &["cl"], &[available, phase.clone()]),
-        loose(
-            GROUP,
-            "Machine",
-            "machines",
-            &["ma"],
-            &[cluster.clone(), node, ready, phase.clone(), version],
-        ),
+        loose(GROUP, "Machine", "machines", &["ma"], &[cluster.clone(), node, ready, phase.clone(), version]),
         loose(GROUP, "MachinePool", "machinepools", &["mp"], &[cluster, replicas, phase]),
     ]
 }

@@ -28,6 +28,12 @@ const INFRASTRUCTURE: Files = Files {
         include_str!(
             "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclustertemplates.yaml"
         ),
+        include_str!(
+            "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinepools.yaml"
+        ),
+        include_str!(
+            "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinepooltemplates.yaml"
+        ),
         include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachines.yaml"),
         include_str!(
             "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::pool_machine::{
+    FAILURE_DOMAIN_ANNOTATION, VERSION_ANNOTATION, annotation,
+};
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
@@ -97,7 +100,7 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
     let start_up = start_up(object);
     let mistake = match &start_up {
         Err(mistake) => Some(mistake.clone()),
-        Ok(_) => misplaced(&machine, &cluster),
+        Ok(_) => misplaced(wanted_zone(object, &machine), &cluster),
     };
     Validated::Wanted(Box::new(Wanted {
         spec: spec(object, &machine, id.cluster, start_up.unwrap_or_default(), &claims),
@@ -126,9 +129,11 @@ fn spec(
     MachineSpec {
         id: MachineId { cluster, name: object.name_any() },
         role,
-        version: machine.spec.version.clone(),
+        // The Machine of a pool's machine says nothing before the Node does.
+        version: annotation(&object.metadata, VERSION_ANNOTATION)
+            .map_or_else(|| machine.spec.version.clone(), str::to_owned),
         // Where it was placed is where it stays.
-        zone: text(&status.failure_domain).or_else(|| text(&machine.spec.failure_domain)),
+        zone: text(&status.failure_domain).or_else(|| wanted_zone(object, machine)),
         instance_type: text(&object.spec.instance_type),
         start_up,
         addresses: addresses(object, claims),
@@ -201,10 +206,16 @@ fn part_start_up((stage, component): (Stage, Component)) -> Result<(Stage, Start
     Ok((stage, StartUp { duration: duration.get(), jitter: jitter.get() }))
 }
 
-/// Whether the Machine asks for a failure domain that its cluster does not have. A cluster without any takes all names,
+/// Where a machine is to be placed: where its Machine says, or its pool.
+fn wanted_zone(object: &InMemoryMachine, machine: &Machine) -> Option<String> {
+    let of_pool = || annotation(&object.metadata, FAILURE_DOMAIN_ANNOTATION).and_then(text);
+    text(&machine.spec.failure_domain).or_else(of_pool)
+}
+
+/// Whether a machine is to be in a failure domain that its cluster does not have. A cluster without any takes all names,
 /// as the upstream in-memory provider did.
-fn misplaced(machine: &Machine, cluster: &Cluster) -> Option<Mistake> {
-    let wanted = text(&machine.spec.failure_domain)?;
+fn misplaced(wanted: Option<String>, cluster: &Cluster) -> Option<Mistake> {
+    let wanted = wanted?;
     let domains = cluster.status.as_ref().map(|status| status.failure_domains.as_slice()).unwrap_or_default();
     let mut known: Vec<String> = domains.iter().map(|domain| domain.name.clone()).collect();
     known.sort();

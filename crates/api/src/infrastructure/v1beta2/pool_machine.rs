@@ -12,7 +12,8 @@ pub const DELETE_MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/delete-machine";
 /// On a machine of a pool: the Kubernetes version that it was made with.
 pub const VERSION_ANNOTATION: &str = "inmemorymachinepool.infrastructure.cluster.x-k8s.io/version";
 /// On a machine of a pool: the failure domain that it was made for.
-pub const FAILURE_DOMAIN_ANNOTATION: &str = "inmemorymachinepool.infrastructure.cluster.x-k8s.io/failure-domain";
+pub const FAILURE_DOMAIN_ANNOTATION: &str =
+    "inmemorymachinepool.infrastructure.cluster.x-k8s.io/failure-domain";
 /// On a machine of a pool: what stands for all that it was made from.
 pub const REVISION_ANNOTATION: &str = "inmemorymachinepool.infrastructure.cluster.x-k8s.io/revision";
 

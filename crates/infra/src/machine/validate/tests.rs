@@ -235,14 +235,14 @@ fn a_failure_domain_has_to_be_one_of_the_clusters_when_it_has_some() {
     let mut cluster = objects::cluster("demo");
     let mut machine = objects::worker("demo", "m");
     machine.spec.failure_domain = "x".into();
-    assert_eq!(misplaced(&machine, &cluster), None);
+    assert_eq!(misplaced(text(&machine.spec.failure_domain), &cluster), None);
     let domain = |name: &str| FailureDomain { name: name.into(), ..FailureDomain::default() };
     cluster.status =
         Some(ClusterStatus { failure_domains: vec![domain("b"), domain("a")], ..ClusterStatus::default() });
     let mistake = Mistake::FailureDomain { wanted: "x".into(), known: vec!["a".into(), "b".into()] };
-    assert_eq!(misplaced(&machine, &cluster), Some(mistake));
+    assert_eq!(misplaced(text(&machine.spec.failure_domain), &cluster), Some(mistake));
     machine.spec.failure_domain = "a".into();
-    assert_eq!(misplaced(&machine, &cluster), None);
+    assert_eq!(misplaced(text(&machine.spec.failure_domain), &cluster), None);
 }
 
 #[test]

@@ -1,0 +1,163 @@
+//! Makes machines and lets them go. Everything here may be repeated.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{Api, PostParams};
+use kube::{Resource as _, ResourceExt as _};
+use nephele_api::core::Machine;
+use nephele_api::infrastructure::v1beta2::pool_machine::{
+    FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, VERSION_ANNOTATION, label_value,
+};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
+use nephele_api::{finalizers, labels};
+use nephele_kit::{Precondition, WATCH_FILTER_LABEL, owner_machine, patch};
+
+use super::Error;
+use super::members::owner_pool;
+use super::plan::{New, Scale, Victim};
+use super::validate::Model;
+use crate::context::Context;
+
+/// Requests on their way at a time, for one pool.
+const AT_A_TIME: usize = 10;
+
+fn api(object: &InMemoryMachinePool, context: &Context) -> Api<InMemoryMachinePool> {
+    Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
+}
+
+/// Makes and deletes machines, and says which are there. The object as it was written, if it was.
+pub(super) async fn scale(
+    object: &InMemoryMachinePool,
+    context: &Context,
+    scale: &Scale,
+) -> Result<Option<InMemoryMachinePool>, Error> {
+    let api = api(object, context);
+    // Before anything comes to be that would have to be cleaned up.
+    let held = patch::add_finalizer(&api, object, finalizers::MACHINE_POOL).await.map_err(Error::Patch)?;
+    let object = held.as_ref().unwrap_or(object);
+    let machines: Api<InMemoryMachine> =
+        Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    let made: Vec<_> = scale.made.iter().map(|new| machine(object, &scale.model, new)).collect();
+    stream::iter(made)
+        .map(|machine| make(&machines, object, machine))
+        .buffer_unordered(AT_A_TIME)
+        .try_collect::<()>()
+        .await?;
+    delete(object, context, scale.victims.clone()).await?;
+    // Before the status says how many there are: Cluster API reads both at that moment.
+    let mut wanted = object.clone();
+    wanted.spec.provider_id_list.clone_from(&scale.provider_ids);
+    let listed = patch::object(&api, object, &wanted, Precondition::None).await.map_err(Error::Patch)?;
+    Ok(listed.or(held))
+}
+
+async fn make(
+    api: &Api<InMemoryMachine>,
+    pool: &InMemoryMachinePool,
+    machine: InMemoryMachine,
+) -> Result<(), Error> {
+    let name = machine.name_any();
+    match api.create(&PostParams::default(), &machine).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let found = api.get_opt(&name).await;
+            let found = found.map_err(|source| Error::Read {
+                kind: "InMemoryMachine",
+                name: name.clone(),
+                source,
+            })?;
+            let ours = found.is_none_or(|found| {
+                owner_pool(&found.metadata).map(|(_, uid)| uid) == pool.metadata.uid.as_deref()
+            });
+            if ours { Ok(()) } else { Err(Error::Taken { name }) }
+        }
+        Err(source) => Err(Error::Create { name, source }),
+    }
+}
+
+/// The InMemoryMachine that Cluster API makes a Machine for. The pool is not its controller: that the Machine becomes.
+fn machine(pool: &InMemoryMachinePool, model: &Model, new: &New) -> InMemoryMachine {
+    let owner = OwnerReference {
+        api_version: InMemoryMachinePool::api_version(&()).into_owned(),
+        kind: InMemoryMachinePool::kind(&()).into_owned(),
+        name: pool.name_any(),
+        uid: pool.uid().unwrap_or_default(),
+        controller: None,
+        block_owner_deletion: None,
+    };
+    let mut own_labels = BTreeMap::from([
+        (labels::CLUSTER_NAME.to_owned(), model.cluster.clone()),
+        (POOL_NAME_LABEL.to_owned(), label_value(&model.pool)),
+    ]);
+    // Who looks after the pool looks after its machines.
+    if let Some(filter) = labels::value(&pool.metadata, WATCH_FILTER_LABEL) {
+        own_labels.insert(WATCH_FILTER_LABEL.to_owned(), filter.to_owned());
+    }
+    let mut annotations = BTreeMap::from([(REVISION_ANNOTATION.to_owned(), model.revision.clone())]);
+    if !model.version.is_empty() {
+        annotations.insert(VERSION_ANNOTATION.to_owned(), model.version.clone());
+    }
+    if let Some(domain) = &new.failure_domain {
+        annotations.insert(FAILURE_DOMAIN_ANNOTATION.to_owned(), domain.clone());
+    }
+    InMemoryMachine {
+        metadata: ObjectMeta {
+            name: Some(new.name.clone()),
+            namespace: pool.namespace(),
+            labels: Some(own_labels),
+            annotations: Some(annotations),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: model.machine.clone().into(),
+        status: None,
+    }
+}
+
+/// Deletes Machines, and InMemoryMachines that have none.
+pub(super) async fn delete(
+    object: &InMemoryMachinePool,
+    context: &Context,
+    victims: Vec<Victim>,
+) -> Result<(), Error> {
+    let namespace = object.namespace().unwrap_or_default();
+    stream::iter(victims)
+        .map(|victim| delete_one(&namespace, context, victim))
+        .buffer_unordered(AT_A_TIME)
+        .try_collect::<()>()
+        .await
+}
+
+async fn delete_one(namespace: &str, context: &Context, victim: Victim) -> Result<(), Error> {
+    let machines: Api<Machine> = Api::namespaced(context.client.clone(), namespace);
+    let objects: Api<InMemoryMachine> = Api::namespaced(context.client.clone(), namespace);
+    let read = |kind, name: &str| {
+        let name = name.to_owned();
+        move |source| Error::Read { kind, name, source }
+    };
+    match victim {
+        Victim::Machine(name) => {
+            let found = machines.get_opt(&name).await.map_err(read("Machine", &name))?;
+            let Some(machine) = found else { return Ok(()) };
+            patch::delete(&machines, &machine).await.map(drop).map_err(Error::Delete)
+        }
+        Victim::InMemoryMachine(name) => {
+            let found = objects.get_opt(&name).await.map_err(read("InMemoryMachine", &name))?;
+            let Some(object) = found else { return Ok(()) };
+            // One that got its Machine meanwhile goes by that, when it is looked at again.
+            let owner = owner_machine(&object.metadata).map_or(&name, |owner| &owner.name);
+            if machines.get_opt(owner).await.map_err(read("Machine", owner))?.is_some() {
+                return Ok(());
+            }
+            patch::delete(&objects, &object).await.map(drop).map_err(Error::Delete)
+        }
+    }
+}
+
+/// Nothing is left: lets the object go.
+pub(super) async fn let_go(object: &InMemoryMachinePool, context: &Context) -> Result<(), Error> {
+    let api = api(object, context);
+    patch::remove_finalizer(&api, object, finalizers::MACHINE_POOL).await.map(drop).map_err(Error::Patch)
+}

@@ -1,0 +1,256 @@
+//! What to do about a pool. Pure.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt as _;
+use nephele_api::conditions::{self, reasons, types};
+use nephele_api::finalizers;
+use nephele_api::infrastructure::v1beta2::InMemoryMachinePool;
+use nephele_kit::Outcome;
+
+use super::members::{Link, Member};
+use super::names;
+use super::validate::{Members, Model, Validated, Wanted};
+use crate::context::is_held;
+
+/// Machines made in one go. What is left is made when those were seen.
+const MADE_MAX: usize = 100;
+/// Machines above the wanted number while others are replaced.
+const SURGE: usize = 1;
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub(super) enum Plan {
+    /// Nothing.
+    Leave(Outcome),
+    /// Say that it is paused, for this reason.
+    Pause(String),
+    /// Say that it is not paused any more.
+    Unpause,
+    /// Have as many machines as wanted.
+    Scale(Box<Scale>),
+    /// Let it go, after these machines; so many are left.
+    Remove { victims: Vec<Victim>, left: usize },
+}
+
+/// Machines that come and go, and what the pool says meanwhile.
+#[derive(Debug, PartialEq)]
+pub(super) struct Scale {
+    pub(super) model: Model,
+    pub(super) made: Vec<New>,
+    pub(super) victims: Vec<Victim>,
+    /// Why none is made.
+    pub(super) waiting: Option<Waiting>,
+    /// What ties the machines that are there to their Nodes, in the order of their numbers.
+    pub(super) provider_ids: Vec<String>,
+    pub(super) replicas: Replicas,
+    /// The number that the next machine after those made gets.
+    pub(super) next_ordinal: i64,
+}
+
+/// How many machines of which sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Replicas {
+    pub(super) wanted: usize,
+    /// Those that are to stay, and those too many.
+    pub(super) staying: usize,
+    /// Of those that stay, those that are up.
+    pub(super) ready: usize,
+    /// Of those that stay, those made from what the pool said before.
+    pub(super) outdated: usize,
+    /// Those on their way out.
+    pub(super) leaving: usize,
+}
+
+/// A machine to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct New {
+    pub(super) name: String,
+    pub(super) failure_domain: Option<String>,
+}
+
+/// What is to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Victim {
+    /// The Machine of this name: Cluster API drains its Node, and deletes the rest after it.
+    Machine(String),
+    /// The InMemoryMachine of this name, which has no Machine.
+    InMemoryMachine(String),
+}
+
+/// What a pool waits for before it makes machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    ClusterInfrastructure,
+    BootstrapData,
+}
+
+impl Waiting {
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::ClusterInfrastructure => reasons::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
+            Self::BootstrapData => reasons::WAITING_FOR_BOOTSTRAP_DATA,
+        }
+    }
+
+    pub(super) fn message(self) -> &'static str {
+        match self {
+            Self::ClusterInfrastructure => "Waiting for the Cluster's infrastructure",
+            Self::BootstrapData => "Waiting for the bootstrap provider to provide bootstrap data",
+        }
+    }
+}
+
+impl Plan {
+    /// Whether machines are made or deleted by it, or the pool goes as none is left.
+    pub(super) fn changes_machines(&self) -> bool {
+        match self {
+            Self::Scale(scale) => !scale.made.is_empty() || !scale.victims.is_empty(),
+            Self::Remove { victims, left } => !victims.is_empty() || *left == 0,
+            Self::Leave(_) | Self::Pause(_) | Self::Unpause => false,
+        }
+    }
+}
+
+impl Scale {
+    /// When to look again: whatever is waited for is watched.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self.waiting {
+            Some(waiting) => Outcome::WaitingOn(waiting.reason()),
+            None if self.is_settled() => Outcome::Done,
+            None => Outcome::WaitingOn("machines"),
+        }
+    }
+
+    /// Whether nothing is left to come or to go.
+    pub(super) fn is_settled(&self) -> bool {
+        let Replicas { wanted, staying, ready, outdated, leaving } = self.replicas;
+        self.waiting.is_none() && staying == wanted && ready == wanted && outdated == 0 && leaving == 0
+    }
+}
+
+pub(super) fn plan(object: &InMemoryMachinePool, validated: Validated, members: Members) -> Plan {
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    let held = is_held(&object.metadata, finalizers::MACHINE_POOL);
+    match validated {
+        Validated::ExternallyManaged => Plan::Leave(Outcome::WaitingOn("external manager")),
+        // Nothing was made for it.
+        _ if deleting && !held => Plan::Leave(Outcome::Done),
+        // A paused object that is being deleted may be on its way to another management cluster.
+        Validated::Paused(message) => Plan::Pause(message),
+        Validated::WithoutOwner | Validated::Orphaned | Validated::Wanted(_) if deleting => remove(members),
+        Validated::WithoutOwner => Plan::Leave(Outcome::WaitingOn("owner")),
+        Validated::Orphaned => Plan::Leave(Outcome::WaitingOn("machine pool and cluster")),
+        Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
+        Validated::Wanted(wanted) => Plan::Scale(Box::new(scale(object, *wanted, members))),
+    }
+}
+
+fn remove(members: Members) -> Plan {
+    let Members { all, dangling } = members;
+    let left = all.len() + dangling.len();
+    let victims = all.iter().filter_map(victim).chain(dangling.into_iter().map(Victim::Machine));
+    Plan::Remove { victims: victims.collect(), left }
+}
+
+/// What is to be deleted so that a machine goes; nothing if it is on its way.
+fn victim(member: &Member) -> Option<Victim> {
+    match member.machine {
+        Link::Present { going: true, .. } => None,
+        // One whose InMemoryMachine was deleted behind its back is found as dangling.
+        Link::Present { .. } => (!member.going).then(|| Victim::Machine(member.name.clone())),
+        Link::None | Link::Lost => (!member.going).then(|| Victim::InMemoryMachine(member.name.clone())),
+    }
+}
+
+fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scale {
+    let Wanted { replicas, model, failure_domains, infrastructure_provisioned, bootstrapped } = wanted;
+    let name = object.name_any();
+    let Members { mut all, dangling } = members;
+    all.sort_by_key(|member| (names::ordinal(&name, &member.name), member.name.clone()));
+    let provider_ids = all.iter().filter_map(|member| member.provider_id.clone()).collect();
+    let numbers = all.iter().filter_map(|member| names::ordinal(&name, &member.name));
+    let last_known = object.status.as_ref().and_then(|status| status.next_ordinal).unwrap_or_default();
+    let next_ordinal = numbers.map(|number| number.saturating_add(1)).fold(last_known, i64::max);
+
+    let (leaving, staying): (Vec<_>, Vec<_>) = all.iter().partition(|member| member.is_leaving());
+    let is_outdated = |member: &Member| member.revision.as_deref() != Some(&model.revision);
+    let counted = Replicas {
+        wanted: replicas,
+        staying: staying.len(),
+        ready: staying.iter().filter(|member| member.ready).count(),
+        outdated: staying.iter().filter(|member| is_outdated(member)).count(),
+        leaving: leaving.len(),
+    };
+    let waiting = if !infrastructure_provisioned {
+        Some(Waiting::ClusterInfrastructure)
+    } else if !bootstrapped {
+        Some(Waiting::BootstrapData)
+    } else {
+        None
+    };
+    let missing = if waiting.is_some() { 0 } else { missing(counted).min(MADE_MAX) };
+    let made = made(&name, next_ordinal, missing, &failure_domains, &staying);
+    let mut victims: Vec<_> = leaving.iter().filter_map(|member| victim(member)).collect();
+    victims.extend(surplus(staying, counted, is_outdated).filter_map(victim));
+    victims.extend(dangling.into_iter().map(Victim::Machine));
+    let next_ordinal = next_ordinal.saturating_add(i64::try_from(made.len()).unwrap_or(i64::MAX));
+    Scale { model, made, victims, waiting, provider_ids, replicas: counted, next_ordinal }
+}
+
+/// How many machines are to be made: those that are missing at once, and one more while some are to be replaced, once
+/// the last one replaced is gone.
+fn missing(replicas: Replicas) -> usize {
+    let Replicas { wanted, staying, ready: _, outdated, leaving } = replicas;
+    let surge = if outdated > 0 && staying + leaving < wanted + SURGE { SURGE } else { 0 };
+    if staying < wanted { wanted - staying } else { surge.min((wanted + SURGE).saturating_sub(staying)) }
+}
+
+fn made(pool: &str, first: i64, count: usize, failure_domains: &[String], staying: &[&Member]) -> Vec<New> {
+    let mut in_domain: BTreeMap<&str, usize> =
+        failure_domains.iter().map(|domain| (domain.as_str(), 0)).collect();
+    for domain in staying.iter().filter_map(|member| member.failure_domain.as_deref()) {
+        if let Some(count) = in_domain.get_mut(domain) {
+            *count += 1;
+        }
+    }
+    let mut place = || {
+        // The emptiest, and of those the first by name.
+        let (domain, count) = in_domain.iter_mut().min_by_key(|(_, count)| **count)?;
+        *count += 1;
+        Some((*domain).to_owned())
+    };
+    let one = |ordinal| New { name: names::name(pool, ordinal), failure_domain: place() };
+    (first..).take(count).map(one).collect()
+}
+
+/// Those of the machines that stay that are too many: first those that are marked, then those that are to be replaced,
+/// then those that are not up yet, of each the youngest first. One that is up goes for a replacement only once as many
+/// as wanted are up without it.
+fn surplus(
+    mut staying: Vec<&Member>,
+    replicas: Replicas,
+    is_outdated: impl Fn(&Member) -> bool,
+) -> impl Iterator<Item = &Member> {
+    // By age: names come in the order of their numbers.
+    staying.reverse();
+    staying.sort_by_key(|member| (!member.is_marked(), !is_outdated(member), member.ready));
+    let (mut ready, rolling) = (replicas.ready, replicas.outdated > 0);
+    let mut count = replicas.staying.saturating_sub(replicas.wanted);
+    staying.into_iter().take_while(move |member| {
+        let spared = member.ready && rolling && !member.is_marked() && ready <= replicas.wanted;
+        if count == 0 || spared {
+            return false;
+        }
+        count -= 1;
+        ready -= usize::from(member.ready);
+        true
+    })
+}
+
+fn was_paused(object: &InMemoryMachinePool) -> bool {
+    object.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Says how a pool is: one patch of its status, skipped when nothing changed.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Api, ResourceExt as _};
+use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolStatus, Initialization};
+use nephele_kit::{Precondition, patch};
+
+use super::Error;
+use super::plan::{Replicas, Scale};
+use crate::context::Context;
+
+/// Writes the status.
+pub(super) async fn write(
+    object: &InMemoryMachinePool,
+    context: &Context,
+    status: InMemoryMachinePoolStatus,
+) -> Result<(), Error> {
+    let api: Api<InMemoryMachinePool> =
+        Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    let mut reported = object.clone();
+    reported.status = Some(status);
+    patch::status(&api, object, &reported, Precondition::None).await.map(drop).map_err(Error::Patch)
+}
+
+/// A status to which conditions are added.
+struct Report {
+    status: InMemoryMachinePoolStatus,
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+impl Report {
+    fn on(object: &InMemoryMachinePool, now: Timestamp) -> Self {
+        let status = object.status.clone().unwrap_or_default();
+        Self { status, generation: object.metadata.generation, now }
+    }
+
+    fn set(&mut self, condition: Condition) {
+        let condition = Condition { observed_generation: self.generation, ..condition };
+        conditions::set(&mut self.status.conditions, condition, self.now);
+    }
+}
+
+/// The status of a paused pool: nothing but that changes. Pure.
+pub(super) fn paused(
+    object: &InMemoryMachinePool,
+    message: &str,
+    now: Timestamp,
+) -> InMemoryMachinePoolStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
+    report.status
+}
+
+/// The status of a pool that is not paused any more. Pure.
+pub(super) fn unpaused(object: &InMemoryMachinePool, now: Timestamp) -> InMemoryMachinePoolStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    report.status
+}
+
+/// The status of a pool that is being deleted. Pure.
+pub(super) fn deleting(
+    object: &InMemoryMachinePool,
+    left: usize,
+    now: Timestamp,
+) -> InMemoryMachinePoolStatus {
+    let message = format!("Waiting for {left} {} to be gone", machines(left));
+    let mut report = Report::on(object, now);
+    for (kind, status) in [(types::DELETING, conditions::TRUE), (types::READY, conditions::FALSE)] {
+        report.set(condition(kind, status, reasons::DELETING, message.as_str()));
+    }
+    report.status
+}
+
+/// The status of a pool whose machines come and go. Pure.
+pub(super) fn scaled(
+    object: &InMemoryMachinePool,
+    scale: &Scale,
+    now: Timestamp,
+) -> InMemoryMachinePoolStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let (ready, current) = (replicas_ready(scale), up_to_date(scale));
+    let faults = [&ready, &current].into_iter().filter(|condition| condition.status == conditions::FALSE);
+    let faults: Vec<_> = faults.map(|fault| format!("{}: {}", fault.type_, fault.message)).collect();
+    report.set(ready);
+    report.set(current);
+    report.set(if faults.is_empty() {
+        condition(types::READY, conditions::TRUE, reasons::READY, "")
+    } else {
+        condition(types::READY, conditions::FALSE, reasons::NOT_READY, faults.join("; "))
+    });
+    let mut status = report.status;
+    // Before there is a machine: Cluster API makes Machines for them from then on.
+    "InMemoryMachine".clone_into(&mut status.infrastructure_machine_kind);
+    status.replicas = Some(i32::try_from(scale.provider_ids.len()).unwrap_or(i32::MAX));
+    status.next_ordinal = Some(scale.next_ordinal);
+    let Replicas { wanted, ready, .. } = scale.replicas;
+    let provisioned = object.is_provisioned() || (scale.waiting.is_none() && ready >= wanted);
+    status.ready = Some(provisioned);
+    if provisioned {
+        status.initialization = Some(Initialization { provisioned: Some(true) });
+    }
+    status
+}
+
+fn replicas_ready(scale: &Scale) -> Condition {
+    let Replicas { wanted, staying, ready, leaving, .. } = scale.replicas;
+    let kind = types::REPLICAS_READY;
+    let unmet = |reason, message: String| condition(kind, conditions::FALSE, reason, message);
+    let gone = if leaving == 0 { String::new() } else { format!(", {leaving} on their way out") };
+    match scale.waiting {
+        Some(waiting) if staying < wanted => unmet(waiting.reason(), waiting.message().to_owned()),
+        _ if ready == wanted && staying == wanted && leaving == 0 => {
+            condition(kind, conditions::TRUE, reasons::REPLICAS_READY, "")
+        }
+        _ => {
+            let message = format!("{ready} of {wanted} {} up{gone}", machines(wanted));
+            unmet(reasons::WAITING_FOR_REPLICAS, message)
+        }
+    }
+}
+
+fn up_to_date(scale: &Scale) -> Condition {
+    let Replicas { staying, outdated, .. } = scale.replicas;
+    if outdated == 0 {
+        return condition(types::MACHINES_UP_TO_DATE, conditions::TRUE, reasons::UP_TO_DATE, "");
+    }
+    let message = format!("{outdated} of {staying} {} to be replaced", machines(staying));
+    condition(types::MACHINES_UP_TO_DATE, conditions::FALSE, reasons::NOT_UP_TO_DATE, message)
+}
+
+fn machines(count: usize) -> &'static str {
+    if count == 1 { "machine" } else { "machines" }
+}

@@ -1,0 +1,120 @@
+//! From loose objects to what can be acted on. Pure.
+
+use kube::ResourceExt as _;
+use nephele_api::core::MachinePool;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, PoolMachine};
+use nephele_kit::{is_externally_managed, paused_message};
+use serde::Serialize;
+
+use super::fetch::Fetched;
+use super::members::Member;
+use super::names::digest;
+
+/// What the objects come to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Validated {
+    /// Somebody else looks after it.
+    ExternallyManaged,
+    /// No MachinePool has claimed it yet.
+    WithoutOwner,
+    /// What owns it is not there (yet).
+    Orphaned,
+    /// It is to be left alone; the message says why.
+    Paused(String),
+    /// It is to be there.
+    Wanted(Box<Wanted>),
+}
+
+/// A pool that is to be there.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wanted {
+    pub(super) replicas: usize,
+    /// What all of its machines are.
+    pub(super) model: Model,
+    /// Where they are to be placed; anywhere when there is none.
+    pub(super) failure_domains: Vec<String>,
+    pub(super) infrastructure_provisioned: bool,
+    pub(super) bootstrapped: bool,
+}
+
+/// What machines of a pool are made from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Model {
+    pub(super) cluster: String,
+    /// The MachinePool.
+    pub(super) pool: String,
+    pub(super) version: String,
+    pub(super) machine: PoolMachine,
+    /// What stands for the version, the bootstrap data and the template together.
+    pub(super) revision: String,
+}
+
+/// All the machines of a pool, and what is left of some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Members {
+    /// In the order of their names.
+    pub(super) all: Vec<Member>,
+    /// Machines whose InMemoryMachine is gone or going although nobody asked them to go.
+    pub(super) dangling: Vec<String>,
+}
+
+pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Validated, Members) {
+    let Fetched { owned, pool, id, cluster, members, machines } = fetched;
+    let dangling = machines.iter().filter(|(name, machine)| {
+        let member = members.get(*name);
+        let going = member.is_none_or(|member| member.metadata.deletion_timestamp.is_some());
+        going && machine.metadata.deletion_timestamp.is_none()
+    });
+    let members = Members {
+        dangling: dangling.map(|(_, machine)| machine.name_any()).collect(),
+        all: (members.iter())
+            .map(|(name, member)| Member::new(member, machines.get(name).map(|machine| &**machine)))
+            .collect(),
+    };
+    if is_externally_managed(&object.metadata) {
+        return (Validated::ExternallyManaged, members);
+    }
+    if !owned {
+        return (Validated::WithoutOwner, members);
+    }
+    let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
+    if let Some(message) = paused_message("InMemoryMachinePool", &object.metadata, paused) {
+        return (Validated::Paused(message), members);
+    }
+    let (Some(pool), Some(cluster), Some(id)) = (pool, cluster, id) else {
+        return (Validated::Orphaned, members);
+    };
+    let wanted = Wanted {
+        replicas: pool.wanted_replicas(),
+        model: model(object, &pool, id.name),
+        failure_domains: pool.spec.failure_domains.clone(),
+        infrastructure_provisioned: cluster.is_infrastructure_provisioned(),
+        bootstrapped: pool.data_secret_name().is_some(),
+    };
+    (Validated::Wanted(Box::new(wanted)), members)
+}
+
+fn model(object: &InMemoryMachinePool, pool: &MachinePool, cluster: String) -> Model {
+    let machine = object.spec.template.clone().unwrap_or_default();
+    let version = pool.spec.template.spec.version.clone();
+    let revision = revision(&machine, &version, pool.data_secret_name().unwrap_or_default());
+    Model { cluster, pool: pool.name_any(), version, machine, revision }
+}
+
+/// What machines are made from, in short. Fields that are absent do not count, so that a field that the kind gets one
+/// day replaces no machines before it is used.
+fn revision(machine: &PoolMachine, version: &str, data_secret_name: &str) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Source<'a> {
+        template: &'a PoolMachine,
+        version: &'a str,
+        data_secret_name: &'a str,
+    }
+    let source = Source { template: machine, version, data_secret_name };
+    let text = serde_json::to_vec(&source).expect("a template is JSON");
+    format!("{:016x}", digest(&text))
+}
+
+#[cfg(test)]
+mod tests;

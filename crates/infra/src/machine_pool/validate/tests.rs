@@ -1,0 +1,27 @@
+use nephele_api::infrastructure::v1beta2::{Behaviour, Component, Provisioning};
+
+use super::*;
+
+#[test]
+fn whatever_machines_are_made_from_changes_the_revision() {
+    let slow = Component {
+        provisioning: Provisioning { startup_duration: "10s".into(), ..Provisioning::default() },
+    };
+    let behaviour = Some(Behaviour { vm: Some(slow), ..Behaviour::default() });
+    let plain = PoolMachine::default();
+    let behaves = PoolMachine { behaviour, ..plain.clone() };
+    let large = PoolMachine { instance_type: "large".into(), ..plain.clone() };
+    let revisions = [
+        revision(&plain, "v1.36.3", "data"),
+        revision(&plain, "v1.36.4", "data"),
+        revision(&plain, "v1.36.3", "data-2"),
+        revision(&behaves, "v1.36.3", "data"),
+        revision(&large, "v1.36.3", "data"),
+    ];
+    let mut distinct = revisions.to_vec();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(distinct.len(), revisions.len(), "{revisions:?}");
+    // Machines of today are not replaced by the next release of the provider.
+    assert_eq!(revisions[0], revision(&plain, "v1.36.3", "data"));
+}
