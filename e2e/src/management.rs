@@ -39,6 +39,10 @@ pub mod kinds {
     pub const IN_MEMORY_CLUSTER: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryCluster");
     /// InMemoryMachine.
     pub const IN_MEMORY_MACHINE: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachine");
+    /// InMemoryCluster as clients of Cluster API's contract v1beta1 have it.
+    pub const OLD_IN_MEMORY_CLUSTER: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta1", "InMemoryCluster");
+    /// InMemoryMachine as they have it.
+    pub const OLD_IN_MEMORY_MACHINE: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta1", "InMemoryMachine");
     /// Secret.
     pub const SECRET: Kind = ("", "v1", "Secret");
     /// Namespace.
