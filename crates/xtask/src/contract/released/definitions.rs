@@ -93,3 +93,44 @@ fn no_stored_kind_has_fields_for_terminal_failures() {
         }
     }
 }
+
+/// Cluster API, util/contract/contract.go, CalculateCRDName; our kinds all have regular plurals.
+#[test]
+fn every_kind_is_named_and_scoped_as_cluster_api_looks_for_it() {
+    for definition in nephele_api::crds() {
+        let names = &definition.spec.names;
+        let kind = &names.kind;
+        let plural = format!("{}s", kind.to_lowercase());
+        assert_eq!(definition.metadata.name, Some(format!("{plural}.{}", definition.spec.group)), "{kind}");
+        assert_eq!((&names.plural, names.list_kind.as_deref()), (&plural, Some(&*format!("{kind}List"))));
+        assert_eq!(names.categories, Some(vec!["cluster-api".to_owned()]), "{kind}");
+        let scope = if kind.starts_with("Global") { "Cluster" } else { "Namespaced" };
+        assert_eq!(definition.spec.scope, scope, "{kind}");
+        let labels = definition.metadata.labels.unwrap_or_default();
+        assert_eq!(labels.get("clusterctl.cluster.x-k8s.io").map(String::as_str), Some(""), "{kind}");
+        for version in &definition.spec.versions {
+            let value = serde_json::to_value(version).expect("JSON");
+            let has_status = value.pointer("/schema/openAPIV3Schema/properties/status").is_some();
+            let subresource = value.pointer("/subresources/status").is_some();
+            assert_eq!(has_status, subresource, "{kind} {}", version.name);
+        }
+    }
+}
+
+/// A rule in a schema does not know a dry run, by which the topology controller compares templates.
+#[test]
+fn no_rule_in_a_schema_makes_a_template_immutable() {
+    let mut seen = 0;
+    for (kind, schema) in stored().into_iter().filter(|(kind, _)| kind.ends_with("Template")) {
+        seen += 1;
+        for path in ["", "/properties/spec", "/properties/spec/properties/template"] {
+            let place = schema.pointer(path).unwrap_or_else(|| panic!("{kind} has no {path}"));
+            assert_eq!(place.get("x-kubernetes-validations"), None, "{kind}{path}");
+        }
+        let spec = "/properties/spec/properties/template/properties/spec";
+        for rule in items(&schema, &format!("{spec}/x-kubernetes-validations")) {
+            assert_ne!(text(rule, "/rule"), "self == oldSelf", "{kind}");
+        }
+    }
+    assert!(seen >= 2, "{seen}");
+}
