@@ -227,6 +227,30 @@ mod tests {
     }
 
     #[test]
+    fn services_lead_to_ports_of_the_manager() {
+        for Expected { role, .. } in roles() {
+            let objects = objects(role, IMAGE);
+            let container = |field: &str| -> Vec<Value> {
+                let deployment = objects.iter().find(|object| kind(object) == "Deployment");
+                let pod = deployment.and_then(|object| object.get("spec")?.get("template")?.get("spec"));
+                let manager = pod.and_then(|pod| pod.get("containers")?.get(0));
+                manager.and_then(|manager| manager.get(field)?.as_sequence().cloned()).unwrap_or_default()
+            };
+            let port = (container("ports").into_iter())
+                .find(|port| text(port, &["name"]) == Some("webhook-server"))
+                .and_then(|port| port.get("containerPort")?.as_u64())
+                .expect("a port of this name");
+            assert!(container("args").contains(&Value::from(format!("--webhook-port={port}"))), "{port}");
+            let targets: Vec<_> = (objects.iter().filter(|object| kind(object) == "Service"))
+                .filter_map(|service| service.get("spec")?.get("ports")?.as_sequence())
+                .flatten()
+                .map(|port| text(port, &["targetPort"]))
+                .collect();
+            assert_eq!(targets, [Some("webhook-server")]);
+        }
+    }
+
+    #[test]
     fn the_image_is_the_one_asked_for_in_a_container_called_manager() {
         let image = "localhost/nephele:test";
         for Expected { role, .. } in roles() {
