@@ -69,7 +69,8 @@ pub(super) async fn make(
             Ok(Made::There)
         }
         Err(kube::Error::Api(status)) if status.code == 409 => there_already(claim, pool, &made, &api).await,
-        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
+        // Webhooks refuse by 403 if they do not say how.
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
             // It will not be taken next time either: the address is better used by somebody else.
             pool.drop_intent(&owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
             Ok(Made::Refused(format!("the management API refused the IPAddress: {}", status.message)))

@@ -23,8 +23,8 @@ use nephele_ipam::Owner;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::line::Line;
 pub(crate) use self::line::Request;
+use self::line::{Line, Waiter};
 use super::kinds::PoolSpec;
 use super::space::{Grant, Place, Refusal, Space};
 use crate::address::{Finalizers, Record};
@@ -59,8 +59,11 @@ struct Intent {
     place: Place,
     first_asked: Instant,
     reply: Option<oneshot::Sender<Answer>>,
-    /// Whether the status of the pool says so; nothing is made before that.
+    /// Whether the status of the pool says so by a write of this process; nothing is made before that.
     persisted: bool,
+    /// Whether another process decided on it, and so may be about to make its IPAddress: what could not be written by
+    /// this process is free again only if it was its own decision.
+    elsewhere: bool,
 }
 
 /// A claim that waits to take over an IPAddress.
@@ -378,8 +381,12 @@ impl Ledger {
         let meanwhile = self.meanwhile.take().unwrap_or_default();
         let before = mem::take(&mut self.intents);
         // Of what this process wrote itself it knows best what has been seen through since.
-        let is_open =
-            |owner: &Owner| !(ours && self.built) || before.get(owner).is_some_and(|intent| intent.persisted);
+        let is_open = |owner: &Owner| {
+            let known = before.get(owner);
+            !(ours && self.built) || known.is_some_and(|intent| intent.persisted || intent.elsewhere)
+        };
+        let elsewhere: BTreeSet<Owner> =
+            before.iter().filter(|(_, intent)| intent.elsewhere).map(|(owner, _)| owner.clone()).collect();
         let pending: Vec<_> = pending
             .iter()
             .map(|pending| {
@@ -422,16 +429,12 @@ impl Ledger {
             };
             // The claim may have asked before; then it is answered once all is known.
             let known = self.line.take(&owner).filter(|known| known.request.uid == request.uid);
-            let intent = match known {
-                Some(known) => Intent {
-                    request: known.request,
-                    place,
-                    first_asked: known.first_asked,
-                    reply: known.reply,
-                    persisted: ours,
-                },
-                None => Intent { request, place, first_asked: now, reply: None, persisted: ours },
+            let (request, first_asked, reply) = match known {
+                Some(known) => (known.request, known.first_asked, known.reply),
+                None => (request, now, None),
             };
+            let elsewhere = !ours || elsewhere.contains(&owner);
+            let intent = Intent { request, place, first_asked, reply, persisted: ours, elsewhere };
             self.intents.insert(owner, intent);
         }
         self.built = true;
@@ -543,6 +546,7 @@ impl Ledger {
                         first_asked: waiter.first_asked,
                         reply: waiter.reply,
                         persisted: false,
+                        elsewhere: false,
                     };
                     self.intents.insert(owner, intent);
                     chosen += 1;
@@ -570,8 +574,9 @@ impl Ledger {
             match outcome {
                 Some((Answer::Adopt, Some(place))) => {
                     let reply = Some(reply);
-                    self.intents
-                        .insert(owner, Intent { request, place, first_asked, reply, persisted: false });
+                    let (persisted, elsewhere) = (false, false);
+                    let intent = Intent { request, place, first_asked, reply, persisted, elsewhere };
+                    self.intents.insert(owner, intent);
                     chosen += 1;
                 }
                 Some((answer, _)) => drop(reply.send(answer)),
@@ -616,12 +621,13 @@ impl Ledger {
         call
     }
 
-    /// What was chosen could not be written: it is free again, and whoever asked waits on.
+    /// What was chosen could not be written: it is free again, and whoever asked waits on. What another process decided
+    /// on stays so.
     pub(crate) fn unchoose(&mut self) {
         let chosen: Vec<Owner> = self
             .intents
             .iter()
-            .filter(|(_, intent)| !intent.persisted)
+            .filter(|(_, intent)| !intent.persisted && !intent.elsewhere)
             .map(|(owner, _)| owner.clone())
             .collect();
         for owner in chosen {
@@ -797,7 +803,19 @@ impl Ledger {
         if record.is_managed() && record.claim_uid.is_none() && record.deleted_at.is_none() {
             self.suspects.insert(owner.clone());
         }
-        self.records.insert(owner, record);
+        self.records.insert(owner.clone(), record);
+        self.found(&owner);
+    }
+
+    /// The IPAddress of a claim that waits is there: it does not wait for one any more.
+    fn found(&mut self, owner: &Owner) {
+        let Some(waiter) = self.line.take(owner) else { return };
+        match (self.records.get(owner), waiter.reply) {
+            (Some(record), Some(reply)) if self.is_settled(&waiter.request, record) => {
+                drop(reply.send(Answer::Bound));
+            }
+            (_, reply) => self.line.call(Waiter { reply, ..waiter }),
+        }
     }
 
     /// Takes a record out of everything but keeps what it takes of the space if that is `kept`.

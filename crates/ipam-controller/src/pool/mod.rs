@@ -74,7 +74,13 @@ impl Pool {
     pub(crate) async fn ask(&self, request: Request) -> Answer {
         let asked = self.ledger.lock().ask(request, Instant::now());
         match asked {
-            Ok(answer) => answer,
+            Ok(answer) => {
+                if answer == Answer::Exhausted {
+                    // The pool says how many wait.
+                    self.work.notify_one();
+                }
+                answer
+            }
             Err(answer) => {
                 self.work.notify_one();
                 // The pool went, with everybody who asked.

@@ -306,3 +306,47 @@ async fn a_batch_is_bounded_and_so_is_what_is_pending() {
         (PENDING_MAX, PENDING_MAX, PENDING_MAX + 10)
     );
 }
+
+#[tokio::test]
+async fn what_another_process_decided_on_stays_when_a_write_fails() {
+    let mut ledger = Ledger::default();
+    let elsewhere = PendingAllocation {
+        namespace: None,
+        name: "a".into(),
+        uid: "uid-of-a".into(),
+        address: "10.0.0.10".into(),
+        prefix: None,
+    };
+    for ours in [false, true] {
+        ledger.begin_rebuild();
+        ledger.rebuild(vec![], 100, std::slice::from_ref(&elsewhere), &key(), ours, Instant::now());
+        ledger.specify(&spec("10.0.0.10-10.0.0.11"));
+        let _answer = ask(&mut ledger, request("b", 1));
+        ledger.choose(|_| true);
+        assert_eq!(pending(&ledger).len(), 2);
+        ledger.unchoose();
+        // It may be about to make its IPAddress, so nobody else can have the address.
+        assert_eq!(pending(&ledger), [("a".into(), "10.0.0.10".into())]);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_was_told_to_wait_is_called_when_its_ip_address_is_found() {
+    let mut ledger = built("10.0.0.10-10.0.0.10", &[("x", "10.0.0.10")]);
+    assert_eq!(ledger.ask(request("a", 1), Instant::now()).ok(), Some(Answer::Exhausted));
+    ledger.applied(owner("a"), record("a", "10.0.0.11", 101));
+    assert_eq!((ledger.take_calls(), ledger.waiting()), (vec![owner("a")], 0));
+}
+
+#[tokio::test]
+async fn a_claim_that_asked_before_its_ip_address_was_listed_is_told_that_it_has_one() {
+    let mut ledger = Ledger::default();
+    let mut waits = ask(&mut ledger, request("a", 1));
+    let mut bound = ask(&mut ledger, request("x", 2));
+    ledger.begin_rebuild();
+    let listed = vec![(owner("x"), record("x", "10.0.0.10", 50))];
+    ledger.rebuild(listed, 100, &[], &key(), true, Instant::now());
+    ledger.specify(&spec("10.0.0.10-10.0.0.10"));
+    ledger.choose(|_| true);
+    assert_eq!((answered(&mut waits), answered(&mut bound)), (Some(Answer::Exhausted), Some(Answer::Bound)));
+}
