@@ -310,6 +310,18 @@ async fn a_pool_goes_with_its_machines() {
 }
 
 #[tokio::test]
+async fn a_pool_that_lost_its_owner_goes_with_its_machines_too() {
+    let (world, _core) = running(47_200, 2).await;
+    settled(&world, 2).await;
+    let alone = json!({ "metadata": { "ownerReferences": null, "labels": null } });
+    world.api.patch::<InMemoryMachinePool>("pool", &alone).await;
+    world.api.delete::<InMemoryMachinePool>("pool").await;
+    world.api.eventually_gone::<InMemoryMachinePool>("pool").await;
+    assert!(machines(&world).await.is_empty());
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_paused_pool_is_left_alone() {
     let (world, _core) = running(46_800, 1).await;
     settled(&world, 1).await;

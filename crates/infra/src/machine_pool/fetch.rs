@@ -1,8 +1,9 @@
 //! Reads what a decision about a pool needs. What is not there is none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
 use kube::{Resource, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine, MachinePool};
@@ -29,7 +30,6 @@ pub(super) enum Source {
 }
 
 /// What was found.
-#[derive(Default)]
 pub(super) struct Fetched {
     /// Whether a MachinePool owns the object.
     pub(super) owned: bool,
@@ -56,44 +56,44 @@ pub(super) async fn fetch(
         .map(|pool| ClusterId { namespace: namespace.clone(), name: pool.spec.cluster_name.clone() })
         .filter(|id| !id.name.is_empty())
         .or_else(|| labelled_cluster(&object.metadata));
-    let (Some(owner), Some(id)) = (owner, id) else {
-        return Ok(Fetched { owned: owner.is_some(), pool, ..Fetched::default() });
-    };
-    let label = label_value(&owner.name);
+    let label = owner.map(|owner| label_value(&owner.name));
     // Machines before InMemoryMachines: a Machine whose InMemoryMachine is not found then has lost it.
     let (machines, members) = match source {
-        Source::Caches => {
-            let machines = context.machines.store().state();
-            let machines = machines.into_iter().filter(|machine| {
-                let metadata = &machine.metadata;
-                metadata.namespace.as_deref() == Some(&namespace)
-                    && labels::value(metadata, POOL_NAME_LABEL) == Some(&label)
-                    && labels::value(metadata, labels::CLUSTER_NAME) == Some(&id.name)
-            });
-            let members = context.pool_machines.store().state();
-            (machines.collect(), members)
-        }
+        Source::Caches => (context.machines.store().state(), context.pool_machines.store().state()),
         Source::Api => {
-            let selector = format!("{POOL_NAME_LABEL}={label},{}={}", labels::CLUSTER_NAME, id.name);
+            // One that lost its owner still has to let go of what it made.
+            let selector = match (&label, &id) {
+                (Some(label), Some(id)) => {
+                    format!("{POOL_NAME_LABEL}={label},{}={}", labels::CLUSTER_NAME, id.name)
+                }
+                _ => POOL_NAME_LABEL.to_owned(),
+            };
             let machines = list(context, &namespace, &selector).await?;
             (machines, list(context, &namespace, &selector).await?)
         }
     };
-    let ours = |member: &InMemoryMachine| {
+    let here = |metadata: &ObjectMeta| metadata.namespace.as_deref() == Some(&namespace);
+    let is_ours = |member: &Arc<InMemoryMachine>| {
         let owner = owner_pool(&member.metadata);
-        member.namespace().as_deref() == Some(&namespace)
-            && owner.is_some_and(|(_, uid)| object.metadata.uid.as_deref() == Some(uid))
+        owner.is_some_and(|(_, uid)| object.metadata.uid.as_deref() == Some(uid))
     };
-    let by_infrastructure =
-        |machine: Arc<Machine>| Some((infrastructure_of_machine(&machine)?.name, machine));
-    Ok(Fetched {
-        owned: true,
-        pool,
-        cluster: context.cluster(&id),
-        id: Some(id),
-        members: members.into_iter().filter(|m| ours(m)).map(|m| (m.name_any(), m)).collect(),
-        machines: machines.into_iter().filter_map(by_infrastructure).collect(),
-    })
+    let members = members.into_iter().filter(|member| here(&member.metadata));
+    let (members, others): (Vec<_>, Vec<_>) = members.partition(is_ours);
+    let members: BTreeMap<_, _> = members.into_iter().map(|member| (member.name_any(), member)).collect();
+    let others: BTreeSet<_> = others.into_iter().map(|other| other.name_any()).collect();
+    let is_of_pool = |metadata: &ObjectMeta| {
+        let of_pool = labels::value(metadata, POOL_NAME_LABEL);
+        of_pool.is_some() && of_pool == label.as_deref() && labelled_cluster(metadata) == id
+    };
+    let of_member = |machine: Arc<Machine>| {
+        let reference = infrastructure_of_machine(&machine)?;
+        let named = members.contains_key(&reference.name);
+        let left = || is_of_pool(&machine.metadata) && !others.contains(&reference.name);
+        (here(&machine.metadata) && (named || left())).then_some((reference.name, machine))
+    };
+    let machines = machines.into_iter().filter_map(of_member).collect();
+    let cluster = id.as_ref().and_then(|id| context.cluster(id));
+    Ok(Fetched { owned: owner.is_some(), pool, id, cluster, members, machines })
 }
 
 async fn list<K>(context: &Context, namespace: &str, selector: &str) -> Result<Vec<Arc<K>>, Error>

@@ -110,3 +110,31 @@ fn a_machine_reads_back_as_it_was_written() {
     assert!(machine.is_provisioned());
     assert_eq!(serde_json::to_value(&machine).expect("JSON"), written);
 }
+
+#[test]
+fn a_pool_reads_back_as_it_was_written() {
+    let written = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+        "kind": "InMemoryMachinePool",
+        "metadata": { "name": "p", "namespace": "default" },
+        "spec": {
+            "providerIDList": ["in-memory://p-0"],
+            "template": {
+                "instanceType": "m.large",
+                "behaviour": { "vm": { "provisioning": { "startupDuration": "2s" } } },
+            },
+        },
+        "status": {
+            "ready": true,
+            "initialization": { "provisioned": true },
+            "replicas": 1,
+            "infrastructureMachineKind": "InMemoryMachine",
+            "nextOrdinal": 1,
+            "capacity": { "cpu": "2", "memory": "4Gi" },
+            "nodeInfo": { "architecture": "amd64" },
+        },
+    });
+    let pool: InMemoryMachinePool = serde_json::from_value(written.clone()).expect("readable");
+    assert!(pool.is_provisioned());
+    assert_eq!(serde_json::to_value(&pool).expect("JSON"), written);
+}

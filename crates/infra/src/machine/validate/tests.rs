@@ -246,6 +246,22 @@ fn a_failure_domain_has_to_be_one_of_the_clusters_when_it_has_some() {
 }
 
 #[test]
+fn a_machine_of_a_pool_is_what_its_pool_made_it() {
+    let cluster = objects::cluster("demo");
+    let mut machine = objects::worker("demo", "m");
+    let mut object = objects::in_memory_machine(&machine);
+    objects::annotate(&mut object, VERSION_ANNOTATION, "v1.35.4");
+    objects::annotate(&mut object, FAILURE_DOMAIN_ANNOTATION, "a");
+    // Before its Node is there, the Machine says nothing.
+    machine.spec.version.clear();
+    let spec = wanted(validate(&object, found(&machine, &cluster))).spec;
+    assert_eq!((spec.version.as_str(), spec.zone.as_deref()), ("v1.35.4", Some("a")));
+    // A pool that goes on to another version leaves it as it is.
+    machine.spec.version = "v1.36.3".into();
+    assert_eq!(wanted(validate(&object, found(&machine, &cluster))).spec.version, "v1.35.4");
+}
+
+#[test]
 fn what_forbids_work_comes_in_order() {
     let mut cluster = objects::cluster("demo");
     let machine = objects::worker("demo", "m");
