@@ -15,11 +15,11 @@ use kube::{
 use nephele_kit::chain;
 use nephele_manager::{BuildError, Config, Manager, Options, RunError};
 use nephele_testkit::ManagementApi;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::fetch::{fetch, fetch_by_tls};
+use crate::fetch::{fetch, fetch_by_tls, post_by_tls};
 
 /// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -207,7 +207,7 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
     let api = ManagementApi::start();
     let ports = [45_201, 45_202];
     let replicas = ports.map(|webhook_port| {
-        let options = Options { roles: "ipam".into(), webhook_port, ..elected(&webhook_port.to_string()) };
+        let options = Options { webhook_port, ..elected(&webhook_port.to_string()) };
         Running::start(options, &api.client())
     });
     for replica in &replicas {
@@ -218,15 +218,58 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
         // A review is posted; to get one is not allowed, and to get anything else is not found.
         assert_eq!(fetch_by_tls(address, "/convert").await.0, 405);
         assert_eq!(fetch_by_tls(address, "/metrics").await.0, 404);
+        // The kinds of both roles are converted.
+        let cluster = |api_version: &str, domains: Value| {
+            json!({
+                "apiVersion": api_version, "kind": "InMemoryCluster",
+                "metadata": { "name": "one" }, "spec": { "failureDomains": domains },
+            })
+        };
+        let pool = |api_version: &str| {
+            json!({
+                "apiVersion": api_version, "kind": "InClusterIPPool",
+                "metadata": { "name": "one" }, "spec": { "addresses": ["10.0.0.1"], "prefix": 24 },
+            })
+        };
+        let (group, pools) = ("infrastructure.cluster.x-k8s.io", "ipam.cluster.x-k8s.io");
+        for (desired, sent, expected) in [
+            (
+                format!("{group}/v1beta1"),
+                cluster(&format!("{group}/v1beta2"), json!([{ "name": "a", "controlPlane": true }])),
+                cluster(&format!("{group}/v1beta1"), json!({ "a": { "controlPlane": true } })),
+            ),
+            (
+                format!("{pools}/v1alpha1"),
+                pool(&format!("{pools}/v1alpha2")),
+                pool(&format!("{pools}/v1alpha1")),
+            ),
+        ] {
+            let review = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+                "request": { "uid": "1", "desiredAPIVersion": desired, "objects": [sent] },
+            });
+            let (status, body) = post_by_tls(address, "/convert", &review.to_string()).await;
+            let answer: Value = serde_json::from_str(&body).expect("JSON");
+            assert_eq!(
+                (status, &answer["response"]["convertedObjects"]),
+                (200, &json!([expected])),
+                "{body}"
+            );
+        }
     }
     let secrets: Api<Secret> = Api::namespaced(api.client(), "default");
-    let secret = secrets.get("capi-ipam-in-cluster-webhook-certificate").await.expect("kept");
+    let secret = secrets.get("nephele-webhook-certificate").await.expect("kept");
     let authority = &secret.data.expect("certificates")["ca.crt"];
-    for kind in ["inclusterippools", "globalinclusterippools"] {
-        let name = format!("{kind}.ipam.cluster.x-k8s.io");
+    for name in [
+        "inclusterippools.ipam.cluster.x-k8s.io",
+        "globalinclusterippools.ipam.cluster.x-k8s.io",
+        "inmemoryclusters.infrastructure.cluster.x-k8s.io",
+        "inmemoryclustertemplates.infrastructure.cluster.x-k8s.io",
+        "inmemorymachines.infrastructure.cluster.x-k8s.io",
+        "inmemorymachinetemplates.infrastructure.cluster.x-k8s.io",
+    ] {
         let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
-        let conversion =
-            definitions.get(&name).await.expect("defined").spec.conversion.expect("a conversion");
+        let conversion = definitions.get(name).await.expect("defined").spec.conversion.expect("a conversion");
         let client = conversion.webhook.and_then(|webhook| webhook.client_config).expect("a client");
         assert_eq!(client.ca_bundle.as_ref(), Some(authority), "{name}");
     }

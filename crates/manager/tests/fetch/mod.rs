@@ -1,4 +1,4 @@
-//! The least of HTTP clients: one GET per connection, whoever the server is.
+//! The least of HTTP clients: one request per connection, whoever the server is.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -17,11 +17,29 @@ use tokio_rustls::TlsConnector;
 /// The status and the body of an answer.
 pub(crate) async fn fetch(address: SocketAddr, path: &str) -> (u16, String) {
     let stream = TcpStream::connect(address).await.expect("somebody listens");
-    exchange(stream, path).await
+    exchange(stream, &get(path)).await
 }
 
 /// The same over TLS, not asking who the server is: it makes its certificate on the spot.
 pub(crate) async fn fetch_by_tls(address: SocketAddr, path: &str) -> (u16, String) {
+    by_tls(address, &get(path)).await
+}
+
+/// The answer to a body that is posted over TLS.
+pub(crate) async fn post_by_tls(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}"
+    );
+    by_tls(address, &format!("{head}\r\n\r\n{body}")).await
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+}
+
+async fn by_tls(address: SocketAddr, request: &str) -> (u16, String) {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions of the provider's own")
@@ -31,11 +49,10 @@ pub(crate) async fn fetch_by_tls(address: SocketAddr, path: &str) -> (u16, Strin
     let stream = TcpStream::connect(address).await.expect("somebody listens");
     let name = ServerName::try_from("localhost").expect("a name");
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake");
-    exchange(stream, path).await
+    exchange(stream, request).await
 }
 
-async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> (u16, String) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> (u16, String) {
     stream.write_all(request.as_bytes()).await.expect("written");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.expect("read to the end");
