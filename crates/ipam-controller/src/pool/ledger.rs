@@ -803,8 +803,9 @@ impl Ledger {
         if record.is_managed() && record.claim_uid.is_none() && record.deleted_at.is_none() {
             self.suspects.insert(owner.clone());
         }
-        self.records.insert(owner.clone(), record);
-        self.found(&owner);
+        let name = owner.clone();
+        self.records.insert(owner, record);
+        self.found(&name);
     }
 
     /// The IPAddress of a claim that waits is there: it does not wait for one any more.
