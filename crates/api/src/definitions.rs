@@ -8,7 +8,7 @@ use kube::{CustomResourceExt, core::crd::merge_crds};
 use serde_json::{Value, json};
 
 use crate::{
-    infrastructure::{self, v1beta1, v1beta2},
+    infrastructure::{v1beta1, v1beta2},
     ipam, labels,
 };
 
@@ -19,21 +19,17 @@ const WEBHOOK_SERVICE: (&str, &str) = ("nephele-system", "nephele-webhook-servic
 /// The definitions of all our kinds. The same every time, so that files made from them can be compared.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    infrastructure::crds().into_iter().chain(ipam::crds()).collect()
+    infrastructure_crds().into_iter().chain(ipam::crds()).collect()
 }
 
-/// The definitions of machine pools, which are served in one version.
-pub(crate) fn machine_pool_crds() -> Vec<CustomResourceDefinition> {
-    [v1beta2::InMemoryMachinePool::crd(), v1beta2::InMemoryMachinePoolTemplate::crd()]
-        .map(|definition| finished([definition]))
-        .into()
-}
-
-/// The definitions of what is served in both versions, in the order of their names.
-pub(crate) fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
+/// The definitions of the simulated infrastructure, in the order of their names.
+#[must_use]
+pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
     [
         [v1beta2::InMemoryCluster::crd(), v1beta1::InMemoryCluster::crd()],
         [v1beta2::InMemoryClusterTemplate::crd(), v1beta1::InMemoryClusterTemplate::crd()],
+        [v1beta2::InMemoryMachinePool::crd(), v1beta1::InMemoryMachinePool::crd()],
+        [v1beta2::InMemoryMachinePoolTemplate::crd(), v1beta1::InMemoryMachinePoolTemplate::crd()],
         [v1beta2::InMemoryMachine::crd(), v1beta1::InMemoryMachine::crd()],
         [v1beta2::InMemoryMachineTemplate::crd(), v1beta1::InMemoryMachineTemplate::crd()],
     ]
@@ -41,11 +37,9 @@ pub(crate) fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
     .into()
 }
 
-/// One definition of all versions, with what clusterctl and Cluster API look for, and without what does not belong into
+/// One definition of both versions, with what clusterctl and Cluster API look for, and without what does not belong into
 /// a published schema.
-fn finished<const VERSIONS: usize>(
-    versions: [CustomResourceDefinition; VERSIONS],
-) -> CustomResourceDefinition {
+fn finished(versions: [CustomResourceDefinition; 2]) -> CustomResourceDefinition {
     let merged =
         merge_crds(versions.into(), v1beta2::VERSION).expect("versions of one kind, one of them stored");
     let template = merged.spec.names.kind.ends_with("Template");
@@ -60,15 +54,13 @@ fn finished<const VERSIONS: usize>(
     let mut definition: CustomResourceDefinition =
         serde_json::from_value(value).expect("what was a definition still is one");
     definition.spec.names.list_kind = Some(format!("{}List", definition.spec.names.kind));
-    let mut labels = vec![
+    definition.spec.conversion = Some(conversion(WEBHOOK_SERVICE));
+    let labels = [
+        (labels::CONTRACT_V1BETA1, v1beta1::VERSION),
         (labels::CONTRACT_V1BETA2, v1beta2::VERSION),
         (labels::PROVIDER, labels::PROVIDER_VALUE),
         (labels::CLUSTERCTL, ""),
     ];
-    if VERSIONS > 1 {
-        definition.spec.conversion = Some(conversion(WEBHOOK_SERVICE));
-        labels.push((labels::CONTRACT_V1BETA1, v1beta1::VERSION));
-    }
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     definition.metadata.labels = Some(labels.into_iter().map(owned).collect());
     definition

@@ -333,3 +333,14 @@ pub(crate) fn capacity(_: &mut SchemaGenerator) -> Schema {
         },
     })
 }
+
+/// As many and as long as Cluster API takes over (`api/core/v1beta2/machinepool_types.go`).
+pub(crate) fn provider_ids(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "What ties the machines to their Nodes, one for each that is there. Set by the provider.",
+        "type": "array",
+        "maxItems": 10000,
+        "x-kubernetes-list-type": "atomic",
+        "items": { "type": "string", "minLength": 1, "maxLength": 512 },
+    })
+}

@@ -20,6 +20,8 @@ fn names_are_those_that_cluster_api_computes() {
         [
             "inmemoryclusters.infrastructure.cluster.x-k8s.io",
             "inmemoryclustertemplates.infrastructure.cluster.x-k8s.io",
+            "inmemorymachinepools.infrastructure.cluster.x-k8s.io",
+            "inmemorymachinepooltemplates.infrastructure.cluster.x-k8s.io",
             "inmemorymachines.infrastructure.cluster.x-k8s.io",
             "inmemorymachinetemplates.infrastructure.cluster.x-k8s.io",
         ]
@@ -249,7 +251,8 @@ fn start_up_is_bounded_for_every_part_of_a_machine() {
 fn nothing_is_nullable_and_nothing_but_an_absent_spec_has_a_default() {
     fn check(path: &str, schema: &Value) {
         assert_eq!(schema.get("nullable"), None, "{path}");
-        let spec_of_an_object = ["InMemoryCluster.spec", "InMemoryMachine.spec"].contains(&path);
+        let spec_of_an_object =
+            ["InMemoryCluster.spec", "InMemoryMachine.spec", "InMemoryMachinePool.spec"].contains(&path);
         assert_eq!(schema.get("default"), spec_of_an_object.then_some(&json!({})), "{path}");
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             check(&format!("{path}.{name}"), property);

@@ -81,6 +81,10 @@ pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, Conver
         "InMemoryMachineTemplate" => {
             one::<v1beta1::InMemoryMachineTemplate, v1beta2::InMemoryMachineTemplate>
         }
+        "InMemoryMachinePool" => one::<v1beta1::InMemoryMachinePool, v1beta2::InMemoryMachinePool>,
+        "InMemoryMachinePoolTemplate" => {
+            one::<v1beta1::InMemoryMachinePoolTemplate, v1beta2::InMemoryMachinePoolTemplate>
+        }
         _ => return Err(unknown()),
     };
     if from == to { Ok(object) } else { convert(object, to) }
@@ -141,6 +145,7 @@ macro_rules! both_ways {
 
 both_ways!(InMemoryCluster);
 both_ways!(InMemoryMachine);
+both_ways!(InMemoryMachinePool);
 
 /// The same for a kind without a status.
 macro_rules! both_ways_without_status {
@@ -163,25 +168,26 @@ macro_rules! both_ways_without_status {
 
 both_ways_without_status!(InMemoryClusterTemplate);
 
-/// Templates of machines are the same in both versions.
+/// Templates of machines and of pools are the same in both versions.
 macro_rules! renamed {
-    ($from:ident, $to:ident) => {
-        impl From<$from::InMemoryMachineTemplate> for $to::InMemoryMachineTemplate {
-            fn from(object: $from::InMemoryMachineTemplate) -> Self {
-                let $from::InMemoryMachineTemplate { metadata, spec, status } = object;
-                let $from::InMemoryMachineTemplateResource { metadata: labels, spec } = spec.template;
-                let template = $to::InMemoryMachineTemplateResource {
-                    metadata: labels,
-                    spec: parts::Part::plainly(&spec),
-                };
-                Self { metadata, spec: $to::InMemoryMachineTemplateSpec { template }, status }
+    ($kind:ident, $spec:ident, $resource:ident) => {
+        renamed!($kind, $spec, $resource, v1beta1, v1beta2);
+        renamed!($kind, $spec, $resource, v1beta2, v1beta1);
+    };
+    ($kind:ident, $spec:ident, $resource:ident, $from:ident, $to:ident) => {
+        impl From<$from::$kind> for $to::$kind {
+            fn from(object: $from::$kind) -> Self {
+                let $from::$kind { metadata, spec, status } = object;
+                let $from::$resource { metadata: labels, spec } = spec.template;
+                let template = $to::$resource { metadata: labels, spec: parts::Part::plainly(&spec) };
+                Self { metadata, spec: $to::$spec { template }, status }
             }
         }
     };
 }
 
-renamed!(v1beta1, v1beta2);
-renamed!(v1beta2, v1beta1);
+renamed!(InMemoryMachineTemplate, InMemoryMachineTemplateSpec, InMemoryMachineTemplateResource);
+renamed!(InMemoryMachinePoolTemplate, InMemoryMachinePoolTemplateSpec, InMemoryMachinePoolTemplateResource);
 
 #[cfg(test)]
 mod tests;

@@ -368,3 +368,109 @@ impl Part for v1beta2::InMemoryMachineStatus {
         }
     }
 }
+
+/// The spec of a pool, which is the same in both versions.
+macro_rules! machine_pool_spec {
+    ($from:ident, $to:ident) => {
+        impl Part for $from::InMemoryMachinePoolSpec {
+            type Other = $to::InMemoryMachinePoolSpec;
+
+            fn plainly(&self) -> Self::Other {
+                let Self { provider_id_list, template } = self.clone();
+                $to::InMemoryMachinePoolSpec { provider_id_list, template }
+            }
+        }
+    };
+}
+
+machine_pool_spec!(v1beta1, v1beta2);
+machine_pool_spec!(v1beta2, v1beta1);
+
+/// `ready` of a pool in `v1beta1`.
+#[derive(PartialEq)]
+pub(super) struct PoolReady(Option<bool>);
+
+/// `ready` and `initialization` of a pool in `v1beta2`, which say the same.
+type PoolFlags = (Option<bool>, Option<v1beta2::Initialization>);
+
+impl Part for PoolReady {
+    type Other = PoolFlags;
+
+    fn plainly(&self) -> Self::Other {
+        let provisioned = self.0.filter(|ready| *ready);
+        (self.0, provisioned.map(|ready| v1beta2::Initialization { provisioned: Some(ready) }))
+    }
+}
+
+impl Part for PoolFlags {
+    type Other = PoolReady;
+
+    fn plainly(&self) -> Self::Other {
+        PoolReady(self.0)
+    }
+}
+
+impl Part for v1beta1::InMemoryMachinePoolStatus {
+    type Other = v1beta2::InMemoryMachinePoolStatus;
+
+    fn plainly(&self) -> Self::Other {
+        self.with(None)
+    }
+
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        let Self {
+            ready,
+            replicas,
+            infrastructure_machine_kind,
+            next_ordinal,
+            capacity,
+            node_info,
+            conditions,
+            v1beta2,
+        } = self.clone();
+        let kept = kept.map(|kept| ((kept.ready, kept.initialization), kept.conditions)).unzip();
+        let (ready, initialization) = PoolReady(ready).with(kept.0);
+        v1beta2::InMemoryMachinePoolStatus {
+            ready,
+            initialization,
+            replicas,
+            infrastructure_machine_kind,
+            next_ordinal,
+            capacity,
+            node_info,
+            conditions: (conditions, v1beta2).with(kept.1),
+        }
+    }
+}
+
+impl Part for v1beta2::InMemoryMachinePoolStatus {
+    type Other = v1beta1::InMemoryMachinePoolStatus;
+
+    fn plainly(&self) -> Self::Other {
+        self.with(None)
+    }
+
+    fn with(&self, kept: Option<Self::Other>) -> Self::Other {
+        let Self {
+            ready,
+            initialization,
+            replicas,
+            infrastructure_machine_kind,
+            next_ordinal,
+            capacity,
+            node_info,
+            conditions,
+        } = self.clone();
+        let (conditions, v1beta2) = conditions.with(kept.map(|kept| (kept.conditions, kept.v1beta2)));
+        v1beta1::InMemoryMachinePoolStatus {
+            ready: (ready, initialization).plainly().0,
+            replicas,
+            infrastructure_machine_kind,
+            next_ordinal,
+            capacity,
+            node_info,
+            conditions,
+            v1beta2,
+        }
+    }
+}

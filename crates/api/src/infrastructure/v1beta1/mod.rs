@@ -8,6 +8,8 @@ mod cluster;
 mod cluster_template;
 mod condition;
 mod machine;
+mod machine_pool;
+mod machine_pool_template;
 mod machine_template;
 
 pub use cluster::{
@@ -18,6 +20,10 @@ pub use cluster_template::{
 };
 pub use condition::{Condition, V1Beta2Conditions, severity};
 pub use machine::{InMemoryMachine, InMemoryMachineSpec, InMemoryMachineStatus};
+pub use machine_pool::{InMemoryMachinePool, InMemoryMachinePoolSpec, InMemoryMachinePoolStatus};
+pub use machine_pool_template::{
+    InMemoryMachinePoolTemplate, InMemoryMachinePoolTemplateResource, InMemoryMachinePoolTemplateSpec,
+};
 pub use machine_template::{
     InMemoryMachineTemplate, InMemoryMachineTemplateResource, InMemoryMachineTemplateSpec,
 };

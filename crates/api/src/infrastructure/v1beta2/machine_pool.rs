@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Behaviour, InMemoryMachineSpec, Initialization, MachineNetwork, NodeInfo};
@@ -65,7 +65,7 @@ use crate::schema;
 pub struct InMemoryMachinePoolSpec {
     /// What ties the machines to their Nodes, one for each that is there. Set by the provider.
     #[serde(rename = "providerIDList", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "provider_ids")]
+    #[schemars(schema_with = "schema::provider_ids")]
     pub provider_id_list: Vec<String>,
     /// What the machines are made from. A change replaces them, one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,15 +140,4 @@ impl InMemoryMachinePool {
     pub fn is_provisioned(&self) -> bool {
         self.status.as_ref().and_then(|status| status.ready) == Some(true)
     }
-}
-
-/// As many and as long as Cluster API takes over (`api/core/v1beta2/machinepool_types.go`).
-fn provider_ids(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "description": "What ties the machines to their Nodes, one for each that is there. Set by the provider.",
-        "type": "array",
-        "maxItems": 10000,
-        "x-kubernetes-list-type": "atomic",
-        "items": { "type": "string", "minLength": 1, "maxLength": 512 },
-    })
 }

@@ -281,9 +281,82 @@ prop_compose! {
     }
 }
 
+fn pool_machine() -> impl Strategy<Value = v1beta2::PoolMachine> {
+    new_machine_spec().prop_map(|spec| {
+        let v1beta2::InMemoryMachineSpec { instance_type, network, behaviour, .. } = spec;
+        v1beta2::PoolMachine { instance_type, network, behaviour }
+    })
+}
+
+prop_compose! {
+    fn new_pool_spec()(
+        provider_id_list in vec(word(), 0..3),
+        template in option::of(pool_machine()),
+    ) -> v1beta2::InMemoryMachinePoolSpec {
+        v1beta2::InMemoryMachinePoolSpec { provider_id_list, template }
+    }
+}
+
+fn old_pool_spec() -> impl Strategy<Value = v1beta1::InMemoryMachinePoolSpec> {
+    new_pool_spec().prop_map(|spec| {
+        let v1beta2::InMemoryMachinePoolSpec { provider_id_list, template } = spec;
+        v1beta1::InMemoryMachinePoolSpec { provider_id_list, template }
+    })
+}
+
+prop_compose! {
+    fn new_pool_status()(
+        ready in option::of(any::<bool>()),
+        initialization in initialization(),
+        replicas in option::of(any::<i32>()),
+        infrastructure_machine_kind in word(),
+        next_ordinal in option::of(any::<i64>()),
+        template in machine_template_status(),
+        conditions in new_conditions(),
+    ) -> v1beta2::InMemoryMachinePoolStatus {
+        let v1beta2::InMemoryMachineTemplateStatus { capacity, node_info } = template;
+        v1beta2::InMemoryMachinePoolStatus {
+            ready,
+            initialization,
+            replicas,
+            infrastructure_machine_kind,
+            next_ordinal,
+            capacity,
+            node_info,
+            conditions,
+        }
+    }
+}
+
+prop_compose! {
+    fn old_pool_status()(
+        new in new_pool_status(),
+        conditions in old_conditions(),
+        v1beta2 in conditions_among_the_old(),
+    ) -> v1beta1::InMemoryMachinePoolStatus {
+        v1beta1::InMemoryMachinePoolStatus {
+            ready: new.ready,
+            replicas: new.replicas,
+            infrastructure_machine_kind: new.infrastructure_machine_kind,
+            next_ordinal: new.next_ordinal,
+            capacity: new.capacity,
+            node_info: new.node_info,
+            conditions,
+            v1beta2,
+        }
+    }
+}
+
+fn pool_template_status() -> impl Strategy<Value = v1beta2::InMemoryMachinePoolTemplateStatus> {
+    machine_template_status().prop_map(|status| {
+        let v1beta2::InMemoryMachineTemplateStatus { capacity, node_info } = status;
+        v1beta2::InMemoryMachinePoolTemplateStatus { capacity, node_info }
+    })
+}
+
 /// Objects of a version.
 macro_rules! objects {
-    ($objects:ident, $version:ident: $cluster_spec:ident, $cluster_status:ident, $machine_spec:ident, $machine_status:ident) => {
+    ($objects:ident, $version:ident: $cluster_spec:ident, $cluster_status:ident, $machine_spec:ident, $machine_status:ident, $pool_spec:ident, $pool_status:ident) => {
         mod $objects {
             use super::*;
 
@@ -314,12 +387,28 @@ macro_rules! objects {
                     $version::InMemoryMachineTemplate { metadata, spec, status }
                 })
             }
+
+            pub(super) fn pools() -> impl Strategy<Value = $version::InMemoryMachinePool> {
+                (metadata(), $pool_spec(), option::of($pool_status())).prop_map(|(metadata, spec, status)| {
+                    $version::InMemoryMachinePool { metadata, spec, status }
+                })
+            }
+
+            pub(super) fn pool_templates() -> impl Strategy<Value = $version::InMemoryMachinePoolTemplate> {
+                let parts =
+                    (metadata(), template_metadata(), $pool_spec(), option::of(pool_template_status()));
+                parts.prop_map(|(metadata, labels, spec, status)| {
+                    let template = $version::InMemoryMachinePoolTemplateResource { metadata: labels, spec };
+                    let spec = $version::InMemoryMachinePoolTemplateSpec { template };
+                    $version::InMemoryMachinePoolTemplate { metadata, spec, status }
+                })
+            }
         }
     };
 }
 
-objects!(old, v1beta1: old_cluster_spec, old_cluster_status, old_machine_spec, old_machine_status);
-objects!(new, v1beta2: new_cluster_spec, new_cluster_status, new_machine_spec, new_machine_status);
+objects!(old, v1beta1: old_cluster_spec, old_cluster_status, old_machine_spec, old_machine_status, old_pool_spec, old_pool_status);
+objects!(new, v1beta2: new_cluster_spec, new_cluster_status, new_machine_spec, new_machine_status, new_pool_spec, new_pool_status);
 
 /// An object that goes to the other version and back is what it was, as a value and as JSON; and what it was in between
 /// comes back to the same, too.
@@ -376,6 +465,8 @@ laws!(cluster, clusters, InMemoryCluster);
 laws!(cluster_template, cluster_templates, InMemoryClusterTemplate);
 laws!(machine, machines, InMemoryMachine);
 laws!(machine_template, machine_templates, InMemoryMachineTemplate);
+laws!(machine_pool, pools, InMemoryMachinePool);
+laws!(machine_pool_template, pool_templates, InMemoryMachinePoolTemplate);
 
 proptest! {
     /// The two statuses are of the same cluster at two times: what is in the new version shows the later one, whatever

@@ -7,8 +7,14 @@ use super::super::convert;
 const OLD: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
 const NEW: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const DATA: &str = "cluster.x-k8s.io/conversion-data";
-const KINDS: [&str; 4] =
-    ["InMemoryCluster", "InMemoryClusterTemplate", "InMemoryMachine", "InMemoryMachineTemplate"];
+const KINDS: [&str; 6] = [
+    "InMemoryCluster",
+    "InMemoryClusterTemplate",
+    "InMemoryMachine",
+    "InMemoryMachineTemplate",
+    "InMemoryMachinePool",
+    "InMemoryMachinePoolTemplate",
+];
 
 fn object(kind: &str, version: &str, spec: impl Into<Value>, status: impl Into<Value>) -> Value {
     let (spec, status): (Value, Value) = (spec.into(), status.into());
@@ -286,7 +292,7 @@ fn an_annotation_that_makes_no_sense_is_dropped() {
 #[test]
 fn only_our_kinds_and_their_versions_are_converted() {
     for (kind, from, to) in [
-        ("InMemoryMachinePool", NEW, OLD),
+        ("InMemoryDisk", NEW, OLD),
         ("InMemoryCluster", "infrastructure.cluster.x-k8s.io/v1", NEW),
         ("InMemoryCluster", NEW, "v1beta1"),
         ("InMemoryMachine", OLD, "infrastructure.cluster.x-k8s.io/v1alpha4"),
