@@ -56,8 +56,10 @@ async fn settled(cluster: &Cluster, machines: &[String], version: &str) -> anyho
         let owner = cluster.object(MACHINE_POOL, &pool(cluster)).await?;
         let object = cluster.object(IN_MEMORY_MACHINE_POOL, &pool(cluster)).await?;
         let of_pool = cluster.machines(None).await?;
-        let of_pool: Vec<_> =
-            of_pool.iter().filter(|m| m["metadata"]["labels"]["cluster.x-k8s.io/pool-name"].is_string()).collect();
+        let of_pool: Vec<_> = of_pool
+            .iter()
+            .filter(|m| m["metadata"]["labels"]["cluster.x-k8s.io/pool-name"].is_string())
+            .collect();
         let running = of_pool.iter().filter(|machine| machine["status"]["phase"] == "Running");
         let running: BTreeSet<&str> = running.map(|machine| state::name(machine)).collect();
         let nodes = match cluster.workload().await {
