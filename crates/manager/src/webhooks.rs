@@ -223,7 +223,7 @@ mod tests {
             names,
             ["nephele-webhook-service.here.svc", "capi-ipam-in-cluster-webhook-service.here.svc"]
         );
-        assert_eq!((both.targets.definitions.len(), both.targets.validating.len()), (6, 1));
+        assert_eq!((both.targets.definitions.len(), both.targets.validating.len()), (8, 1));
         let given = keeping(ROLES, "here".to_owned(), Some("other"));
         assert_eq!(given.dns_names, ["other.here.svc", "other.here", "other"]);
         assert_eq!(given.targets, both.targets);
