@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nephele_api::ipam::PoolKind;
 use nephele_api::ipam::v1alpha2::IPAddressCounts;
-use prometheus::core::Collector;
+use nephele_kit::registered;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use crate::pool::{PoolKey, Troubles};
@@ -121,14 +121,6 @@ impl Metrics {
 
 fn labels(pool: &PoolKey) -> [&str; 3] {
     [pool.kind.as_str(), &pool.namespace, &pool.name]
-}
-
-fn registered<C: Collector + Clone + 'static>(
-    registry: &Registry,
-    family: C,
-) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }
 
 #[cfg(test)]

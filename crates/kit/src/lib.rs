@@ -42,7 +42,7 @@ pub use external::{MANAGED_BY_ANNOTATION, is_externally_managed};
 pub use filter::{WATCH_FILTER_LABEL, WatchFilter};
 pub use kube_error::{category as kube_category, retry as kube_retry};
 pub use lease::{Leadership, LeaseError, LeaseSettings, acquire};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, registered};
 pub use outcome::{Outcome, ReconcileError, Retry};
 pub use owner::{owner_cluster, owner_machine, owner_of_kind};
 pub use patch::{Deleted, PatchError, Precondition};

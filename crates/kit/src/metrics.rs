@@ -217,7 +217,12 @@ fn gauges(
     registered(registry, IntGaugeVec::new(Opts::new(name, help), labels)?)
 }
 
-fn registered<C: Collector + Clone + 'static>(
+/// The collector, once it is in the registry.
+///
+/// # Errors
+///
+/// When the registry has one of its name.
+pub fn registered<C: Collector + Clone + 'static>(
     registry: &Registry,
     family: C,
 ) -> Result<C, prometheus::Error> {

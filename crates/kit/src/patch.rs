@@ -61,6 +61,12 @@ impl PatchError {
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Request { source: kube::Error::Api(status), .. } if status.code == 404)
     }
+
+    /// Whether the object is not the version that was to be changed.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Request { source: kube::Error::Api(status), .. } if status.code == 409)
+    }
 }
 
 impl ReconcileError for PatchError {

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::envelope;
+
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "ConversionReview";
 
@@ -14,14 +16,6 @@ pub(crate) struct Review {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Envelope {
-    api_version: String,
-    kind: String,
-    request: Request,
-}
-
-#[derive(Debug, Deserialize)]
 struct Request {
     uid: String,
     #[serde(rename = "desiredAPIVersion")]
@@ -29,19 +23,16 @@ struct Request {
     objects: Vec<Value>,
 }
 
+impl envelope::Request for Request {
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
 /// Reads a review. The text says what is wrong with what is none.
 pub(crate) fn read(body: &[u8]) -> Result<Review, String> {
-    let envelope: Envelope = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    if (envelope.api_version.as_str(), envelope.kind.as_str()) != (API_VERSION, KIND) {
-        return Err(format!(
-            "expected {KIND} of {API_VERSION}, got {} of {}",
-            envelope.kind, envelope.api_version
-        ));
-    }
-    if envelope.request.uid.is_empty() {
-        return Err("expected a request with a uid".to_owned());
-    }
-    Ok(Review { uid: envelope.request.uid.clone(), request: envelope.request })
+    let request: Request = envelope::open(body, API_VERSION, KIND)?;
+    Ok(Review { uid: request.uid.clone(), request })
 }
 
 impl Review {

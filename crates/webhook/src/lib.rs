@@ -18,12 +18,15 @@
 pub mod admission;
 pub mod certificate;
 mod conversion;
+mod envelope;
 mod metrics;
 mod serve;
+mod server;
 mod webhook;
 
 pub use admission::{AdmissionRequest, Cause, Change, Denial};
 pub use certificate::{ServedCertificate, folder::follow_folder, keeper::keep};
 pub use metrics::Metrics;
 pub use serve::serve;
+pub use server::serve_router;
 pub use webhook::Webhook;

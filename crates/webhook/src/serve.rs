@@ -1,4 +1,4 @@
-//! The server: TLS, HTTP, and the bounds of both.
+//! The webhooks behind HTTP: methods, sizes, and how many at a time.
 
 use std::{io, net, sync::Arc, time::Duration};
 
@@ -10,24 +10,17 @@ use axum::{
 };
 use http::{Method, StatusCode, header};
 use http_body_util::LengthLimitError;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
 use tokio::{
-    net::{TcpListener, TcpStream},
     sync::Semaphore,
-    task::JoinSet,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
 
 use crate::{
     certificate::ServedCertificate,
     metrics::{Metrics, Outcome},
+    server::serve_router,
     webhook::{ADMISSION_BYTES_MAX, Body, Reply, Webhook},
 };
 
@@ -35,11 +28,8 @@ use crate::{
 const CONNECTIONS_MAX: usize = 256;
 /// Requests read and decided at a time, in units of an admission review: 16 of 8 MiB are 128 MiB at most.
 const REVIEWS_MAX: usize = 16;
-/// A client that has not finished its handshake, the head of its request or the body by then is not served.
+/// A client that has not sent the body of its request by then is not served.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause after an accept that failed, most often for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 struct Server {
     webhook: Webhook,
     metrics: Metrics,
@@ -58,60 +48,10 @@ pub async fn serve(
     metrics: Metrics,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
     let tls = TlsAcceptor::from(certificate.server_config());
     let server = Arc::new(Server { webhook, metrics, reviews: Semaphore::new(REVIEWS_MAX) });
     let router = Router::new().fallback(call).with_state(server);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
-    loop {
-        let Some(place) = shutdown.run_until_cancelled(Arc::clone(&places).acquire_owned()).await else {
-            break;
-        };
-        let place = place.expect("nobody closes the semaphore");
-        let stream = match shutdown.run_until_cancelled(listener.accept()).await {
-            None => break,
-            Some(Ok((stream, _))) => stream,
-            Some(Err(error)) => {
-                warn!(%error, "Failed to accept a connection");
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
-        connections.spawn(async move {
-            connection(stream, tls, router, shutdown).await;
-            drop(place);
-        });
-        while connections.try_join_next().is_some() {}
-    }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
-    Ok(())
-}
-
-async fn connection(stream: TcpStream, tls: TlsAcceptor, router: Router, shutdown: CancellationToken) {
-    let stream = match timeout(PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return debug!(%error, "Handshake failed"),
-        Err(_elapsed) => return debug!("Handshake took too long"),
-    };
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PATIENCE).keep_alive_timeout(PATIENCE);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut connection = std::pin::pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = result {
-        debug!(%error, "Connection ended with an error");
-    }
+    serve_router(listener, Some(tls), router, CONNECTIONS_MAX, shutdown).await
 }
 
 async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {

@@ -13,6 +13,7 @@ mod components;
 mod contract;
 mod e2e;
 mod paths;
+mod place;
 mod provider;
 mod release;
 mod tidy;

@@ -5,7 +5,7 @@ use kube::{Api, Client};
 use nephele_api::ipam::finalizers;
 use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_ipam::Owner;
-use nephele_kit::{Deleted, PatchError, Precondition, ReconcileError as _, Retry, patch};
+use nephele_kit::{Deleted, PatchError, Precondition, patch};
 
 use super::record::{CLAIM_KIND, Finalizers, Record, is_reference_to};
 
@@ -37,7 +37,7 @@ pub(crate) async fn let_go(client: &Client, owner: &Owner, record: &Record) -> R
     };
     match patch::remove_finalizer(&api, &stub, finalizers::ADDRESS).await {
         Ok(_) => {}
-        Err(error) if is_conflict(&error) => {
+        Err(error) if error.is_conflict() => {
             let gone = read(&api, owner, record).await?.is_none();
             return Ok(if gone { Left::Nothing } else { Left::Changed });
         }
@@ -90,8 +90,4 @@ fn stub(owner: &Owner, record: &Record) -> IPAddress {
         },
         ..IPAddress::default()
     }
-}
-
-fn is_conflict(error: &PatchError) -> bool {
-    matches!(error.retry(), Retry::After(_))
 }

@@ -221,7 +221,7 @@ impl<K: PoolObject> Keeper<K> {
                     self.take(&object);
                     return Ok(());
                 }
-                Err(error) if is_conflict(&error) => self.refresh().await?,
+                Err(error) if error.is_conflict() => self.refresh().await?,
                 Err(error) => return Err(Error::Write(error)),
             }
         }
@@ -352,7 +352,7 @@ impl<K: PoolObject> Keeper<K> {
                     self.wrote(written.unwrap_or(next));
                     return Ok(true);
                 }
-                Err(error) if is_conflict(&error) => {
+                Err(error) if error.is_conflict() => {
                     self.refresh().await?;
                     if self.is_foreign() {
                         self.pool.ledger.lock().unchoose();
@@ -421,7 +421,7 @@ impl<K: PoolObject> Keeper<K> {
                 Ok(None)
             }
             Err(error) if error.is_not_found() => Ok(None),
-            Err(error) if is_conflict(&error) => {
+            Err(error) if error.is_conflict() => {
                 self.refresh().await?;
                 Ok(Some(Instant::now() + REPORT_AFTER))
             }
@@ -466,7 +466,7 @@ impl<K: PoolObject> Keeper<K> {
                 }
                 Ok(true)
             }
-            Err(error) if is_conflict(&error) => match self.refresh().await {
+            Err(error) if error.is_conflict() => match self.refresh().await {
                 Err(Error::Read(kube::Error::Api(status))) if status.code == 404 => Ok(true),
                 Err(error) => Err(error),
                 Ok(()) => Err(Error::Contended),
@@ -512,8 +512,4 @@ impl<K: PoolObject> Deleting for K {
     fn metadata_deleting(&self) -> bool {
         self.meta().deletion_timestamp.is_some()
     }
-}
-
-fn is_conflict(error: &PatchError) -> bool {
-    matches!(error, PatchError::Request { source: kube::Error::Api(status), .. } if status.code == 409)
 }

@@ -24,7 +24,7 @@ pub(crate) use key::PoolKey;
 pub(crate) use kinds::{PoolObject, PoolSpec};
 pub(crate) use ledger::{Answer, Request, Standing, Troubles};
 pub(crate) use registry::{Pools, Woken};
-pub(crate) use space::{Grant, Place, Space};
+pub(crate) use space::{Grant, Place, Space, address_spec, prefix_spec};
 
 use self::ledger::Ledger;
 use crate::address::Record;

@@ -1,7 +1,6 @@
 //! The addresses or prefixes of one pool, and who has which.
 
 use std::net::IpAddr;
-use std::time::SystemTime;
 
 use nephele_api::ipam::PoolKind;
 use nephele_api::ipam::v1alpha2::{InClusterIPPoolSpec, InClusterPrefixPoolSpec};
@@ -175,8 +174,7 @@ impl Space {
         match (self, place) {
             (Self::Addresses { pool, .. }, Place::Address(address)) => {
                 // The allocator's own holds are not used: they would not outlive the process.
-                pool.release_address(owner, address, SystemTime::UNIX_EPOCH);
-                pool.expire_holds(SystemTime::UNIX_EPOCH + pool.layout().grace_period());
+                pool.forget_address(owner, address);
             }
             (Self::Prefixes { pool, .. }, Place::Prefix(prefix)) => {
                 pool.release_prefix(owner, prefix);
@@ -229,7 +227,8 @@ impl Space {
     }
 }
 
-fn address_spec(spec: &InClusterIPPoolSpec) -> AddressPoolSpec {
+/// The spec of a pool of addresses, as the allocator takes it.
+pub(crate) fn address_spec(spec: &InClusterIPPoolSpec) -> AddressPoolSpec {
     AddressPoolSpec {
         addresses: spec.addresses.clone(),
         prefix: spec.prefix.into(),
@@ -240,7 +239,8 @@ fn address_spec(spec: &InClusterIPPoolSpec) -> AddressPoolSpec {
     }
 }
 
-fn prefix_spec(spec: &InClusterPrefixPoolSpec) -> PrefixPoolSpec {
+/// The spec of a pool of prefixes, as the allocator takes it.
+pub(crate) fn prefix_spec(spec: &InClusterPrefixPoolSpec) -> PrefixPoolSpec {
     PrefixPoolSpec {
         prefixes: spec.prefixes.clone(),
         allocation_prefix_length: spec.allocation_prefix_length.into(),

@@ -7,9 +7,10 @@ use nephele_api::ipam::{
     v1beta2::IPAddressSpec,
 };
 use nephele_ipam::{
-    AddressPoolSpec, FieldError, Prefix, PrefixPoolSpec, UpdateError, check_address_pool_update,
-    check_prefix_pool_update, parse_address,
+    FieldError, Prefix, UpdateError, check_address_pool_update, check_prefix_pool_update, parse_address,
 };
+
+use crate::pool::{address_spec, prefix_spec};
 
 /// What there is to say of a pool's spec.
 pub(super) trait PoolRules: PartialEq + Send + Sync {
@@ -34,7 +35,7 @@ pub(super) trait PoolRules: PartialEq + Send + Sync {
 
 impl PoolRules for InClusterIPPoolSpec {
     fn check(&self) -> Result<(), Vec<FieldError>> {
-        address_pool(self).validate().map(|_| ())
+        address_spec(self).validate().map(|_| ())
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -42,33 +43,33 @@ impl PoolRules for InClusterIPPoolSpec {
     }
 
     fn allows_more_than(&self, new: &Self) -> bool {
-        !address_pool(self).allocatable().subtract(&address_pool(new).allocatable()).is_empty()
+        !address_spec(self).allocatable().subtract(&address_spec(new).allocatable()).is_empty()
     }
 
     fn check_update(&self, new: &Self, in_use: &[IPAddressSpec]) -> Result<(), UpdateError> {
         let addresses = in_use.iter().filter_map(|address| parse_address(&address.address).ok());
-        check_address_pool_update(&address_pool(self), &address_pool(new), addresses)
+        check_address_pool_update(&address_spec(self), &address_spec(new), addresses)
     }
 }
 
 impl PoolRules for InClusterPrefixPoolSpec {
     fn check(&self) -> Result<(), Vec<FieldError>> {
-        prefix_pool(self).validate().map(|_| ())
+        prefix_spec(self).validate().map(|_| ())
     }
 
     fn warnings(&self) -> Vec<String> {
-        prefix_pool(self).warnings().into_iter().map(str::to_owned).collect()
+        prefix_spec(self).warnings().into_iter().map(str::to_owned).collect()
     }
 
     fn allows_more_than(&self, new: &Self) -> bool {
-        match (prefix_pool(self).readable_layout(), prefix_pool(new).readable_layout()) {
+        match (prefix_spec(self).readable_layout(), prefix_spec(new).readable_layout()) {
             (Some(old), Some(new)) => !old.allocatable().subtract(&new.allocatable()).is_empty(),
             _ => false,
         }
     }
 
     fn check_update(&self, new: &Self, in_use: &[IPAddressSpec]) -> Result<(), UpdateError> {
-        check_prefix_pool_update(&prefix_pool(self), &prefix_pool(new), in_use.iter().filter_map(prefix))
+        check_prefix_pool_update(&prefix_spec(self), &prefix_spec(new), in_use.iter().filter_map(prefix))
     }
 }
 
@@ -77,24 +78,4 @@ fn prefix(address: &IPAddressSpec) -> Option<Prefix> {
     let IpAddr::V6(base) = parse_address(&address.address).ok()? else { return None };
     let length = u8::try_from(address.prefix?).ok().filter(|length| (1..=128).contains(length))?;
     Some(Prefix::new(base, length))
-}
-
-fn address_pool(spec: &InClusterIPPoolSpec) -> AddressPoolSpec {
-    AddressPoolSpec {
-        addresses: spec.addresses.clone(),
-        prefix: spec.prefix.into(),
-        gateway: spec.gateway.clone(),
-        allocate_reserved_ip_addresses: spec.allocate_reserved_ip_addresses,
-        excluded_addresses: spec.excluded_addresses.clone(),
-        address_reuse_grace_period_seconds: spec.address_reuse_grace_period_seconds.map(Into::into),
-    }
-}
-
-fn prefix_pool(spec: &InClusterPrefixPoolSpec) -> PrefixPoolSpec {
-    PrefixPoolSpec {
-        prefixes: spec.prefixes.clone(),
-        allocation_prefix_length: spec.allocation_prefix_length.into(),
-        gateway: spec.gateway.clone(),
-        excluded_prefixes: spec.excluded_prefixes.clone(),
-    }
 }

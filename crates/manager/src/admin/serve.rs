@@ -1,28 +1,12 @@
-use std::{io, net, sync::Arc, time::Duration};
+use std::{io, net};
 
 use axum::Router;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use nephele_webhook::serve_router;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
 
 /// Connections served at a time; further ones wait in the listener's backlog. Probes and scrapes are a handful.
 const CONNECTIONS_MAX: usize = 64;
-/// A client that has not finished its handshake or the head of its request by then is not served.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause after an accept that failed, most often for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `router` on the listener until `shutdown`, then lets requests in flight finish.
 ///
@@ -35,66 +19,5 @@ pub(crate) async fn serve(
     router: Router,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let listener = TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
-    loop {
-        let Some(place) = shutdown.run_until_cancelled(Arc::clone(&places).acquire_owned()).await else {
-            break;
-        };
-        let place = place.expect("nobody closes the semaphore");
-        let stream = match shutdown.run_until_cancelled(listener.accept()).await {
-            None => break,
-            Some(Ok((stream, _))) => stream,
-            Some(Err(error)) => {
-                warn!(%error, "Failed to accept a connection");
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
-        connections.spawn(async move {
-            connection(stream, tls, router, shutdown).await;
-            drop(place);
-        });
-        while connections.try_join_next().is_some() {}
-    }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
-    Ok(())
-}
-
-async fn connection(
-    stream: TcpStream,
-    tls: Option<TlsAcceptor>,
-    router: Router,
-    shutdown: CancellationToken,
-) {
-    let Some(tls) = tls else { return requests(stream, router, shutdown).await };
-    match timeout(PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => requests(stream, router, shutdown).await,
-        Ok(Err(error)) => debug!(%error, "Handshake failed"),
-        Err(_elapsed) => debug!("Handshake took too long"),
-    }
-}
-
-async fn requests<IO>(io: IO, router: Router, shutdown: CancellationToken)
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PATIENCE).keep_alive_timeout(PATIENCE);
-    let connection = builder.serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
-    let mut connection = std::pin::pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = result {
-        debug!(%error, "Connection ended with an error");
-    }
+    serve_router(listener, tls, router, CONNECTIONS_MAX, shutdown).await
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{AdmissionRequest, Change, Denial};
+use crate::envelope;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
@@ -13,14 +14,6 @@ const KIND: &str = "AdmissionReview";
 #[derive(Debug)]
 pub(crate) struct Review {
     pub(crate) uid: String,
-    request: Request,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Envelope {
-    api_version: String,
-    kind: String,
     request: Request,
 }
 
@@ -43,6 +36,12 @@ struct Request {
     old_object: Value,
 }
 
+impl envelope::Request for Request {
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 struct UserInfo {
     #[serde(default)]
@@ -57,19 +56,10 @@ pub(crate) enum Answer {
     Denied(Denial),
 }
 
-/// Reads a review. Nothing for what is none.
+/// Reads a review. The text says what is wrong with what is none.
 pub(crate) fn read(body: &[u8]) -> Result<Review, String> {
-    let envelope: Envelope = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    if (envelope.api_version.as_str(), envelope.kind.as_str()) != (API_VERSION, KIND) {
-        return Err(format!(
-            "expected {KIND} of {API_VERSION}, got {} of {}",
-            envelope.kind, envelope.api_version
-        ));
-    }
-    if envelope.request.uid.is_empty() {
-        return Err("expected a request with a uid".to_owned());
-    }
-    Ok(Review { uid: envelope.request.uid.clone(), request: envelope.request })
+    let request: Request = envelope::open(body, API_VERSION, KIND)?;
+    Ok(Review { uid: request.uid.clone(), request })
 }
 
 impl Review {

@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::{sync::watch, time};
 
 use super::{
-    Place,
+    Place, measure,
     processors::{Processors, SHOWN},
     quantile, refuse_zero,
     requests::Writes,
@@ -54,7 +54,7 @@ const QUIET: Duration = Duration::from_secs(5);
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     refuse_zero(&args.numbers)?;
     refuse_zero(&args.pools)?;
-    args.place.measure(async |kubeconfig| rounds(args, kubeconfig).await)
+    measure(&args.place, async |kubeconfig| rounds(args, kubeconfig).await)
 }
 
 async fn rounds(args: &Args, kubeconfig: &Path) -> anyhow::Result<()> {

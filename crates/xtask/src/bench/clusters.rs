@@ -17,7 +17,7 @@ use nephele_e2e::{
 };
 use serde_json::Value;
 
-use super::{Place, middle, refuse_zero};
+use super::{Place, measure, middle, refuse_zero};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -44,7 +44,7 @@ const QUIET: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     refuse_zero(&args.numbers)?;
-    args.place.measure(async |kubeconfig| rounds(&args.numbers, kubeconfig).await)
+    measure(&args.place, async |kubeconfig| rounds(&args.numbers, kubeconfig).await)
 }
 
 async fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {

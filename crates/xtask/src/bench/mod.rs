@@ -5,14 +5,11 @@ mod clusters;
 mod processors;
 mod requests;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use crate::{
-    cluster::{self, Layout},
-    provider,
-};
+use crate::place::Place;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subject {
@@ -22,20 +19,6 @@ pub(crate) enum Subject {
     Claims(claims::Args),
 }
 
-/// The cluster to measure on.
-#[derive(Debug, clap::Args)]
-struct Place {
-    /// Leave the cluster up.
-    #[arg(long)]
-    keep: bool,
-    /// Use the cluster of KUBECONFIG as it is; its manager has to run on this machine.
-    #[arg(long)]
-    existing: bool,
-    /// Use this program, static and built before, instead of building it.
-    #[arg(long, value_name = "FILE")]
-    program: Option<PathBuf>,
-}
-
 pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
     match subject {
         Subject::Clusters(args) => clusters::run(args),
@@ -43,25 +26,12 @@ pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
     }
 }
 
-impl Place {
-    /// Measures there, with the kubeconfig of its administrator.
-    fn measure(&self, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        let measure = |kubeconfig: &Path| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.context("failed to start a runtime")?.block_on(measure(kubeconfig))
-        };
-        if self.existing {
-            let kubeconfig =
-                std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
-            return measure(Path::new(&kubeconfig));
-        }
-        let layout = Layout::new()?;
-        let result = cluster::up(&layout, true).and_then(|cluster| {
-            provider::install(&cluster, self.program.as_deref())?;
-            measure(&layout.kubeconfig())
-        });
-        if self.keep { result } else { result.and(cluster::down(&layout)) }
-    }
+/// Measures on the cluster of a place, with the kubeconfig of its administrator.
+fn measure(place: &Place, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    place.work(|found| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context("failed to start a runtime")?.block_on(measure(&found.kubeconfig))
+    })
 }
 
 /// There has to be something to measure.
