@@ -170,7 +170,12 @@ pub(super) async fn release(
         context.metrics.released(pool.key.kind);
     }
     let claims = Api::<IPAddressClaim>::namespaced(context.client.clone(), name.namespace());
-    patch::remove_finalizer(&claims, claim, finalizers::CLAIM).await.map_err(Error::Claim)?;
+    match patch::remove_finalizer(&claims, claim, finalizers::CLAIM).await.map_err(Error::Claim)? {
+        // Others hold it still.
+        Some(left) if !left.finalizers().is_empty() => context.ahead.wrote(&left),
+        // The answer to the last write is of the version before it.
+        _ => context.ahead.let_go(claim),
+    }
     Ok(Released::Done)
 }
 

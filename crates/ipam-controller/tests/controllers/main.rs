@@ -5,4 +5,5 @@ mod claims;
 mod load;
 mod pools;
 mod prefixes;
+mod requests;
 mod world;

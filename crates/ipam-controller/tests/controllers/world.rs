@@ -86,8 +86,14 @@ impl World {
     }
 
     pub(crate) fn over(api: ManagementApi, settings: Settings) -> Self {
+        let client = api.client();
+        Self::through(api, client, settings)
+    }
+
+    /// The controllers speak to the management API by this client.
+    pub(crate) fn through(api: ManagementApi, client: Client, settings: Settings) -> Self {
         let shutdown = CancellationToken::new();
-        let (registry, controllers) = controllers(api.client(), settings, shutdown.clone());
+        let (registry, controllers) = controllers(client, settings, shutdown.clone());
         Self { api, registry, shutdown, controllers }
     }
 

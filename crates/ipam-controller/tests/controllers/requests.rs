@@ -1,0 +1,181 @@
+//! What the controllers send for a claim, to the last request, while the watch of claims is behind.
+//!
+//! Time is paused: it jumps to whatever is due next.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use futures::StreamExt as _;
+use futures::future::join_all;
+use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use nephele_api::ipam::PoolKind;
+use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
+use nephele_testkit::ManagementApi;
+use nephele_testkit::objects::NAMESPACE;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::world::{World, settings, spec};
+
+const CLAIMS: usize = 60;
+
+/// By how much the watch of claims is behind: far longer than a release takes.
+const LAG: Duration = Duration::from_secs(2);
+/// News that are on their way at once; more than the claims have.
+const ON_THEIR_WAY_MAX: usize = 10_000;
+
+/// One request of the controllers, watches left out.
+#[derive(Debug)]
+struct Sent {
+    /// Method, plural, and subresource after a slash, with the answer unless it is a success.
+    what: String,
+    /// The object's name, empty for a list.
+    name: String,
+    /// Places in the order of all that was sent and answered.
+    sent: usize,
+    answered: usize,
+}
+
+#[derive(Default)]
+struct Log {
+    events: Mutex<usize>,
+    requests: Mutex<Vec<Sent>>,
+}
+
+impl Log {
+    fn event(&self) -> usize {
+        let mut events = self.events.lock();
+        *events += 1;
+        *events
+    }
+
+    /// What was sent since the last call.
+    fn take(&self) -> Vec<Sent> {
+        std::mem::take(&mut *self.requests.lock())
+    }
+
+    /// A client whose requests are noted, and whose watches of claims are behind.
+    fn client(self: &Arc<Self>, api: &ManagementApi) -> Client {
+        let (log, server) = (Arc::clone(self), api.server().clone());
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let (log, server) = (Arc::clone(&log), server.clone());
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await.expect("it is in memory").to_bytes();
+                let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default());
+                let watches = query.contains("watch=");
+                let (mut what, mut name) = described(&path);
+                if head.method == Method::POST {
+                    let object: Value = serde_json::from_slice(&body).expect("JSON");
+                    object["metadata"]["name"].as_str().unwrap_or_default().clone_into(&mut name);
+                }
+                what = format!("{} {what}", head.method);
+                let sent = log.event();
+                let response: Response<Body> =
+                    server.handle(Request::from_parts(head, Body::from(body))).await;
+                if !response.status().is_success() {
+                    what = format!("{what} {}", response.status().as_u16());
+                }
+                let answered = log.event();
+                Ok::<_, Infallible>(match (watches, what.as_str()) {
+                    (true, "GET ipaddressclaims") => response.map(behind),
+                    (true, _) => response,
+                    (false, _) => {
+                        log.requests.lock().push(Sent { what, name, sent, answered });
+                        response
+                    }
+                })
+            }
+        });
+        Client::new(service, NAMESPACE)
+    }
+}
+
+/// The plural with the subresource, and the name.
+fn described(path: &str) -> (String, String) {
+    let mut parts =
+        path.trim_start_matches("/apis/").trim_start_matches("/api/").split('/').skip(2).peekable();
+    if parts.next_if_eq(&"namespaces").is_some() {
+        parts.next();
+    }
+    let (plural, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let separator = if parts.peek().is_some() { "/" } else { "" };
+    (format!("{plural}{separator}{}", parts.next().unwrap_or_default()), name.to_owned())
+}
+
+/// Everything comes later, and in order.
+fn behind(body: Body) -> Body {
+    let later = body.into_data_stream().map(|news| {
+        let due = sleep(LAG);
+        async move {
+            due.await;
+            news
+        }
+    });
+    Body::from_stream(later.buffered(ON_THEIR_WAY_MAX))
+}
+
+/// How often each was sent, without writes of the pool and what there was at most of these.
+fn tally(requests: &[Sent]) -> BTreeMap<&str, usize> {
+    let mut tally = BTreeMap::new();
+    for request in requests {
+        *tally.entry(request.what.as_str()).or_default() += 1;
+    }
+    let of_pool = tally.remove("PATCH inclusterippools/status").unwrap_or_default();
+    assert!(of_pool <= CLAIMS / 5, "{of_pool} writes of the pool");
+    tally
+}
+
+/// That of each claim the first was answered before the second was sent.
+fn assert_order(requests: &[Sent], first: &str, second: &str) {
+    let of = |what: &str| -> BTreeMap<&str, &Sent> {
+        let such = requests.iter().filter(|request| request.what == what);
+        such.map(|request| (request.name.as_str(), request)).collect()
+    };
+    let (firsts, seconds) = (of(first), of(second));
+    assert_eq!(firsts.len(), CLAIMS);
+    for (name, first) in firsts {
+        assert!(first.answered < seconds[name].sent, "{first:?} and {:?}", seconds[name]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_twice_and_nothing_out_of_turn_while_the_watch_is_behind() {
+    let (api, log) = (ManagementApi::start(), Arc::new(Log::default()));
+    let client = log.client(&api);
+    let world = World::through(api, client, settings());
+    world.pool("pool", spec(&["10.0.0.0/16"], 16, "10.0.0.1")).await;
+    world.counts("pool", [65533, 0, 65533, 0]).await;
+    let names: Vec<String> = (0..CLAIMS).map(|number| format!("claim-{number}")).collect();
+    log.take();
+    join_all(names.iter().map(|name| world.claim(name, PoolKind::InClusterIPPool, "pool"))).await;
+    join_all(names.iter().map(|name| world.bound(name))).await;
+    sleep(LAG * 5).await;
+    let bind = log.take();
+    let expected = [
+        ("PATCH ipaddressclaims", CLAIMS),
+        ("PATCH ipaddressclaims/status", CLAIMS),
+        ("POST ipaddresses", CLAIMS),
+    ];
+    assert_eq!(tally(&bind), expected.into());
+    // It is held before it has an address, and told of that only once it is there.
+    assert_order(&bind, "PATCH ipaddressclaims", "POST ipaddresses");
+    assert_order(&bind, "POST ipaddresses", "PATCH ipaddressclaims/status");
+
+    join_all(names.iter().map(|name| world.delete::<IPAddressClaim>(NAMESPACE, name))).await;
+    join_all(names.iter().map(|name| world.gone::<IPAddressClaim>(NAMESPACE, name))).await;
+    sleep(LAG * 5).await;
+    let release = log.take();
+    let expected =
+        [("DELETE ipaddresses", CLAIMS), ("PATCH ipaddressclaims", CLAIMS), ("PATCH ipaddresses", CLAIMS)];
+    assert_eq!(tally(&release), expected.into());
+    assert_order(&release, "DELETE ipaddresses", "PATCH ipaddressclaims");
+    assert_eq!(world.addresses().await, Vec::<IPAddress>::new());
+    world.stop().await;
+}
