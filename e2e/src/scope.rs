@@ -100,8 +100,24 @@ impl Scope {
     ///
     /// When an object is refused.
     pub async fn of_class(&self, name: &str, shape: Shape) -> anyhow::Result<Cluster> {
+        self.of_class_with(name, shape, |_| {}).await
+    }
+
+    /// Creates a cluster of the released ClusterClass, with changes to its Cluster.
+    ///
+    /// # Errors
+    ///
+    /// When an object is refused.
+    pub async fn of_class_with(
+        &self,
+        name: &str,
+        shape: Shape,
+        change: impl Fn(&mut Value),
+    ) -> anyhow::Result<Cluster> {
         self.management.apply(&self.namespace, &templates::class()?).await?;
-        self.management.apply(&self.namespace, &templates::topology(&self.namespace, name, shape)?).await?;
+        let mut objects = templates::topology(&self.namespace, name, shape)?;
+        objects.iter_mut().for_each(change);
+        self.management.apply(&self.namespace, &objects).await?;
         Ok(self.cluster(name))
     }
 

@@ -3,6 +3,7 @@
 
 mod authorities;
 mod available;
+mod class;
 mod drain;
 mod kubectl;
 mod machine_pool;
