@@ -8,6 +8,7 @@ use kube::{CustomResourceExt, core::crd::merge_crds};
 use serde_json::{Value, json};
 
 use crate::{
+    cloud,
     infrastructure::{v1beta1, v1beta2},
     ipam, labels,
 };
@@ -22,9 +23,14 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     infrastructure_crds().into_iter().chain(ipam::crds()).collect()
 }
 
-/// The definitions of the simulated infrastructure, in the order of their names.
+/// The definitions that the infrastructure provider comes with: the simulated infrastructure, and the cloud behind it.
 #[must_use]
 pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
+    infrastructure_group().into_iter().chain(cloud::crds()).collect()
+}
+
+/// The definitions of the simulated infrastructure, in the order of their names.
+fn infrastructure_group() -> Vec<CustomResourceDefinition> {
     [
         [v1beta2::InMemoryCluster::crd(), v1beta1::InMemoryCluster::crd()],
         [v1beta2::InMemoryClusterTemplate::crd(), v1beta1::InMemoryClusterTemplate::crd()],
@@ -88,7 +94,7 @@ pub(crate) fn conversion((namespace, name): (&str, &str)) -> CustomResourceConve
 }
 
 /// Lets an object come without a spec, as all of it is optional. The API server then reads as if it were empty.
-fn allow_no_spec(schema: &mut Value) {
+pub(crate) fn allow_no_spec(schema: &mut Value) {
     if let Some(fields) = schema.as_object_mut() {
         fields.remove("required");
     }

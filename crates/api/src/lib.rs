@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  infrastructure::v1beta2, v1beta1 ── InMemoryCluster, InMemoryMachine, their templates ──crds()──▶ config/crd
+//!  cloud::v1alpha1 ── SimulatedCloud ──crds()──▶ config/crd
 //!  ipam::v1alpha2, v1alpha1 ── InClusterIPPool, InClusterPrefixPool, their global twins ──crds()──▶ config/crd
 //!  ipam::v1beta2 ── IPAddressClaim, IPAddress, Cluster API's own, trimmed
 //!  core ── Cluster, Machine, trimmed: only read and patched, never written whole
@@ -16,6 +17,7 @@
 // The attributes of the derives say `type_` in each column, which clippy takes for one attribute said twice.
 #![allow(clippy::duplicated_attributes)]
 
+pub mod cloud;
 pub mod conditions;
 pub mod core;
 mod definitions;

@@ -427,6 +427,7 @@ mod tests {
     use crate::front::parse_version;
     use crate::identity::{ClusterId, MachineId, Role};
     use crate::metrics::Metrics;
+    use crate::spec::Hardware;
 
     fn cluster() -> Cluster {
         let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(|| Timestamp::UNIX_EPOCH);
@@ -456,7 +457,10 @@ mod tests {
             role: Role::ControlPlane,
             version: "v1.36.3".into(),
             zone: None,
+            region: None,
             instance_type: None,
+            hardware: Hardware::default(),
+            image: None,
             start_up: BTreeMap::new(),
             addresses: vec![],
             started_at: None,

@@ -39,4 +39,4 @@ pub use nephele_engine::ErrorClass;
 pub use nephele_pki::{Authority, AuthorityError};
 pub use observation::{Changed, ClusterObservation, Deletion, MachineObservation, StageObservation};
 pub use projection::DNS_IMAGE_TAG;
-pub use spec::{Authorities, ClusterSpec, Endpoint, MachineSpec, StartUp};
+pub use spec::{Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec, StartUp};

@@ -100,8 +100,14 @@ pub struct MachineSpec {
     pub version: String,
     /// Where it is.
     pub zone: Option<String>,
-    /// How large it is.
+    /// The region of its zone; none lets the zone's name tell.
+    pub region: Option<String>,
+    /// How large it is, in a word.
     pub instance_type: Option<String>,
+    /// How large it is, in numbers.
+    pub hardware: Hardware,
+    /// What it booted from.
+    pub image: Option<String>,
     /// How long its stages take; a missing one takes no time. Drawn once: later changes do not count.
     pub start_up: BTreeMap<Stage, StartUp>,
     /// Its addresses as published before; none lets the cloud choose.
@@ -112,6 +118,29 @@ pub struct MachineSpec {
     pub reached: BTreeMap<Stage, Timestamp>,
     /// Whether its etcd member was removed before a restart: it does not come back by itself.
     pub etcd_member_removed: bool,
+}
+
+/// What a machine has, as its Node reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hardware {
+    /// Processor architecture, such as `amd64`.
+    pub architecture: String,
+    /// Operating system, such as `linux`.
+    pub operating_system: String,
+    /// Quantities by resource name.
+    pub capacity: BTreeMap<String, String>,
+}
+
+impl Default for Hardware {
+    /// What a machine has of which nothing else is said: what kubeadm asks of a machine, and a little more memory.
+    fn default() -> Self {
+        let capacity = [("cpu", "2"), ("memory", "4Gi"), ("ephemeral-storage", "40Gi"), ("pods", "110")];
+        Self {
+            architecture: "amd64".to_owned(),
+            operating_system: "linux".to_owned(),
+            capacity: capacity.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into(),
+        }
+    }
 }
 
 impl MachineSpec {

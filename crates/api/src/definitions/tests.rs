@@ -1,4 +1,4 @@
-use super::{infrastructure_crds as crds, *};
+use super::{infrastructure_group as crds, *};
 
 fn definition(kind: &str) -> Value {
     let all = crds();
@@ -178,7 +178,7 @@ fn columns_show_what_cluster_api_users_look_for() {
 fn a_machine_has_no_failure_domain_in_its_spec() {
     let spec = schema("InMemoryMachine", "spec/properties");
     let keys: Vec<_> = spec.as_object().expect("properties").keys().cloned().collect();
-    assert_eq!(keys, ["behaviour", "instanceType", "network", "providerID"]);
+    assert_eq!(keys, ["behaviour", "image", "instanceType", "network", "providerID"]);
 }
 
 #[test]

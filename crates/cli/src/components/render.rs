@@ -38,6 +38,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!(
             "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"
         ),
+        include_str!("../../../../config/crd/bases/cloud.nephele.dev_simulatedclouds.yaml"),
     ],
     objects: &[
         include_str!("../../../../config/rbac/service_account.yaml"),
@@ -47,6 +48,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!("../../../../config/webhook-infrastructure/role.yaml"),
         include_str!("../../../../config/webhook-infrastructure/service.yaml"),
         include_str!("../../../../config/manager/manager.yaml"),
+        include_str!("../../../../config/webhook-infrastructure/validating.yaml"),
     ],
 };
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Projected, Scope, time};
 use crate::identity::Role;
-use crate::spec::MachineSpec;
+use crate::spec::{Hardware, MachineSpec};
 
 /// The Node as kubeadm and the kubelet would have registered it, and its Lease.
 ///
@@ -13,9 +13,11 @@ use crate::spec::MachineSpec;
 pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option<String>) -> Vec<Projected> {
     let name = machine.id.name.as_str();
     let now = time(scope.at);
+    let Hardware { architecture, operating_system, capacity } = &machine.hardware;
     let mut labels = json!({
-        "beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": name,
+        "beta.kubernetes.io/arch": architecture, "beta.kubernetes.io/os": operating_system,
+        "kubernetes.io/arch": architecture, "kubernetes.io/os": operating_system,
+        "kubernetes.io/hostname": name,
     });
     // CABPK has kubeadm register Nodes with this taint; core takes it away when it has labelled them.
     let mut taints = vec![json!({"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"})];
@@ -26,7 +28,8 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option
     }
     if let Some(zone) = &machine.zone {
         labels["topology.kubernetes.io/zone"] = zone.as_str().into();
-        labels["topology.kubernetes.io/region"] = region(zone).into();
+        labels["topology.kubernetes.io/region"] =
+            machine.region.as_deref().unwrap_or_else(|| region(zone)).into();
     }
     if let Some(kind) = &machine.instance_type {
         labels["node.kubernetes.io/instance-type"] = kind.as_str().into();
@@ -40,7 +43,8 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option
         json!({"type": kind, "status": status, "reason": reason, "message": message,
                "lastHeartbeatTime": now, "lastTransitionTime": now})
     };
-    let capacity = json!({"cpu": "2", "memory": "4Gi", "ephemeral-storage": "40Gi", "hugepages-2Mi": "0", "pods": "110"});
+    let mut capacity = json!(capacity);
+    capacity["hugepages-2Mi"] = "0".into();
     let mut spec = json!({"providerID": machine.id.provider_id(), "taints": taints});
     if let Some(network) = pod_network {
         spec["podCIDRs"] = json!([network]);
@@ -82,10 +86,12 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option
 fn node_info(scope: &Scope<'_>, machine: &MachineSpec) -> Value {
     let identity = |what: &str| super::uid(&scope.cluster.id, what, "", &machine.id.name);
     json!({
-        "architecture": "amd64", "operatingSystem": "linux", "bootID": identity("boot"),
+        "architecture": machine.hardware.architecture, "operatingSystem": machine.hardware.operating_system,
+        "bootID": identity("boot"),
         "machineID": identity("machine").replace('-', ""), "systemUUID": identity("system"),
         "containerRuntimeVersion": "containerd://2.2.0", "kernelVersion": "6.12.0-nephele",
-        "kubeProxyVersion": "", "kubeletVersion": machine.version, "osImage": "Nephele (simulated)",
+        "kubeProxyVersion": "", "kubeletVersion": machine.version,
+        "osImage": machine.image.as_deref().unwrap_or("Nephele (simulated)"),
     })
 }
 

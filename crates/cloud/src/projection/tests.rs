@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::identity::{MachineAddress, MachineId, Role};
-use crate::spec::{Endpoint, MachineSpec};
+use crate::spec::{Endpoint, Hardware, MachineSpec};
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 
@@ -36,7 +36,10 @@ fn machine(role: Role) -> MachineSpec {
         role,
         version: "v1.36.3".into(),
         zone: Some("sim-1a".into()),
+        region: None,
         instance_type: Some("m.large".into()),
+        hardware: Hardware::default(),
+        image: None,
         start_up: BTreeMap::new(),
         addresses: vec![address("InternalIP", "10.1.2.3"), address("Hostname", "m1")],
         started_at: None,
@@ -144,6 +147,37 @@ fn node_of_a_worker_is_not_the_control_planes() {
         "node.kubernetes.io/instance-type",
     ];
     assert_eq!(labels, expected.into());
+}
+
+#[test]
+fn a_node_reports_the_machine_that_it_runs_on() {
+    let cluster = cluster();
+    let capacity = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, quantity)| ((*name).to_owned(), (*quantity).to_owned())).collect()
+    };
+    let mut worker = machine(Role::Worker);
+    worker.region = Some("north".into());
+    worker.image = Some("ubuntu-24.04".into());
+    worker.hardware = Hardware {
+        architecture: "arm64".into(),
+        operating_system: "windows".into(),
+        capacity: capacity(&[("cpu", "8"), ("memory", "32Gi"), ("nvidia.com/gpu", "1")]),
+    };
+    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, None)[0].value;
+    let labels = &node["metadata"]["labels"];
+    let place = (&labels["topology.kubernetes.io/region"], &labels["topology.kubernetes.io/zone"]);
+    assert_eq!(place, (&json!("north"), &json!("sim-1a")));
+    for name in ["kubernetes.io/arch", "beta.kubernetes.io/arch"] {
+        assert_eq!(labels[name], "arm64", "{name}");
+    }
+    for name in ["kubernetes.io/os", "beta.kubernetes.io/os"] {
+        assert_eq!(labels[name], "windows", "{name}");
+    }
+    let info = &node["status"]["nodeInfo"];
+    assert_eq!((&info["architecture"], &info["operatingSystem"]), (&json!("arm64"), &json!("windows")));
+    assert_eq!(info["osImage"], "ubuntu-24.04");
+    let expected = json!({ "cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1", "hugepages-2Mi": "0" });
+    assert_eq!((&node["status"]["capacity"], &node["status"]["allocatable"]), (&expected, &expected));
 }
 
 #[test]

@@ -18,8 +18,8 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
-    Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, MachineId, MachineSpec,
-    Role, Stage,
+    Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, Hardware, MachineId,
+    MachineSpec, Role, Stage,
 };
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
@@ -133,7 +133,10 @@ pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
         role,
         version: "v1.36.3".into(),
         zone: None,
+        region: None,
         instance_type: None,
+        hardware: Hardware::default(),
+        image: None,
         start_up: BTreeMap::new(),
         addresses: Vec::new(),
         started_at: None,

@@ -11,7 +11,7 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
-use nephele_cloud::{ClusterId, MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
+use nephele_cloud::{ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
@@ -134,7 +134,10 @@ fn spec(
             .map_or_else(|| machine.spec.version.clone(), str::to_owned),
         // Where it was placed is where it stays.
         zone: text(&status.failure_domain).or_else(|| wanted_zone(object, machine)),
+        region: None,
         instance_type: text(&object.spec.instance_type),
+        hardware: Hardware::default(),
+        image: text(&object.spec.image),
         start_up,
         addresses: addresses(object, claims),
         started_at: status.start_time.map(|time| time.0),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Condition, V1Beta2Conditions};
 use crate::{
-    infrastructure::v1beta2::{ClusterNetwork, ClusterNetworkStatus},
+    infrastructure::v1beta2::{CloudReference, ClusterNetwork, ClusterNetworkStatus},
     schema,
 };
 
@@ -85,7 +85,10 @@ pub struct InMemoryClusterSpec {
     /// Its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<ClusterNetwork>,
-    /// The failure domains that the simulated cluster has, by name.
+    /// The cloud that it lies in. The one named default where nothing is said, if the namespace has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_ref: Option<CloudReference>,
+    /// The failure domains that the simulated cluster has, by name. Where none is listed they are the zones of its cloud.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::wanted_failure_domains_by_name")]
     pub failure_domains: BTreeMap<String, FailureDomain>,

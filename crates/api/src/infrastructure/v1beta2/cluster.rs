@@ -78,10 +78,23 @@ pub struct InMemoryClusterSpec {
     /// Its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<ClusterNetwork>,
-    /// The failure domains that the simulated cluster has.
+    /// The cloud that it lies in. The one named default where nothing is said, if the namespace has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_ref: Option<CloudReference>,
+    /// The failure domains that the simulated cluster has. Where none is listed they are the zones of its cloud.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::wanted_failure_domains")]
     pub failure_domains: Vec<FailureDomain>,
+}
+
+/// A SimulatedCloud of the same namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name"]))]
+pub struct CloudReference {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
 }
 
 /// Where an API server is reached.

@@ -91,6 +91,10 @@ pub struct InMemoryMachineSpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub instance_type: String,
+    /// What the machine boots from, by the name of an image. It need not be said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
+    pub image: String,
     /// Its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<MachineNetwork>,

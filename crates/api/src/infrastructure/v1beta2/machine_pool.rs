@@ -80,6 +80,10 @@ pub struct PoolMachine {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub instance_type: String,
+    /// What the machine boots from, by the name of an image. It need not be said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
+    pub image: String,
     /// Its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<MachineNetwork>,
@@ -90,8 +94,8 @@ pub struct PoolMachine {
 
 impl From<PoolMachine> for InMemoryMachineSpec {
     fn from(machine: PoolMachine) -> Self {
-        let PoolMachine { instance_type, network, behaviour } = machine;
-        Self { provider_id: String::new(), instance_type, network, behaviour }
+        let PoolMachine { instance_type, image, network, behaviour } = machine;
+        Self { provider_id: String::new(), instance_type, image, network, behaviour }
     }
 }
 

@@ -15,7 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{
-    ControlPlaneEndpoint, FailureDomain, InMemoryCluster, InMemoryClusterSpec, InMemoryClusterStatus,
+    CloudReference, ControlPlaneEndpoint, FailureDomain, InMemoryCluster, InMemoryClusterSpec,
+    InMemoryClusterStatus,
 };
 pub use cluster_template::{
     InMemoryClusterTemplate, InMemoryClusterTemplateResource, InMemoryClusterTemplateSpec,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::conditions::condition;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachineStatus, PoolReference};
-use nephele_cloud::ClusterId;
+use nephele_cloud::{ClusterId, Hardware};
 use nephele_testkit::objects;
 
 use super::*;
@@ -17,7 +17,10 @@ fn wanted(role: Role) -> Wanted {
             role,
             version: "v1.36.3".into(),
             zone: None,
+            region: None,
             instance_type: None,
+            hardware: Hardware::default(),
+            image: None,
             start_up: BTreeMap::new(),
             addresses: vec![],
             started_at: None,

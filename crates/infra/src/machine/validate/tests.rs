@@ -9,7 +9,7 @@ use nephele_api::infrastructure::v1beta2::{
     Behaviour, ClaimedAddress, FailureDomain, InMemoryMachineStatus, Initialization, MachineNetworkStatus,
     PoolReference, Provisioning,
 };
-use nephele_cloud::{ClusterObservation, Endpoint};
+use nephele_cloud::{ClusterObservation, Endpoint, Hardware};
 use nephele_testkit::objects;
 
 use super::*;
@@ -41,7 +41,10 @@ fn expected(role: Role) -> Wanted {
             role,
             version: "v1.36.3".into(),
             zone: None,
+            region: None,
             instance_type: None,
+            hardware: Hardware::default(),
+            image: None,
             start_up: BTreeMap::new(),
             addresses: vec![],
             started_at: None,

@@ -131,6 +131,10 @@ fn conditions_among_the_old() -> impl Strategy<Value = Option<v1beta1::V1Beta2Co
     option::of(new_conditions().prop_map(|conditions| v1beta1::V1Beta2Conditions { conditions }))
 }
 
+fn cloud_ref() -> impl Strategy<Value = Option<v1beta2::CloudReference>> {
+    option::of(word().prop_map(|name| v1beta2::CloudReference { name }))
+}
+
 fn initialization() -> impl Strategy<Value = Option<v1beta2::Initialization>> {
     option::of(option::of(any::<bool>()).prop_map(|provisioned| v1beta2::Initialization { provisioned }))
 }
@@ -154,10 +158,11 @@ prop_compose! {
     fn new_cluster_spec()(
         endpoint in option::of(host_and_port()),
         network in cluster_network(),
+        cloud_ref in cloud_ref(),
         failure_domains in failure_domain_list(),
     ) -> v1beta2::InMemoryClusterSpec {
         let control_plane_endpoint = endpoint.map(|(host, port)| v1beta2::ControlPlaneEndpoint { host, port });
-        v1beta2::InMemoryClusterSpec { control_plane_endpoint, network, failure_domains }
+        v1beta2::InMemoryClusterSpec { control_plane_endpoint, network, cloud_ref, failure_domains }
     }
 }
 
@@ -165,10 +170,11 @@ prop_compose! {
     fn old_cluster_spec()(
         endpoint in option::of(host_and_port()),
         network in cluster_network(),
+        cloud_ref in cloud_ref(),
         failure_domains in failure_domain_map(),
     ) -> v1beta1::InMemoryClusterSpec {
         let control_plane_endpoint = endpoint.map(|(host, port)| v1beta1::ControlPlaneEndpoint { host, port });
-        v1beta1::InMemoryClusterSpec { control_plane_endpoint, network, failure_domains }
+        v1beta1::InMemoryClusterSpec { control_plane_endpoint, network, cloud_ref, failure_domains }
     }
 }
 
@@ -202,10 +208,11 @@ prop_compose! {
 fn new_machine_spec() -> impl Strategy<Value = v1beta2::InMemoryMachineSpec> {
     let network =
         vec(pool(), 0..3).prop_map(|addresses_from_pools| v1beta2::MachineNetwork { addresses_from_pools });
-    (word(), word(), option::of(network), behaviour()).prop_map(
-        |(provider_id, instance_type, network, behaviour)| v1beta2::InMemoryMachineSpec {
+    (word(), word(), word(), option::of(network), behaviour()).prop_map(
+        |(provider_id, instance_type, image, network, behaviour)| v1beta2::InMemoryMachineSpec {
             provider_id,
             instance_type,
+            image,
             network,
             behaviour,
         },
@@ -214,8 +221,8 @@ fn new_machine_spec() -> impl Strategy<Value = v1beta2::InMemoryMachineSpec> {
 
 fn old_machine_spec() -> impl Strategy<Value = v1beta1::InMemoryMachineSpec> {
     new_machine_spec().prop_map(|spec| {
-        let v1beta2::InMemoryMachineSpec { provider_id, instance_type, network, behaviour } = spec;
-        v1beta1::InMemoryMachineSpec { provider_id, instance_type, network, behaviour }
+        let v1beta2::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour } = spec;
+        v1beta1::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour }
     })
 }
 
@@ -283,8 +290,8 @@ prop_compose! {
 
 fn pool_machine() -> impl Strategy<Value = v1beta2::PoolMachine> {
     new_machine_spec().prop_map(|spec| {
-        let v1beta2::InMemoryMachineSpec { instance_type, network, behaviour, .. } = spec;
-        v1beta2::PoolMachine { instance_type, network, behaviour }
+        let v1beta2::InMemoryMachineSpec { instance_type, image, network, behaviour, .. } = spec;
+        v1beta2::PoolMachine { instance_type, image, network, behaviour }
     })
 }
 

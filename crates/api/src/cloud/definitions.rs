@@ -1,0 +1,43 @@
+//! The definitions of the simulated world.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+use super::{MOVE_LABEL, v1alpha1};
+use crate::{
+    definitions::{allow_no_spec, tidy_schema},
+    labels,
+};
+
+/// The definitions of the simulated world, in the order of their names.
+#[must_use]
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![finished(&v1alpha1::SimulatedCloud::crd())]
+}
+
+/// One definition, with what clusterctl looks for.
+fn finished(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
+    let mut value = serde_json::to_value(definition).expect("a definition is JSON");
+    for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
+        let schema = &mut version["schema"]["openAPIV3Schema"];
+        tidy_schema(schema);
+        allow_no_spec(schema);
+    }
+    let mut definition: CustomResourceDefinition =
+        serde_json::from_value(value).expect("what was a definition still is one");
+    definition.spec.names.list_kind = Some(format!("{}List", definition.spec.names.kind));
+    let labels = [
+        (labels::CONTRACT_V1BETA2, v1alpha1::VERSION),
+        (labels::PROVIDER, labels::PROVIDER_VALUE),
+        (labels::CLUSTERCTL, ""),
+        (MOVE_LABEL, ""),
+    ];
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    definition.metadata.labels = Some(labels.into_iter().map(owned).collect::<BTreeMap<_, _>>());
+    definition
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn definition() -> Value {
+    serde_json::to_value(crds().remove(0)).expect("JSON")
+}
+
+fn schema(path: &str) -> Value {
+    let pointer = format!("/spec/versions/0/schema/openAPIV3Schema/properties/{path}");
+    definition().pointer(&pointer).unwrap_or_else(|| panic!("no {path}")).clone()
+}
+
+#[test]
+fn clusterctl_finds_clouds_and_moves_them_with_the_clusters_of_their_namespace() {
+    let definition = definition();
+    assert_eq!(definition["metadata"]["name"], "simulatedclouds.cloud.nephele.dev");
+    assert_eq!(
+        definition["metadata"]["labels"],
+        json!({
+            "cluster.x-k8s.io/v1beta2": "v1alpha1",
+            "cluster.x-k8s.io/provider": "infrastructure-in-memory",
+            "clusterctl.cluster.x-k8s.io": "",
+            "clusterctl.cluster.x-k8s.io/move": "",
+        })
+    );
+    assert_eq!(definition["spec"]["scope"], "Namespaced");
+    assert_eq!(definition["spec"]["versions"][0]["subresources"], json!({ "status": {} }));
+    assert_eq!(definition["spec"]["conversion"], Value::Null);
+}
+
+/// Each list is bounded, and each name in it is used once.
+#[test]
+fn names_are_used_once() {
+    for (path, most) in
+        [("regions", 10), ("regions/items/properties/zones", 10), ("instanceTypes", 100), ("images", 100)]
+    {
+        let list = schema(&format!("spec/properties/{path}"));
+        assert_eq!(list["x-kubernetes-list-type"], "map", "{path}");
+        assert_eq!(list["x-kubernetes-list-map-keys"], json!(["name"]), "{path}");
+        assert_eq!(list["maxItems"], json!(most), "{path}");
+        let name = &list["items"]["properties"]["name"];
+        assert!(
+            list["items"]["required"].as_array().is_some_and(|all| all.contains(&json!("name"))),
+            "{path}"
+        );
+        assert_eq!((&name["minLength"], &name["maxLength"]), (&json!(1), &json!(63)), "{path}");
+        assert!(name["pattern"].is_string(), "{path}");
+    }
+    let rules = schema("spec/properties/regions/x-kubernetes-validations");
+    assert_eq!(rules[0]["message"], "the name of a zone is used in one region only");
+    let versions = schema("spec/properties/images/items/properties/kubernetes");
+    assert_eq!(
+        versions["items"],
+        json!({ "type": "string", "minLength": 3, "maxLength": 5, "pattern": r"^1\.(0|[1-9][0-9]{0,2})$" })
+    );
+    assert_eq!((&versions["maxItems"], &versions["x-kubernetes-list-type"]), (&json!(32), &json!("set")));
+}

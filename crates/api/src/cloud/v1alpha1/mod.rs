@@ -1,0 +1,15 @@
+//! Version `v1alpha1`.
+
+mod built_in;
+mod simulated_cloud;
+
+pub use built_in::built_in_instance_types;
+pub use simulated_cloud::{
+    Gpu, Image, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
+};
+
+/// This version's name.
+pub const VERSION: &str = "v1alpha1";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! `SimulatedCloud`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::built_in_instance_types;
+use crate::schema;
+
+/// A name that is the value of a label of Nodes, and of a failure domain.
+const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// A name that is the value of a label of Nodes.
+const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+/// A quantity of bytes that is more than nothing.
+const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
+/// A minor version of Kubernetes.
+const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
+
+/// What a cloud offers. All that is left out is built in.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cloud.nephele.dev",
+    version = "v1alpha1",
+    kind = "SimulatedCloud",
+    namespaced,
+    status = "SimulatedCloudStatus",
+    category = "cluster-api",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A cloud that simulated clusters lie in: its zones, instance types and images.",
+    printcolumn(
+        name = "Zones",
+        type_ = "integer",
+        json_path = ".status.zones",
+        description = "Zones that it has"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status",
+        description = "Whether clusters can be in it"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since it was made"
+    )
+)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SimulatedCloudSpec {
+    /// Where machines can be placed. Zones are the failure domains of clusters that list none themselves. Without a
+    /// region machines are placed nowhere in particular.
+    // As many zones in all as a Cluster can have failure domains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["name"],
+        "x-kubernetes-validations" = [schema::rule(
+            "self.all(region, region.zones.all(zone, self.exists_one(other, other.zones.exists(twin, twin.name == zone.name))))",
+            "the name of a zone is used in one region only",
+        )],
+    ))]
+    pub regions: Vec<Region>,
+    /// How large machines can be. A machine that names no type has 2 processors and 4Gi of memory. Built in are small,
+    /// medium, large, xlarge, medium-arm64 and large-gpu.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub instance_types: Vec<InstanceType>,
+    /// What machines can boot from. Where none is listed any name will do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub images: Vec<Image>,
+}
+
+/// Zones that are near each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "zones"]))]
+pub struct Region {
+    /// Its name: the label topology.kubernetes.io/region of Nodes.
+    #[schemars(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN))]
+    pub name: String,
+    /// Its zones.
+    #[schemars(length(min = 1, max = 10))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub zones: Vec<Zone>,
+}
+
+/// A part of a region that fails by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name"]))]
+pub struct Zone {
+    /// Its name: that of the failure domain, and the label topology.kubernetes.io/zone of Nodes.
+    #[schemars(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN))]
+    pub name: String,
+    /// Whether control plane machines may be placed there. They may where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<bool>,
+}
+
+/// How large a machine is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "cpu", "memory"]))]
+pub struct InstanceType {
+    /// Its name: the label node.kubernetes.io/instance-type of Nodes.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub name: String,
+    /// Processors.
+    #[schemars(range(min = 1, max = 4096))]
+    pub cpu: i32,
+    /// Memory in bytes, such as 8Gi.
+    #[schemars(length(min = 1, max = 16), regex(pattern = BYTES_PATTERN))]
+    pub memory: String,
+    /// Space for images, logs and scratch data in bytes. 40Gi where nothing is said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 16), regex(pattern = BYTES_PATTERN))]
+    pub ephemeral_storage: String,
+    /// How many pods fit. 110 where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub pods: Option<i32>,
+    /// Processor architecture. amd64 where nothing is said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = ["amd64", "arm64", "s390x", "ppc64le"]))]
+    pub architecture: String,
+    /// Graphics processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<Gpu>,
+}
+
+/// Graphics processors of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["count"]))]
+pub struct Gpu {
+    /// How many.
+    #[schemars(range(min = 1, max = 64))]
+    pub count: i32,
+    /// The resource by which pods ask for one. nvidia.com/gpu where nothing is said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(
+        length(min = 3, max = 128),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+    )]
+    pub resource: String,
+}
+
+/// What machines boot from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "kubernetes"]))]
+pub struct Image {
+    /// Its name, which Nodes report.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub name: String,
+    /// The minor versions of Kubernetes that it has, such as 1.36.
+    #[schemars(length(min = 1, max = 32))]
+    #[schemars(inner(length(min = 3, max = 5), regex(pattern = MINOR_PATTERN)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub kubernetes: Vec<String>,
+    /// Its operating system. linux where nothing is said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = ["linux", "windows"]))]
+    pub operating_system: String,
+}
+
+/// What is known of a cloud.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SimulatedCloudStatus {
+    /// How many zones it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub zones: Option<i32>,
+    /// What is known of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+impl SimulatedCloudSpec {
+    /// All zones, each with its region.
+    pub fn zones(&self) -> impl Iterator<Item = (&Region, &Zone)> {
+        self.regions.iter().flat_map(|region| region.zones.iter().map(move |zone| (region, zone)))
+    }
+
+    /// The instance types that there are: those listed, or those built in.
+    #[must_use]
+    pub fn instance_types(&self) -> Vec<InstanceType> {
+        if self.instance_types.is_empty() { built_in_instance_types() } else { self.instance_types.clone() }
+    }
+}
+
+impl InstanceType {
+    /// What a machine of this type offers to pods, as quantities by resource name.
+    #[must_use]
+    pub fn capacity(&self) -> BTreeMap<String, String> {
+        let Self { name: _, cpu, memory, ephemeral_storage, pods, architecture: _, gpu } = self;
+        let storage = if ephemeral_storage.is_empty() { "40Gi" } else { ephemeral_storage };
+        let mut capacity = BTreeMap::from([
+            ("cpu".to_owned(), cpu.to_string()),
+            ("memory".to_owned(), memory.clone()),
+            ("ephemeral-storage".to_owned(), storage.to_owned()),
+            ("pods".to_owned(), pods.unwrap_or(110).to_string()),
+        ]);
+        if let Some(Gpu { count, resource }) = gpu {
+            let resource = if resource.is_empty() { "nvidia.com/gpu" } else { resource };
+            capacity.insert(resource.to_owned(), count.to_string());
+        }
+        capacity
+    }
+
+    /// Its processor architecture.
+    #[must_use]
+    pub fn architecture(&self) -> &str {
+        if self.architecture.is_empty() { "amd64" } else { &self.architecture }
+    }
+}
+
+impl Image {
+    /// Its operating system.
+    #[must_use]
+    pub fn operating_system(&self) -> &str {
+        if self.operating_system.is_empty() { "linux" } else { &self.operating_system }
+    }
+
+    /// Whether it has the minor version of a version such as `v1.36.3`.
+    #[must_use]
+    pub fn has(&self, version: &str) -> bool {
+        let mut parts = version.trim_start_matches('v').split('.');
+        let minor = format!("{}.{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        self.kubernetes.contains(&minor)
+    }
+}
