@@ -7,6 +7,7 @@
 //!                       ▲                          │
 //!           caches, cloud.observe        cloud.ensure, patches
 //!                                     IPAddressClaims (crate::claims)
+//!  AdmissionRequest of a template ─▶ refused or not              (crate::admission)
 //! ```
 //!
 //! What is decided is decided in `validate` and `plan`, pure functions of plain values; `fetch`, `act` and `report`
@@ -14,6 +15,7 @@
 //! cloud says that something changed. All state is in the objects and in the cloud, which is made anew from the objects
 //! after a restart.
 
+pub mod admission;
 mod authorities;
 mod claims;
 mod cluster;

@@ -1,4 +1,4 @@
-//! The webhooks: conversion of every kind with more than one version, and admission of pools. They are served by every
+//! The webhooks: conversion of every kind with more than one version, and admission of templates and pools. They are served by every
 //! replica, with certificates that the manager keeps or somebody else does.
 
 use std::{convert::Infallible, future::pending, net::TcpListener};
@@ -34,7 +34,7 @@ const INFRASTRUCTURE: Surroundings = Surroundings {
     service: "nephele-webhook-service",
     secret: "nephele-webhook-certificate",
     definitions: infrastructure::crds,
-    validating: &[],
+    validating: &["nephele-validating-webhook-configuration"],
     mutating: &[],
 };
 
@@ -125,7 +125,8 @@ impl Webhooks {
 fn handlers(roles: Roles, client: &Client) -> Webhook {
     let mut webhook = Webhook::new();
     if roles.infrastructure {
-        webhook = webhook.convert(infrastructure::GROUP, infrastructure::conversion::convert);
+        webhook = nephele_infra::admission::register(webhook)
+            .convert(infrastructure::GROUP, infrastructure::conversion::convert);
     }
     if roles.ipam {
         webhook = nephele_ipam_controller::webhook::register(webhook, client);
@@ -166,6 +167,7 @@ fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
 #[cfg(test)]
 mod tests {
     use nephele_api::ipam::PoolKind;
+    use nephele_infra::admission::TemplateKind;
     use nephele_ipam_controller::webhook::path;
 
     use super::*;
@@ -209,6 +211,9 @@ mod tests {
         assert!(role.contains(&format!("resourceNames: [{}]", keeping.secret)), "{}", keeping.secret);
         let definitions = keeping.targets.definitions.join("\n      - ");
         assert!(role.contains(&format!("resourceNames:\n      - {definitions}\n    verbs")), "{definitions}");
+        let [name] = keeping.targets.validating.as_slice() else { panic!("{:?}", keeping.targets) };
+        assert!(file!("webhook-infrastructure/validating.yaml").contains(&format!("\n  name: {name}\n")));
+        assert!(role.contains(&format!("resourceNames: [{name}]")), "{name}");
         let service = file!("webhook-infrastructure/service.yaml");
         assert!(service.contains(&format!("\n  name: {}\n", INFRASTRUCTURE.service)));
         assert_eq!(keeping.dns_names[0], format!("{}.nephele-system.svc", INFRASTRUCTURE.service));
@@ -223,7 +228,7 @@ mod tests {
             names,
             ["nephele-webhook-service.here.svc", "capi-ipam-in-cluster-webhook-service.here.svc"]
         );
-        assert_eq!((both.targets.definitions.len(), both.targets.validating.len()), (8, 1));
+        assert_eq!((both.targets.definitions.len(), both.targets.validating.len()), (8, 2));
         let given = keeping(ROLES, "here".to_owned(), Some("other"));
         assert_eq!(given.dns_names, ["other.here.svc", "other.here", "other"]);
         assert_eq!(given.targets, both.targets);
@@ -235,6 +240,8 @@ mod tests {
             let after = text.split("path: ").skip(1);
             after.map(|rest| rest.split('}').next().unwrap_or_default().to_owned()).collect()
         };
+        let templates = TemplateKind::ALL.map(TemplateKind::path);
+        assert_eq!(paths(file!("webhook-infrastructure/validating.yaml")), templates);
         assert_eq!(paths(file!("webhook/validating.yaml")), PoolKind::ALL.map(|kind| path("validate", kind)));
         let mutating = PoolKind::ALL.into_iter().filter(|kind| kind.has_prefixes());
         let mutating: Vec<_> = mutating.map(|kind| path("mutate", kind)).collect();

@@ -61,6 +61,7 @@ const POOLS: &str = "CustomResourceDefinition/inclusterippools.ipam.cluster.x-k8
 const PREFIX_POOLS: &str = "CustomResourceDefinition/inclusterprefixpools.ipam.cluster.x-k8s.io";
 const VALIDATION: &str =
     "ValidatingWebhookConfiguration/capi-ipam-in-cluster-validating-webhook-configuration";
+const TEMPLATE_VALIDATION: &str = "ValidatingWebhookConfiguration/nephele-validating-webhook-configuration";
 const CLUSTERS: &str = "CustomResourceDefinition/inmemoryclusters.infrastructure.cluster.x-k8s.io";
 
 pub(super) const CASES: &[Case] = &[
@@ -208,7 +209,12 @@ pub(super) const CASES: &[Case] = &[
         values: "{roles: [infrastructure], ipam: {overlap: warn}}",
         flags: &["--roles=infrastructure"],
         no_flags: &["--ipam"],
-        with: &[CLUSTERS, "ClusterRole/nephele-system-manager", "Role/nephele-leader-election"],
+        with: &[
+            CLUSTERS,
+            TEMPLATE_VALIDATION,
+            "ClusterRole/nephele-system-manager",
+            "Role/nephele-leader-election",
+        ],
         without: &[
             POOLS,
             "ClusterRole/nephele-system-ipam-manager",
@@ -234,7 +240,7 @@ pub(super) const CASES: &[Case] = &[
             "Role/nephele-leader-election",
             "ClusterRole/nephele-system-metrics-reader",
         ],
-        without: &[CLUSTERS, WORKLOAD, "ClusterRole/nephele-system-manager"],
+        without: &[CLUSTERS, WORKLOAD, TEMPLATE_VALIDATION, "ClusterRole/nephele-system-manager"],
         notes: &["2. Create an InClusterIPPool"],
         ..PLAIN
     },
@@ -422,6 +428,7 @@ pub(super) const CASES: &[Case] = &[
             "Role/nephele-ipam-webhook",
             "Service/capi-ipam-in-cluster-webhook-service",
             VALIDATION,
+            TEMPLATE_VALIDATION,
             "MutatingWebhookConfiguration/capi-ipam-in-cluster-mutating-webhook-configuration",
         ],
         ..PLAIN
@@ -437,6 +444,11 @@ pub(super) const CASES: &[Case] = &[
             (PREFIX_POOLS, "/metadata/annotations/cert-manager.io~1inject-ca-from", "null"),
             (
                 VALIDATION,
+                "/metadata/annotations/cert-manager.io~1inject-ca-from",
+                "\"nephele-system/serving\"",
+            ),
+            (
+                TEMPLATE_VALIDATION,
                 "/metadata/annotations/cert-manager.io~1inject-ca-from",
                 "\"nephele-system/serving\"",
             ),
