@@ -198,6 +198,12 @@ impl Cloud {
         Ok(())
     }
 
+    /// The clusters that there are.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<ClusterId> {
+        self.inner.clusters.iter().map(|cluster| cluster.key().clone()).collect()
+    }
+
     /// A cluster as it is.
     #[must_use]
     pub fn observe_cluster(&self, id: &ClusterId) -> Option<ClusterObservation> {

@@ -23,7 +23,9 @@ mod context;
 mod machine;
 mod machine_pool;
 mod members;
+mod offer;
 mod run;
 mod secret;
+mod sweep;
 
 pub use run::{Error, Settings, run};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nephele_cloud::ClusterId;
+use nephele_cloud::{ClusterId, MachineId};
 use parking_lot::Mutex;
 
 /// Machines by cluster, as the machine reconciler found them: who wakes the machines of a cluster need not look at those
@@ -41,6 +41,21 @@ impl Members {
             maps.forget(&id.namespace, &machine);
         }
         there
+    }
+
+    /// The cluster of a machine, if it is noted.
+    pub(crate) fn cluster_of(&self, namespace: &str, machine: &str) -> Option<ClusterId> {
+        self.0.lock().cluster_of.get(&(namespace.to_owned(), machine.to_owned())).cloned()
+    }
+
+    /// All machines that are noted.
+    pub(crate) fn all(&self) -> Vec<MachineId> {
+        let maps = self.0.lock();
+        let id = |((_, name), cluster): (&(String, String), &ClusterId)| MachineId {
+            cluster: cluster.clone(),
+            name: name.clone(),
+        };
+        maps.cluster_of.iter().map(id).collect()
     }
 
     /// The machine of this name is gone.

@@ -7,14 +7,13 @@ use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
-use nephele_kit::{
-    Cache, Readiness, RunError, Runner, Services, WatchFilter, is_externally_managed, owner_of_kind, scoped,
-};
+use nephele_kit::{Cache, Readiness, RunError, Runner, Services, WatchFilter, owner_of_kind, scoped};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +24,9 @@ use crate::context::{
     labelled_cluster,
 };
 use crate::members::Members;
+use crate::offer::{Offers, cloud_name};
 use crate::secret::AuthoritySecret;
-use crate::{cluster, machine, machine_pool};
+use crate::{cluster, machine, machine_pool, sweep};
 
 /// What the controllers look after, and how much at a time.
 #[derive(Clone, Debug)]
@@ -104,6 +104,12 @@ pub async fn run(
         of_clusters,
         shutdown.clone(),
     );
+    let (clouds, follow_clouds) = Cache::<SimulatedCloud>::start(
+        &services,
+        scoped(client.clone(), namespace),
+        everything(),
+        shutdown.clone(),
+    );
     let of_claims = Services { readiness: Readiness::default(), ..services.clone() };
     let (claims, follow_claims) = Book::open(&of_claims, client.clone(), namespace, shutdown.clone());
     let context = Arc::new(Context {
@@ -120,6 +126,8 @@ pub async fn run(
         machines_woken: Woken::default(),
         members: Members::default(),
         claims,
+        clouds,
+        offers: Offers::default(),
         prepare_credentials,
     });
 
@@ -130,8 +138,11 @@ pub async fn run(
         filter.watch_config(),
         cluster_concurrency,
     );
-    let sweep = sweep(&context, runner.store());
-    let sweep = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
+    let sweep = future::join(
+        sweep::clusters_without_cluster(Arc::clone(&context), runner.store()),
+        sweep::clusters(Arc::clone(&context), runner.store(), runner.gone()),
+    );
+    let sweep_clusters = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
     let runner = wake_clusters(runner, &context);
     let for_clusters = Arc::clone(&context);
     let run_clusters = runner
@@ -145,6 +156,8 @@ pub async fn run(
         filter.watch_config(),
         machine_concurrency,
     );
+    let sweep = sweep::machines(Arc::clone(&context), runner.store(), runner.gone());
+    let sweep_machines = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
     let runner = wake_machines(runner, &context);
     let for_machines = Arc::clone(&context);
     let run_machines = runner
@@ -163,12 +176,15 @@ pub async fn run(
         .run(move |object| machine_pool::reconcile(object, Arc::clone(&context)), shutdown)
         .map(|result| result.map_err(Error::MachinePool));
 
-    let follow = future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, sweep);
-    let follow = future::join3(follow, follow_machine_pools, follow_pool_machines).map(|_| Ok(()));
+    let follow =
+        future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, follow_clouds);
+    let follow = future::join3(follow, follow_machine_pools, follow_pool_machines);
+    let follow = future::join3(follow, sweep_clusters, sweep_machines).map(|_| Ok(()));
     future::try_join4(run_clusters, run_machines, run_machine_pools, follow).await.map(drop)
 }
 
-/// An InMemoryCluster is looked at when its Cluster, its authorities, its claim or the simulated cluster change.
+/// An InMemoryCluster is looked at when its Cluster, its cloud, its authorities, its claim or the simulated cluster
+/// change.
 fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Runner<InMemoryCluster> {
     let of = |context: &Arc<Context>| {
         let clusters = context.clusters.clone();
@@ -182,8 +198,17 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
             Changed::Everything => all(&store),
         })
     });
+    let of_cloud = runner.store();
     runner
         .watches(&context.clusters, infrastructure_of_cluster)
+        .watches(&context.clouds, move |cloud| {
+            let (namespace, name) = (cloud.namespace(), cloud.name_any());
+            let lies_in =
+                |object: &InMemoryCluster| object.namespace() == namespace && cloud_name(object) == name;
+            let objects = of_cloud.state();
+            let objects = objects.iter().filter(|object| lies_in(object));
+            objects.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>()
+        })
         .watches(&context.secrets, move |secret| {
             let named = AuthoritySecret::is_named_so(&secret.name_any());
             labelled_cluster(secret.meta()).filter(|_| named).and_then(|id| of_secret(&id))
@@ -198,24 +223,6 @@ where
     K: Resource<DynamicType = ()> + 'static,
 {
     context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
-}
-
-/// Ends the simulated clusters of externally managed objects when their Clusters are gone. Those objects hold no
-/// finalizer of ours, so that nobody has to ask us before they go.
-fn sweep(context: &Arc<Context>, store: Store<InMemoryCluster>) -> impl Future<Output = ()> + Send + 'static {
-    let context = Arc::clone(context);
-    async move {
-        let mut touched = context.clusters.touched();
-        while let Some(cluster) = touched.next().await {
-            let id =
-                ClusterId { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
-            let object = infrastructure_of_cluster(&cluster).and_then(|object| store.get(&object));
-            let ours = object.is_some_and(|object| !is_externally_managed(&object.metadata));
-            if context.cluster(&id).is_none() && !ours {
-                cluster::abandon(&context, &id);
-            }
-        }
-    }
 }
 
 /// An InMemoryMachine is looked at when its Machine, its Cluster, its claims or the simulated machine or cluster change.

@@ -48,6 +48,6 @@ pub use owner::{owner_cluster, owner_machine, owner_of_kind};
 pub use patch::{Deleted, PatchError, Precondition};
 pub use paused::{PAUSED_ANNOTATION, paused, paused_message};
 pub use readiness::{Gate, Readiness};
-pub use runner::{RunError, Runner};
+pub use runner::{Gone, RunError, Runner};
 pub use services::Services;
 pub use watch::{Cache, scoped, trim};

@@ -14,7 +14,9 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
+use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
+use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
@@ -57,7 +59,28 @@ where
     failures: Arc<Failures>,
     caches: Vec<future::BoxFuture<'static, bool>>,
     gate: Gate,
+    gone: broadcast::Sender<Gone<K>>,
 }
+
+/// What is not there any more of the objects that a controller works on.
+pub enum Gone<K> {
+    /// This object: deleted, or changed so that it is not selected any more.
+    Object(Arc<K>),
+    /// Any may be: the list was read anew, or more went than could be told.
+    Any,
+}
+
+impl<K> Clone for Gone<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Object(object) => Self::Object(Arc::clone(object)),
+            Self::Any => Self::Any,
+        }
+    }
+}
+
+/// Objects that went before a slow listener is told that any may be gone: 1,024 pointers are 16 KiB.
+const GONE_BACKLOG: usize = 1024;
 
 impl<K> Runner<K>
 where
@@ -78,14 +101,21 @@ where
         let failures = Arc::new(Failures::new(Backoff::default()));
         let (store, changes) = followed(api, config, &services.metrics);
         let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
+        let (gone, _) = broadcast::channel(GONE_BACKLOG);
+        let going = gone.clone();
         let applied = changes.flat_map(move |change| {
             stream::iter(match change {
                 Change::Applied(object) => vec![object],
                 Change::Deleted(object) => {
                     forgetting.forget(&key(&*object));
+                    // Fails only while nobody listens.
+                    let _ = going.send(Gone::Object(object));
                     vec![]
                 }
-                Change::Listed => reader.state(),
+                Change::Listed => {
+                    let _ = going.send(Gone::Any);
+                    reader.state()
+                }
             })
         });
         let mut controller = Controller::for_shared_stream(applied, store.clone());
@@ -101,7 +131,13 @@ where
             failures,
             caches: Vec::new(),
             gate: services.readiness.gate(name),
+            gone,
         }
+    }
+
+    /// What goes from now on, whether or not a reconcile saw it go. The store has taken note of it.
+    pub fn gone(&self) -> impl Stream<Item = Gone<K>> + Send + 'static {
+        BroadcastStream::new(self.gone.subscribe()).map(|gone| gone.unwrap_or(Gone::Any))
     }
 
     /// The local copy of the objects this controller works on.
@@ -166,7 +202,7 @@ where
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: ReconcileError,
     {
-        let Self { name, controller, store, services, concurrency, failures, caches, gate } = self;
+        let Self { name, controller, store, services, concurrency, failures, caches, gate, gone: _ } = self;
         let Some(ready) = shutdown.run_until_cancelled(future::join_all(caches)).await else { return Ok(()) };
         if ready.contains(&false) {
             return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::CacheLost(name)) };

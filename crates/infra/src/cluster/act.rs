@@ -1,18 +1,22 @@
 //! Brings a cluster about, or lets it go. Everything here may be repeated.
 
+use std::sync::Arc;
+
 use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
+use nephele_api::infrastructure::v1beta2::origin::CREATED_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, ControlPlaneEndpoint, InMemoryCluster};
 use nephele_cloud::{ClusterError, ClusterId, Endpoint, ErrorClass};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
 use tracing::warn;
 
-use super::validate::Wanted;
+use super::validate::{Wanted, first_created};
 use super::{Error, credentials};
 use crate::authorities::Standing;
 use crate::claims::{self, Claim};
 use crate::context::{Context, is_held};
+use crate::offer::Offer;
 
 /// What came of it.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(super) struct Applied {
     /// The host that new clusters are published under.
     pub(super) advertised_host: String,
     pub(super) authorities: Standing,
+    /// What its cloud offers to it.
+    pub(super) offer: Arc<Offer>,
     /// What the load balancer got from a pool.
     pub(super) claimed: Option<ClaimedAddress>,
 }
@@ -63,11 +69,13 @@ pub(super) async fn provide(
     let id = &wanted.spec.id;
     let advertised_host = context.cloud.advertised_host().to_owned();
     let claimed = wanted.claim.as_ref().and_then(Claim::address).cloned();
+    let offer = Arc::clone(&wanted.offer);
+    show(context, wanted);
     let endpoint = match context.cloud.ensure_cluster(wanted.spec.clone()) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             let (endpoint, authorities) = (Err(error), Standing::Missing);
-            return Ok(Applied { object: None, endpoint, advertised_host, authorities, claimed });
+            return Ok(Applied { object: None, endpoint, advertised_host, authorities, offer, claimed });
         }
     };
     let new = wanted.observed.is_none();
@@ -89,13 +97,21 @@ pub(super) async fn provide(
         // Those that were up before a restart wait for it.
         context.machines_woken.wake(id);
     }
-    Ok(Applied { object: published, endpoint: Ok(endpoint), advertised_host, authorities, claimed })
+    Ok(Applied { object: published, endpoint: Ok(endpoint), advertised_host, authorities, offer, claimed })
+}
+
+/// Lets the machines of a cluster know what there is for them, before the cloud has the cluster.
+fn show(context: &Context, wanted: &Wanted) {
+    if context.offers.note(&wanted.spec.id, &wanted.offer) {
+        context.machines_woken.wake(&wanted.spec.id);
+    }
 }
 
 /// Runs the simulated cluster behind an object that somebody else looks after, for the sake of its machines. Nothing is
 /// written to the object.
 pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
     let id = &wanted.spec.id;
+    show(context, wanted);
     let endpoint = context.cloud.ensure_cluster(wanted.spec.clone()).inspect_err(|error| {
         let error = nephele_kit::chain(error);
         warn!(cluster = %id, error, "Failed to run an externally managed cluster");
@@ -105,16 +121,18 @@ pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Want
         context.machines_woken.wake(id);
     }
     let advertised_host = context.cloud.advertised_host().to_owned();
-    Applied { object: None, endpoint, advertised_host, authorities, claimed: None }.outcome()
+    let offer = Arc::clone(&wanted.offer);
+    Applied { object: None, endpoint, advertised_host, authorities, offer, claimed: None }.outcome()
 }
 
 /// Ends a simulated cluster that no object of ours stands for any more.
 pub(crate) fn abandon(context: &Context, id: &ClusterId) {
     context.cloud.delete_cluster(id);
     context.authorities.forget(id);
+    context.offers.forget(id);
 }
 
-/// Writes the finalizer and the endpoint, in one patch.
+/// Writes the finalizer, the endpoint and when the cluster came to be, in one patch.
 async fn publish(
     object: &InMemoryCluster,
     context: &Context,
@@ -123,6 +141,8 @@ async fn publish(
     let Endpoint { host, port } = endpoint.clone();
     let mut published = object.clone();
     published.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host, port: i32::from(port) });
+    let created = first_created(object).to_string();
+    published.annotations_mut().insert(CREATED_ANNOTATION.to_owned(), created);
     let mut precondition = Precondition::None;
     if !is_held(&object.metadata, finalizers::CLUSTER) {
         published.finalizers_mut().push(finalizers::CLUSTER.to_owned());

@@ -12,6 +12,7 @@ use nephele_kit::{is_externally_managed, paused_message};
 use super::fetch::Fetched;
 use crate::authorities::Sources;
 use crate::claims::Claim;
+use crate::offer::{Offer, Place};
 use crate::secret::AuthoritySecret;
 
 /// What the objects come to.
@@ -44,6 +45,8 @@ pub(super) struct Wanted {
     pub(super) cluster: Arc<Cluster>,
     /// Where its authorities are read from, once all of them are there.
     pub(super) authorities: Option<Sources<Arc<AuthoritySecret>>>,
+    /// What its cloud offers to it.
+    pub(super) offer: Arc<Offer>,
     /// The claim of its load balancer's address.
     pub(super) claim: Option<Claim>,
     /// The cluster as the cloud has it.
@@ -51,7 +54,8 @@ pub(super) struct Wanted {
 }
 
 pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated {
-    let Fetched { id, owned, cluster, ca, etcd, claim, observed } = fetched;
+    let Fetched { id, owned, cluster, ca, etcd, claim, cloud, observed } = fetched;
+    let offer = Arc::new(Offer::new(object, Place::of(object, cloud)));
     if is_externally_managed(&object.metadata) {
         let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused())
             || paused_message("InMemoryCluster", &object.metadata, false).is_some();
@@ -60,6 +64,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
             spec: spec(object, &cluster, id),
             authorities: sources(&cluster, ca, etcd),
             cluster,
+            offer,
             claim: None,
             observed,
         });
@@ -81,6 +86,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
         spec: spec(object, &cluster, id),
         authorities: sources(&cluster, ca, etcd),
         cluster,
+        offer,
         claim,
         observed,
     }))
@@ -99,11 +105,17 @@ fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSp
     ClusterSpec {
         id,
         endpoint: (!host.is_empty() || port != 0).then_some(Endpoint { host, port }),
-        created_at: object.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        created_at: first_created(object),
         pod_cidrs: blocks(network.pods),
         service_cidrs: blocks(network.services),
         service_domain: network.service_domain,
     }
+}
+
+/// When the cluster was created, on whichever management cluster that was.
+pub(super) fn first_created(object: &InMemoryCluster) -> Timestamp {
+    let here = || object.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    object.first_created().unwrap_or_else(here)
 }
 
 /// The kubeadm control plane provider writes both Secrets, one after the other: certificates are issued once both are
@@ -161,6 +173,7 @@ mod tests {
             spec: wanted_spec(),
             cluster: Arc::new(cluster.clone()),
             authorities: None,
+            offer: Arc::default(),
             claim: None,
             observed: None,
         };

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, ResourceExt as _};
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
+use nephele_api::infrastructure::v1beta2::origin::{ORIGIN_ANNOTATION, Origin};
+use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
     Deletion, ErrorClass, MachineError, MachineId, MachineObservation, MachineSpec, Stage, StageObservation,
 };
@@ -81,17 +83,52 @@ pub(super) async fn provide(
     let observed = context.cloud.ensure_machine(spec).map(|()| context.cloud.observe_machine(&id));
     let mut named = None;
     if let Ok(Some(observed)) = &observed
-        && observed.reached(Stage::Vm).is_some()
-        // What it was given once stays, whatever that is.
-        && object.spec.provider_id.is_empty()
+        && let Some(wanted) = settled(object, observed)
     {
         // Before the status says that the machine is provisioned: Cluster API reads both at that moment.
-        let mut wanted = object.clone();
-        wanted.spec.provider_id.clone_from(&observed.provider_id);
         let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
         named = patched.map_err(Error::Patch)?;
     }
     Ok(Applied { object: named.or(held), observed, claimed })
+}
+
+/// The object with what outlives its status, once its machine has booted: the provider id, and how the machine came to
+/// be. None where the object has both. Pure.
+fn settled(object: &InMemoryMachine, observed: &MachineObservation) -> Option<InMemoryMachine> {
+    observed.reached(Stage::Vm)?;
+    let named = !object.spec.provider_id.is_empty();
+    let origin = origin(&object.name_any(), observed);
+    // Times are those of the first writing: a status has them in whole seconds, and so they come back after a restart.
+    let known = object.origin().is_some_and(|known| known.reached.keys().eq(origin.reached.keys()));
+    let booted = observed.stages.keys().all(|stage| observed.reached(*stage).is_some());
+    if named && (known || !booted) {
+        return None;
+    }
+    let mut wanted = object.clone();
+    // What it was given once stays, whatever that is.
+    if !named {
+        wanted.spec.provider_id.clone_from(&observed.provider_id);
+    }
+    wanted.annotations_mut().insert(ORIGIN_ANNOTATION.to_owned(), origin.text());
+    Some(wanted)
+}
+
+fn origin(machine: &str, observed: &MachineObservation) -> Origin {
+    let reached = observed
+        .stages
+        .keys()
+        .filter_map(|stage| observed.reached(*stage).map(|at| (stage.as_str().to_owned(), MicroTime(at))));
+    let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
+        kind: address.kind.clone(),
+        address: address.address.clone(),
+    };
+    Origin {
+        machine: machine.to_owned(),
+        start_time: MicroTime(observed.started_at),
+        addresses: observed.addresses.iter().map(address).collect(),
+        failure_domain: observed.zone.clone().unwrap_or_default(),
+        reached: reached.collect(),
+    }
 }
 
 pub(super) async fn remove(

@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::origin::Origin;
 use nephele_api::infrastructure::v1beta2::pool_machine::{
     FAILURE_DOMAIN_ANNOTATION, VERSION_ANNOTATION, annotation,
 };
-use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
+use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
-use nephele_cloud::{ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
+use nephele_cloud::{ClusterId, MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
 use crate::claims::{self, Claim};
+use crate::offer::{Model, Unknown};
 
 /// What the objects come to.
 #[derive(Debug, PartialEq)]
@@ -73,10 +75,13 @@ pub(super) enum Mistake {
         /// In order.
         known: Vec<String>,
     },
+    /// The cluster's cloud does not have it.
+    Unknown(Unknown),
 }
 
 pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated {
-    let Fetched { owned, machine, id: cluster_id, cluster, observed, claims, authorities_fault } = fetched;
+    let Fetched { owned, machine, id: cluster_id, cluster, observed, offer, claims, authorities_fault } =
+        fetched;
     if is_externally_managed(&object.metadata) {
         return Validated::ExternallyManaged;
     }
@@ -91,19 +96,27 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
     let (Some(machine), Some(cluster), Some(id)) = (machine, cluster, id.clone()) else {
         return Validated::Orphaned(id);
     };
-    let simulated = match (observed, authorities_fault) {
+    let simulated = match (observed.filter(|_| offer.is_some()), authorities_fault) {
         (None, _) => Simulated::No,
         (Some(observed), _) if observed.authorities_set => Simulated::Yes,
         (Some(_), Some(fault)) => Simulated::WithBadAuthorities(fault),
         (Some(_), None) => Simulated::WithoutAuthorities,
     };
     let start_up = start_up(object);
-    let mistake = match &start_up {
-        Err(mistake) => Some(mistake.clone()),
-        Ok(_) => misplaced(wanted_zone(object, &machine), &cluster),
-    };
+    let mut spec = spec(object, &machine, id.cluster, start_up.clone().unwrap_or_default(), &claims);
+    let mut unknown = None;
+    if let Some(offer) = &offer {
+        spec.region = spec.zone.as_deref().and_then(|zone| offer.region(zone));
+        let InMemoryMachineSpec { instance_type, image, .. } = &object.spec;
+        match offer.hardware(Model { instance_type, image, version: Some(&spec.version) }) {
+            Ok(hardware) => spec.hardware = hardware,
+            Err(error) => unknown = Some(Mistake::Unknown(error)),
+        }
+    }
+    let misplaced = || misplaced(wanted_zone(object, &machine), &cluster);
+    let mistake = start_up.err().or_else(misplaced).or(unknown);
     Validated::Wanted(Box::new(Wanted {
-        spec: spec(object, &machine, id.cluster, start_up.unwrap_or_default(), &claims),
+        spec,
         claims,
         mistake,
         infrastructure_provisioned: cluster.is_infrastructure_provisioned(),
@@ -122,9 +135,12 @@ fn spec(
     claims: &[Claim],
 ) -> MachineSpec {
     let status = object.status.clone().unwrap_or_default();
+    let origin = origin(object);
     let role = if labels::is_control_plane(&machine.metadata) { Role::ControlPlane } else { Role::Worker };
     let reached = Stage::of(role).iter().filter_map(|stage| {
-        Some((*stage, conditions::true_since(&status.conditions, condition_type(*stage))?))
+        let before = || origin.as_ref()?.reached.get(stage.as_str()).map(|time| time.0);
+        let known = conditions::true_since(&status.conditions, condition_type(*stage));
+        Some((*stage, known.or_else(before)?))
     });
     MachineSpec {
         id: MachineId { cluster, name: object.name_any() },
@@ -133,23 +149,36 @@ fn spec(
         version: annotation(&object.metadata, VERSION_ANNOTATION)
             .map_or_else(|| machine.spec.version.clone(), str::to_owned),
         // Where it was placed is where it stays.
-        zone: text(&status.failure_domain).or_else(|| wanted_zone(object, machine)),
+        zone: text(&status.failure_domain)
+            .or_else(|| text(&origin.as_ref()?.failure_domain))
+            .or_else(|| wanted_zone(object, machine)),
         region: None,
         instance_type: text(&object.spec.instance_type),
-        hardware: Hardware::default(),
+        hardware: Default::default(),
         image: text(&object.spec.image),
         start_up,
         addresses: addresses(object, claims),
-        started_at: status.start_time.map(|time| time.0),
+        started_at: status
+            .start_time
+            .or_else(|| origin.as_ref().map(|origin| origin.start_time.clone()))
+            .map(|time| time.0),
         reached: reached.collect(),
         etcd_member_removed: role == Role::ControlPlane && is_etcd_member_removed(machine),
     }
 }
 
+/// How a machine came to be whose status was lost on its way here: a status that there is knows better.
+fn origin(object: &InMemoryMachine) -> Option<Origin> {
+    let known = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
+    object.origin().filter(|_| !known)
+}
+
 /// The addresses that a machine was published with, or else those that its pools gave or give now; none leaves the choice
 /// to the cloud.
 fn addresses(object: &InMemoryMachine, claims: &[Claim]) -> Vec<MachineAddress> {
+    let origin = origin(object);
     let published = object.status.iter().flat_map(|status| &status.addresses);
+    let published = published.chain(origin.iter().flat_map(|origin| &origin.addresses));
     let published: Vec<_> =
         published.map(|a| MachineAddress { kind: a.kind.clone(), address: a.address.clone() }).collect();
     if !published.is_empty() {

@@ -7,6 +7,7 @@ mod machine_pool;
 mod machine_pool_template;
 mod machine_template;
 mod network;
+pub mod origin;
 pub mod pool_machine;
 
 use std::collections::BTreeMap;
