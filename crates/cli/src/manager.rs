@@ -8,12 +8,14 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use nephele_manager::{Config, Manager, Options, RequestRate, Verbosity, connect, parse_duration};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{args::go_bool, logging::Logging};
 
-/// The flags are those Cluster API's own managers have, as far as they make sense here, and take the same forms.
+/// The flags are those Cluster API's own managers have, as far as they make sense here, and take the same forms. One that
+/// is given twice counts the second time, as with Go's: whoever adds to arguments does so at their end.
 #[derive(Debug, Args)]
+#[command(args_override_self = true)]
 pub(crate) struct ManagerArgs {
     #[command(flatten)]
     pub(crate) logging: Logging,
@@ -29,6 +31,8 @@ pub(crate) struct ManagerArgs {
     webhooks: Webhooks,
     #[command(flatten)]
     cloud: SimulatedCloud,
+    #[command(flatten)]
+    ignored: Ignored,
 }
 
 #[derive(Debug, Args)]
@@ -63,18 +67,18 @@ struct Controllers {
     #[arg(long, env = "NEPHELE_SYNC_PERIOD", value_name = "DURATION", default_value = "10m",
           value_parser = parse_duration)]
     sync_period: Duration,
-    /// How many InMemoryClusters are reconciled at a time.
-    #[arg(long, env = "NEPHELE_INMEMORYCLUSTER_CONCURRENCY", value_name = "NUMBER",
-          default_value_t = Options::default().cluster_concurrency)]
-    inmemorycluster_concurrency: u16,
-    /// How many InMemoryMachines are reconciled at a time.
-    #[arg(long, env = "NEPHELE_INMEMORYMACHINE_CONCURRENCY", value_name = "NUMBER",
-          default_value_t = Options::default().machine_concurrency)]
-    inmemorymachine_concurrency: u16,
-    /// How many IPAddressClaims are reconciled at a time.
-    #[arg(long, env = "NEPHELE_IPADDRESSCLAIM_CONCURRENCY", value_name = "NUMBER",
-          default_value_t = Options::default().claim_concurrency)]
-    ipaddressclaim_concurrency: u16,
+    /// How many objects of each kind are reconciled at a time, where the kind has no number of its own.
+    #[arg(long, env = "NEPHELE_MAX_CONCURRENT_RECONCILES", value_name = "NUMBER")]
+    max_concurrent_reconciles: Option<u16>,
+    /// How many InMemoryClusters are reconciled at a time, and as many InMemoryMachinePools [default: 50]
+    #[arg(long, env = "NEPHELE_INMEMORYCLUSTER_CONCURRENCY", value_name = "NUMBER")]
+    inmemorycluster_concurrency: Option<u16>,
+    /// How many InMemoryMachines are reconciled at a time [default: 100]
+    #[arg(long, env = "NEPHELE_INMEMORYMACHINE_CONCURRENCY", value_name = "NUMBER")]
+    inmemorymachine_concurrency: Option<u16>,
+    /// How many IPAddressClaims are reconciled at a time [default: 128]
+    #[arg(long, env = "NEPHELE_IPADDRESSCLAIM_CONCURRENCY", value_name = "NUMBER")]
+    ipaddressclaim_concurrency: Option<u16>,
     /// Delete IPAddresses of our pools whose claim is gone, instead of only telling of them.
     #[arg(long, env = "NEPHELE_IPAM_RECLAIM_ORPHANS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
@@ -120,12 +124,12 @@ struct Election {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Health and diagnostics")]
 struct Admin {
-    /// Where /healthz and /readyz are served; 0 for nowhere.
-    #[arg(long, env = "NEPHELE_HEALTH_ADDR", value_name = "ADDRESS",
+    /// Where /healthz and /readyz are served; 0 for nowhere. Also called --health-probe-bind-address.
+    #[arg(long, alias = "health-probe-bind-address", env = "NEPHELE_HEALTH_ADDR", value_name = "ADDRESS",
           default_value_t = Options::default().health_address)]
     health_addr: String,
-    /// Where /metrics is served; 0 for nowhere.
-    #[arg(long, env = "NEPHELE_DIAGNOSTICS_ADDRESS", value_name = "ADDRESS",
+    /// Where /metrics is served; 0 for nowhere. Also called --metrics-bind-addr and --metrics-bind-address.
+    #[arg(long, aliases = ["metrics-bind-addr", "metrics-bind-address"], env = "NEPHELE_DIAGNOSTICS_ADDRESS", value_name = "ADDRESS",
           default_value_t = Options::default().diagnostics_address)]
     diagnostics_address: String,
     /// Serve diagnostics by plain HTTP to everyone, instead of by HTTPS to those whom the cluster's roles allow it.
@@ -135,8 +139,17 @@ struct Admin {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Webhooks of address pools")]
+#[command(next_help_heading = "Webhooks")]
 struct Webhooks {
+    /// The IP address or name of this machine on which they are served; empty for all of its addresses.
+    #[arg(
+        long,
+        env = "NEPHELE_WEBHOOK_HOST",
+        value_name = "HOST",
+        default_value = "",
+        hide_default_value = true
+    )]
+    webhook_host: String,
     /// The port on which they are served; 0 for not at all. API servers call them by a Service.
     #[arg(long, env = "NEPHELE_WEBHOOK_PORT", value_name = "PORT", default_value_t = 9443)]
     webhook_port: u16,
@@ -193,6 +206,52 @@ struct SimulatedCloud {
     seed: String,
 }
 
+/// What managers written in Go know and deployments therefore set, the Cluster API Operator's among them. A manager that
+/// did not know a flag would not start.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Accepted, and without effect")]
+struct Ignored {
+    /// Without effect: there are no profiles of a Go program here. Metrics have the process's processor time and memory.
+    #[arg(
+        long,
+        env = "NEPHELE_PROFILER_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    profiler_address: String,
+    /// Without effect, as --profiler-address.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set, hide_default_value = true)]
+    contention_profiling: bool,
+    /// Without effect: as many InMemoryMachinePools are reconciled at a time as InMemoryClusters.
+    #[arg(long, value_name = "NUMBER")]
+    inmemorymachinepool_concurrency: Option<u16>,
+    /// Without effect: each pool of addresses has a task of its own. Also for prefix pools and global pools.
+    #[arg(long, value_name = "NUMBER", aliases = ["globalinclusterippool-concurrency", "inclusterprefixpool-concurrency",
+          "globalinclusterprefixpool-concurrency"])]
+    inclusterippool_concurrency: Option<u16>,
+}
+
+impl Ignored {
+    /// The flags that were given.
+    fn given(&self) -> Vec<&'static str> {
+        let Self {
+            profiler_address,
+            contention_profiling,
+            inmemorymachinepool_concurrency,
+            inclusterippool_concurrency,
+        } = self;
+        let flags = [
+            ("--profiler-address", !profiler_address.is_empty()),
+            ("--contention-profiling", *contention_profiling),
+            ("--inmemorymachinepool-concurrency", inmemorymachinepool_concurrency.is_some()),
+            ("--inclusterippool-concurrency", inclusterippool_concurrency.is_some()),
+        ];
+        flags.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect()
+    }
+}
+
 /// What the pod tells its process about itself through the environment (downward API).
 #[derive(Debug, Default)]
 struct Pod {
@@ -215,6 +274,9 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     info!(version = nephele_manager::version(), "Starting");
+    for flag in args.ignored.given() {
+        warn!(flag, "A flag is without effect");
+    }
     let kube_config = kube_config(args.api.kubeconfig.as_ref()).await?;
     let rate = RequestRate { per_second: args.api.kube_api_qps, burst: args.api.kube_api_burst };
     let options = args.options(Pod::from_environment(), &kube_config.default_namespace);
@@ -239,8 +301,11 @@ async fn kube_config(file: Option<&PathBuf>) -> anyhow::Result<kube::Config> {
 
 impl ManagerArgs {
     fn options(self, pod: Pod, default_namespace: &str) -> Options {
-        let Self { logging: _, api: _, controllers, election, admin, webhooks, cloud } = self;
+        let Self { logging: _, api: _, controllers, election, admin, webhooks, cloud, ignored: _ } = self;
         let defaults = Options::default();
+        let concurrency = |of_kind: Option<u16>, default| {
+            of_kind.or(controllers.max_concurrent_reconciles).unwrap_or(default)
+        };
         Options {
             roles: controllers.roles,
             namespace: controllers.namespace,
@@ -253,6 +318,7 @@ impl ManagerArgs {
             diagnostics_address: admin.diagnostics_address,
             insecure_diagnostics: admin.insecure_diagnostics,
             health_address: admin.health_addr,
+            webhook_host: webhooks.webhook_host,
             webhook_port: webhooks.webhook_port,
             webhook_cert_dir: webhooks.webhook_cert_dir,
             webhook_cert_name: webhooks.webhook_cert_name,
@@ -260,9 +326,18 @@ impl ManagerArgs {
             webhook_service: webhooks.webhook_service,
             feature_gates: controllers.feature_gates,
             sync_period: controllers.sync_period,
-            cluster_concurrency: controllers.inmemorycluster_concurrency,
-            machine_concurrency: controllers.inmemorymachine_concurrency,
-            claim_concurrency: controllers.ipaddressclaim_concurrency,
+            cluster_concurrency: concurrency(
+                controllers.inmemorycluster_concurrency,
+                defaults.cluster_concurrency,
+            ),
+            machine_concurrency: concurrency(
+                controllers.inmemorymachine_concurrency,
+                defaults.machine_concurrency,
+            ),
+            claim_concurrency: concurrency(
+                controllers.ipaddressclaim_concurrency,
+                defaults.claim_concurrency,
+            ),
             ipam_reclaim_orphans: controllers.ipam_reclaim_orphans,
             ipam_overlap: controllers.ipam_overlap,
             prepare_credentials: controllers.prepare_credentials,
@@ -340,6 +415,10 @@ mod tests {
             ("--diagnostics-address=:1", Options { diagnostics_address: text(":1"), ..plain() }),
             ("--insecure-diagnostics", Options { insecure_diagnostics: true, ..plain() }),
             ("--health-addr=:1", Options { health_address: text(":1"), ..plain() }),
+            ("--health-probe-bind-address=:1", Options { health_address: text(":1"), ..plain() }),
+            ("--metrics-bind-addr=:1", Options { diagnostics_address: text(":1"), ..plain() }),
+            ("--metrics-bind-address=:1", Options { diagnostics_address: text(":1"), ..plain() }),
+            ("--webhook-host=::1", Options { webhook_host: text("::1"), ..plain() }),
             ("--webhook-port=1", Options { webhook_port: 1, ..plain() }),
             ("--webhook-cert-dir=/a", Options { webhook_cert_dir: text("/a"), ..plain() }),
             ("--webhook-cert-name=a", Options { webhook_cert_name: text("a"), ..plain() }),
@@ -353,6 +432,117 @@ mod tests {
             if let Some((name, value)) = flag.split_once('=') {
                 assert_eq!(options(&[name, value]), expected, "{name} {value}");
             }
+        }
+    }
+
+    #[test]
+    fn a_kind_s_own_concurrency_counts_before_that_of_all() {
+        let all =
+            Options { cluster_concurrency: 7, machine_concurrency: 7, claim_concurrency: 7, ..unchanged() };
+        assert_eq!(options(&["--max-concurrent-reconciles=7"]), all);
+        let own = Options { machine_concurrency: 9, ..all };
+        for flags in [
+            ["--max-concurrent-reconciles=7", "--inmemorymachine-concurrency=9"],
+            ["--inmemorymachine-concurrency=9", "--max-concurrent-reconciles=7"],
+        ] {
+            assert_eq!(options(&flags), own, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn the_concurrency_that_the_help_speaks_of_is_the_default() {
+        let help = <Only as clap::CommandFactory>::command().render_long_help().to_string();
+        let Options { cluster_concurrency, machine_concurrency, claim_concurrency, .. } = Options::default();
+        for (kind, default) in [
+            ("InMemoryClusters", cluster_concurrency),
+            ("InMemoryMachines", machine_concurrency),
+            ("IPAddressClaims", claim_concurrency),
+        ] {
+            let after = help.split(&format!("How many {kind} are")).nth(1).expect("the help names it");
+            let said = after.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']'));
+            assert_eq!(said.map(|(number, _)| number), Some(default.to_string().as_str()), "{kind}");
+        }
+    }
+
+    /// What the Cluster API Operator makes of every field of a provider's `spec.manager`
+    /// (internal/controller/component_customizer.go): it replaces the value of a flag that the components give with `=`,
+    /// and adds any other flag at the end.
+    #[test]
+    fn a_manager_starts_with_all_that_the_operator_adds() {
+        let ours = ["--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false", "--v=2"];
+        let added = [
+            "--inmemorycluster-concurrency=1",
+            "--inmemorymachine-concurrency=2",
+            "--inmemorymachinepool-concurrency=3",
+            "--ipaddressclaim-concurrency=4",
+            "--inclusterippool-concurrency=5",
+            "--globalinclusterippool-concurrency=6",
+            "--inclusterprefixpool-concurrency=7",
+            "--globalinclusterprefixpool-concurrency=8",
+            "--max-concurrent-reconciles=9",
+            "--namespace=watched",
+            "--health-addr=:9441",
+            "--leader-elect=true",
+            "--leader-election-id=there/name",
+            "--leader-elect-lease-duration=60s",
+            "--leader-elect-renew-deadline=40s",
+            "--leader-elect-retry-period=5s",
+            "--metrics-bind-addr=:8080",
+            "--webhook-host=10.0.0.1",
+            "--webhook-port=9444",
+            "--webhook-cert-dir=/certs",
+            "--sync-period=600s",
+            "--profiler-address=localhost:6060",
+            "--v=5",
+            "--feature-gates=",
+        ];
+        let seconds = Duration::from_secs;
+        let expected = Options {
+            cluster_concurrency: 1,
+            machine_concurrency: 2,
+            claim_concurrency: 4,
+            namespace: "watched".into(),
+            health_address: ":9441".into(),
+            leader_elect: true,
+            leader_election_id: "there/name".into(),
+            lease_duration: seconds(60),
+            renew_deadline: seconds(40),
+            retry_period: seconds(5),
+            diagnostics_address: ":8080".into(),
+            webhook_host: "10.0.0.1".into(),
+            webhook_port: 9444,
+            webhook_cert_dir: "/certs".into(),
+            sync_period: seconds(600),
+            ..unchanged()
+        };
+        assert_eq!(options(&[&ours[..], &added[..]].concat()), expected);
+        // A newer form of the operator sets the secured diagnostics by their own name.
+        let open = ["--diagnostics-address=:8444", "--insecure-diagnostics=true"];
+        let expected =
+            Options { diagnostics_address: ":8444".into(), insecure_diagnostics: true, ..unchanged() };
+        assert_eq!(options(&open), expected);
+    }
+
+    #[test]
+    fn a_flag_without_effect_says_so_in_its_help_and_when_it_is_given() {
+        let ignored = [
+            "--profiler-address=:1",
+            "--contention-profiling",
+            "--inmemorymachinepool-concurrency=1",
+            "--inclusterippool-concurrency=1",
+        ];
+        let parsed = Only::try_parse_from(["manager"].iter().chain(&ignored)).expect("valid flags");
+        let names = ignored.map(|flag| flag.split('=').next().unwrap_or_default());
+        assert_eq!(parsed.manager.ignored.given(), names);
+        assert_eq!(options(&ignored), unchanged());
+        let command = <Only as clap::CommandFactory>::command();
+        let heading = Some("Accepted, and without effect");
+        let without: Vec<_> =
+            command.get_arguments().filter(|arg| arg.get_help_heading() == heading).collect();
+        assert_eq!(without.len(), names.len());
+        for arg in without {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.starts_with("Without effect"), "{help}");
         }
     }
 

@@ -44,9 +44,9 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
-    /// A port on all addresses of the machine.
-    pub(crate) fn of_port(port: u16) -> Self {
-        Self { host: None, port }
+    /// A port of one of the machine's addresses, or names; with none, of all addresses.
+    pub(crate) fn new(host: Option<String>, port: u16) -> Self {
+        Self { host, port }
     }
 
     /// Opens the listener, ready to be handed to tokio.

@@ -127,6 +127,7 @@ impl Config {
             diagnostics_address,
             insecure_diagnostics,
             health_address,
+            webhook_host,
             webhook_port,
             webhook_cert_dir,
             webhook_cert_name,
@@ -172,7 +173,10 @@ impl Config {
         };
         let webhooks = match webhook_port {
             0 => None,
-            port => Some(WebhookConfig { address: ListenAddress::of_port(port), certificates }),
+            port => Some(WebhookConfig {
+                address: ListenAddress::new(some_text(webhook_host), port),
+                certificates,
+            }),
         };
         Ok(Self {
             roles,
@@ -367,6 +371,9 @@ mod tests {
             let expected = WebhookConfig { address: address.clone(), certificates: kept };
             assert_eq!(webhooks(9443, "", given), Some(expected));
         }
+        let local = Options { webhook_host: "::1".into(), webhook_port: 9443, ..Options::default() };
+        let local = Config::new(local).expect("valid").webhooks.expect("served").address;
+        assert_eq!(local.to_string(), "[::1]:9443");
         let certificates = Certificates::Folder(Folder::new("/certs"));
         let expected = WebhookConfig { address, certificates };
         assert_eq!(webhooks(9443, "/certs", "other"), Some(expected));

@@ -23,6 +23,7 @@ mod duration;
 mod feature_gates;
 mod manager;
 mod options;
+mod requests;
 mod roles;
 mod tasks;
 mod throttle;

@@ -24,6 +24,7 @@ use crate::{
         serve::serve,
     },
     config::{Config, WebhookConfig},
+    requests::Requests,
     roles::Roles,
     tasks::{TaskError, Tasks},
     webhooks::{TASKS as WEBHOOK_TASKS, Webhooks},
@@ -113,6 +114,7 @@ impl Manager {
             nephele_ipam_controller::Metrics::register(&registry).map_err(BuildError::Metrics)?;
         describe_process(&registry).map_err(BuildError::Metrics)?;
         let readiness = Readiness::default();
+        let requests = Requests::new(&registry, &readiness).map_err(BuildError::Metrics)?;
         if config.lease.is_none() {
             close_gates(&readiness, config.roles);
         }
@@ -127,7 +129,7 @@ impl Manager {
             diagnostics: listen("diagnostics", config.diagnostics.as_ref())?,
             diagnostics_tls,
             config,
-            client,
+            client: requests.observed(client),
             clock,
             registry,
             metrics,

@@ -26,6 +26,8 @@ pub struct Options {
     pub insecure_diagnostics: bool,
     /// Where `/healthz` and `/readyz` are served; empty or `0` for nowhere.
     pub health_address: String,
+    /// The address or name of this machine on which webhooks are served; empty for all of its addresses.
+    pub webhook_host: String,
     /// The port on which webhooks are served; 0 for none. Without a Service before them, and definitions and
     /// configurations that name it, as in `config/webhook-infrastructure` and `config/webhook`, nobody calls them.
     pub webhook_port: u16,
@@ -83,6 +85,7 @@ impl Default for Options {
             diagnostics_address: ":8443".to_owned(),
             insecure_diagnostics: false,
             health_address: ":9440".to_owned(),
+            webhook_host: String::new(),
             webhook_port: 0,
             webhook_cert_dir: String::new(),
             webhook_cert_name: "tls.crt".to_owned(),
