@@ -1,0 +1,48 @@
+//! Versions of a hook that become each other.
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::{hooks::Hook, wire};
+
+/// Why a message cannot become one of another version.
+#[derive(Debug, Error)]
+pub enum ConversionError {
+    /// The other version cannot say it.
+    #[error("{0}")]
+    Unsaid(String),
+    /// It is not JSON of the version that it is said to be.
+    #[error("failed to read or write the message")]
+    Json(#[source] serde_json::Error),
+}
+
+/// How a caller that has this version of a hook speaks with an extension that has another: requests go to the
+/// extension's version, responses come back from it.
+pub trait Convert<Extension: Hook>: Hook {
+    /// The request in the extension's version.
+    ///
+    /// # Errors
+    /// When that version cannot say it.
+    fn request(request: Self::Request) -> Result<Extension::Request, ConversionError>;
+
+    /// The response in the caller's version.
+    ///
+    /// # Errors
+    /// When this version cannot say it.
+    fn response(response: Extension::Response) -> Result<Self::Response, ConversionError>;
+}
+
+/// A conversion of types as one of values.
+pub(super) fn value<From, To>(
+    convert: fn(From) -> Result<To, ConversionError>,
+) -> impl Fn(Value) -> Result<Value, ConversionError> + Send + Sync
+where
+    From: DeserializeOwned + 'static,
+    To: Serialize + 'static,
+{
+    move |value| {
+        let from = wire::from_value(value).map_err(ConversionError::Json)?;
+        serde_json::to_value(convert(from)?).map_err(ConversionError::Json)
+    }
+}

@@ -1,0 +1,118 @@
+//! Discovery: what an extension offers (Cluster API, `discovery_types.go`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{Hook, HookId, HookMeta, Request, Settings, hook};
+use crate::{response, wire::text};
+
+/// How long a caller waits when a handler does not say, in seconds.
+pub const TIMEOUT_SECONDS_DEFAULT: i32 = 10;
+/// The longest a caller waits, in seconds.
+pub const TIMEOUT_SECONDS_MAX: i32 = 30;
+
+hook! {
+    /// Called when an extension is registered and each time its registration is looked at.
+    Discovery: DiscoveryRequest => DiscoveryResponse,
+    HookMeta::new("Asks an extension which handlers it has")
+        .description(
+            "Called whenever the registration of an extension is looked at.\n\nThe response lists every handler of \
+             the extension, with the hook that it answers.",
+        )
+        .tags(&["Discovery"]),
+    true
+}
+
+/// Asks which handlers there are. It is the one request without settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DiscoveryRequest {}
+
+impl Request for DiscoveryRequest {
+    fn settings(&self) -> Option<&Settings> {
+        None
+    }
+
+    fn settings_mut(&mut self) -> Option<&mut Settings> {
+        None
+    }
+}
+
+response! {
+    /// The handlers there are.
+    pub struct DiscoveryResponse: plain {
+        /// The handlers, with names that are unique among them.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub handlers: Vec<ExtensionHandler>,
+    }
+}
+
+/// A handler of an extension.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtensionHandler {
+    /// Its name, a DNS label, unique in the extension whichever hooks there are.
+    pub name: String,
+    /// The hook that it answers.
+    pub request_hook: GroupVersionHook,
+    /// How long the caller is to wait, 0 to 30 seconds; 0 and nothing are 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<i32>,
+    /// What the caller is to do when the call does not come about; nothing is `Fail`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<FailurePolicy>,
+}
+
+/// A hook as discovery names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupVersionHook {
+    /// Group and version, as `group/version`.
+    pub api_version: String,
+    /// The name of the hook.
+    pub hook: String,
+}
+
+/// There is more than one slash in an `apiVersion`.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("unexpected GroupVersion string: {0}")]
+pub struct ApiVersionError(pub String);
+
+impl From<&HookId> for GroupVersionHook {
+    fn from(id: &HookId) -> Self {
+        Self { api_version: id.api_version(), hook: id.hook.to_string() }
+    }
+}
+
+impl TryFrom<&GroupVersionHook> for HookId {
+    type Error = ApiVersionError;
+
+    /// Takes it apart as Kubernetes does: without a slash it is a version without a group.
+    fn try_from(hook: &GroupVersionHook) -> Result<Self, ApiVersionError> {
+        let (group, version) = hook.api_version.split_once('/').unwrap_or(("", &hook.api_version));
+        if version.contains('/') {
+            return Err(ApiVersionError(hook.api_version.clone()));
+        }
+        Ok(Self::new(group, version, hook.hook.as_str()))
+    }
+}
+
+text! {
+    /// What a caller does when a call does not come about: the extension cannot be reached, does not answer in time, or
+    /// answers something else than a response. A response with status `Failure` is a failure under either.
+    pub enum FailurePolicy {
+        /// The call has failed.
+        Fail = "Fail",
+        /// It goes on as if the extension had nothing to say.
+        Ignore = "Ignore",
+    }
+}
+
+impl DiscoveryResponse {
+    /// Which handlers answer a hook, in order.
+    pub fn of<H: Hook>(&self) -> impl Iterator<Item = &ExtensionHandler> {
+        let hook = GroupVersionHook::from(&H::id());
+        self.handlers.iter().filter(move |handler| handler.request_hook == hook)
+    }
+}

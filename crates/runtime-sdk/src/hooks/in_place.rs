@@ -1,0 +1,170 @@
+//! The hooks of updates in place (Cluster API, `inplaceupdate_types.go`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{HookMeta, PatchType, hook};
+use crate::{
+    request, response,
+    wire::{Bytes, Object},
+};
+
+const TAGS: &[&str] = &["In-Place Update Hooks"];
+
+hook! {
+    /// Called to learn which changes of a Machine an extension can make in place.
+    CanUpdateMachine: CanUpdateMachineRequest => CanUpdateMachineResponse,
+    HookMeta::new("Called to learn which changes of a Machine can be made in place")
+        .description(
+            "Called when a Machine of a control plane is to be updated, with the objects as they are and as they are \
+             to be, without status.\n\nThe response has patches from what is to what the extension can make of it. \
+             What no extension covers is updated by replacement.",
+        )
+        .tags(TAGS)
+}
+
+request! {
+    /// The request of [`CanUpdateMachine`].
+    pub struct CanUpdateMachineRequest {
+        /// The objects as they are.
+        pub current: CanUpdateMachineRequestObjects,
+        /// The objects as they are to be.
+        pub desired: CanUpdateMachineRequestObjects,
+    }
+}
+
+/// A Machine and what it refers to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CanUpdateMachineRequestObjects {
+    /// The Machine.
+    pub machine: Object,
+    /// Its infrastructure.
+    pub infrastructure_machine: Object,
+    /// Its bootstrap config, if it has one.
+    #[serde(skip_serializing_if = "Object::is_absent")]
+    pub bootstrap_config: Object,
+}
+
+response! {
+    /// The response of [`CanUpdateMachine`].
+    pub struct CanUpdateMachineResponse: plain {
+        /// What can be changed of the Machine.
+        #[serde(skip_serializing_if = "Patch::is_absent")]
+        pub machine_patch: Patch,
+        /// What can be changed of its infrastructure.
+        #[serde(skip_serializing_if = "Patch::is_absent")]
+        pub infrastructure_machine_patch: Patch,
+        /// What can be changed of its bootstrap config.
+        #[serde(skip_serializing_if = "Patch::is_absent")]
+        pub bootstrap_config_patch: Patch,
+    }
+}
+
+/// A patch, or none: then it is left out. A patch with a type and without bytes is refused, so what changes nothing
+/// should be left out too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Patch {
+    /// What kind of patch it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch_type: Option<PatchType>,
+    /// The patch.
+    #[serde(skip_serializing_if = "Bytes::is_empty")]
+    pub patch: Bytes,
+}
+
+impl Patch {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.patch_type.as_ref().is_none_or(|kind| kind.as_str().is_empty()) && self.patch.is_empty()
+    }
+}
+
+hook! {
+    /// Called to learn which changes of the Machines of a `MachineSet` an extension can make in place.
+    CanUpdateMachineSet: CanUpdateMachineSetRequest => CanUpdateMachineSetResponse,
+    HookMeta::new("Called to learn which changes of a MachineSet's Machines can be made in place")
+        .description(
+            "Called when the Machines of a MachineSet are to be updated, with the objects as they are and as they are \
+             to be, without status.\n\nThe response has patches from what is to what the extension can make of it. \
+             What no extension covers is updated by replacement.",
+        )
+        .tags(TAGS)
+}
+
+request! {
+    /// The request of [`CanUpdateMachineSet`].
+    pub struct CanUpdateMachineSetRequest {
+        /// The objects as they are.
+        pub current: CanUpdateMachineSetRequestObjects,
+        /// The objects as they are to be.
+        pub desired: CanUpdateMachineSetRequestObjects,
+    }
+}
+
+/// A `MachineSet` and the templates that it refers to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CanUpdateMachineSetRequestObjects {
+    /// The `MachineSet`.
+    pub machine_set: Object,
+    /// The template of its infrastructure.
+    pub infrastructure_machine_template: Object,
+    /// The template of its bootstrap configs, if it has one.
+    #[serde(skip_serializing_if = "Object::is_absent")]
+    pub bootstrap_config_template: Object,
+}
+
+response! {
+    /// The response of [`CanUpdateMachineSet`].
+    pub struct CanUpdateMachineSetResponse: plain {
+        /// What can be changed of the `MachineSet`.
+        #[serde(skip_serializing_if = "Patch::is_absent")]
+        pub machine_set_patch: Patch,
+        /// What can be changed of the template of its infrastructure.
+        #[serde(skip_serializing_if = "Patch::is_absent")]
+        pub infrastructure_machine_template_patch: Patch,
+        /// What can be changed of the template of its bootstrap configs.
+        #[serde(skip_serializing_if = "Patch::is_absent")]
+        pub bootstrap_config_template_patch: Patch,
+    }
+}
+
+hook! {
+    /// Called to update a Machine in place, again and again until it is done.
+    UpdateMachine: UpdateMachineRequest => UpdateMachineResponse,
+    HookMeta::new("Called to update a Machine in place")
+        .description(
+            "Called with the objects of a Machine as they are to be, without status, again and again until the \
+             response has the caller wait no more.\n\nAnother call for the same update must change nothing.",
+        )
+        .tags(TAGS)
+}
+
+request! {
+    /// The request of [`UpdateMachine`].
+    pub struct UpdateMachineRequest {
+        /// The objects as they are to be.
+        pub desired: UpdateMachineRequestObjects,
+    }
+}
+
+/// A Machine and what it refers to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UpdateMachineRequestObjects {
+    /// The Machine.
+    pub machine: Object,
+    /// Its infrastructure.
+    pub infrastructure_machine: Object,
+    /// Its bootstrap config, if it has one.
+    #[serde(skip_serializing_if = "Object::is_absent")]
+    pub bootstrap_config: Object,
+}
+
+response! {
+    /// The response of [`UpdateMachine`].
+    pub struct UpdateMachineResponse: retry {}
+}

@@ -1,0 +1,255 @@
+//! The hooks of Cluster API 1.14, and what makes a hook.
+//!
+//! A hook is a type that implements [`Hook`]: where it is (group, version, name) and what is said in it. The hooks of
+//! Cluster API are made by the same macros and the same trait as hooks of anybody's own:
+//!
+//! ```
+//! use nephele_runtime_sdk::{hooks::{Hook, HookMeta}, request, response, wire::Object};
+//!
+//! request! {
+//!     /// Asks before a machine is made.
+//!     pub struct BeforeMachineCreateRequest {
+//!         /// The machine that is about to be made.
+//!         pub machine: Object,
+//!     }
+//! }
+//!
+//! response! {
+//!     /// Lets it be made, or has it wait.
+//!     pub struct BeforeMachineCreateResponse: retry {}
+//! }
+//!
+//! /// Called before a machine is made.
+//! #[derive(Clone, Copy, Debug)]
+//! pub struct BeforeMachineCreate;
+//!
+//! impl Hook for BeforeMachineCreate {
+//!     type Request = BeforeMachineCreateRequest;
+//!     type Response = BeforeMachineCreateResponse;
+//!     const GROUP: &'static str = "hooks.example.com";
+//!     const VERSION: &'static str = "v1alpha1";
+//!     const NAME: &'static str = "BeforeMachineCreate";
+//!     const META: HookMeta = HookMeta::new("Called before a machine is made");
+//! }
+//! ```
+//!
+//! | hooks | module | answered with |
+//! |---|---|---|
+//! | [`Discovery`] | [`discovery`] | the handlers there are |
+//! | nine of a cluster's life | [`lifecycle`] | [retry](response!), but for [`AfterControlPlaneInitialized`] |
+//! | three of a cluster's topology | [`topology`] | patches, a verdict, variables |
+//! | three of updates in place | [`in_place`] | patches, or retry |
+//! | [`GenerateUpgradePlan`] | [`upgrade_plan`] | versions |
+
+pub mod discovery;
+pub mod in_place;
+pub mod lifecycle;
+mod message;
+mod response;
+pub mod topology;
+pub mod upgrade_plan;
+
+use std::{borrow::Cow, fmt};
+
+pub use discovery::{
+    Discovery, DiscoveryRequest, DiscoveryResponse, ExtensionHandler, FailurePolicy, GroupVersionHook,
+};
+pub use in_place::{
+    CanUpdateMachine, CanUpdateMachineRequest, CanUpdateMachineRequestObjects, CanUpdateMachineResponse,
+    CanUpdateMachineSet, CanUpdateMachineSetRequest, CanUpdateMachineSetRequestObjects,
+    CanUpdateMachineSetResponse, Patch, UpdateMachine, UpdateMachineRequest, UpdateMachineRequestObjects,
+    UpdateMachineResponse,
+};
+pub use lifecycle::{
+    AfterClusterUpgrade, AfterClusterUpgradeRequest, AfterClusterUpgradeResponse,
+    AfterControlPlaneInitialized, AfterControlPlaneInitializedRequest, AfterControlPlaneInitializedResponse,
+    AfterControlPlaneUpgrade, AfterControlPlaneUpgradeRequest, AfterControlPlaneUpgradeResponse,
+    AfterWorkersUpgrade, AfterWorkersUpgradeRequest, AfterWorkersUpgradeResponse, BeforeClusterCreate,
+    BeforeClusterCreateRequest, BeforeClusterCreateResponse, BeforeClusterDelete, BeforeClusterDeleteRequest,
+    BeforeClusterDeleteResponse, BeforeClusterUpgrade, BeforeClusterUpgradeRequest,
+    BeforeClusterUpgradeResponse, BeforeControlPlaneUpgrade, BeforeControlPlaneUpgradeRequest,
+    BeforeControlPlaneUpgradeResponse, BeforeWorkersUpgrade, BeforeWorkersUpgradeRequest,
+    BeforeWorkersUpgradeResponse, UpgradeStepInfo,
+};
+pub use message::{Request, Response, Settings};
+pub use response::{Failure, ResponseStatus};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+pub use topology::{
+    ClusterClassVariable, ClusterClassVariableMetadata, DiscoverVariables, DiscoverVariablesRequest,
+    DiscoverVariablesResponse, GeneratePatches, GeneratePatchesRequest, GeneratePatchesRequestItem,
+    GeneratePatchesResponse, GeneratePatchesResponseItem, HolderReference, PatchType, ValidateTopology,
+    ValidateTopologyRequest, ValidateTopologyRequestItem, ValidateTopologyResponse, Variable, VariableSchema,
+};
+pub use upgrade_plan::{
+    GenerateUpgradePlan, GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, UpgradeStep,
+};
+
+/// The group of Cluster API's hooks.
+pub const GROUP: &str = "hooks.runtime.cluster.x-k8s.io";
+/// The one version there ever was of them.
+pub const VERSION: &str = "v1alpha1";
+
+/// What is said in a call, or answered.
+pub trait Message:
+    Clone + fmt::Debug + Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
+{
+}
+
+impl<T> Message for T where
+    T: Clone + fmt::Debug + Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
+{
+}
+
+/// A hook: where it is and what is said in it.
+pub trait Hook: Send + Sync + 'static {
+    /// What the caller says.
+    type Request: Request;
+    /// What the extension answers.
+    type Response: Response;
+    /// The group, a domain name.
+    const GROUP: &'static str;
+    /// The version of the group, such as `v1alpha1`.
+    const VERSION: &'static str;
+    /// The name, in upper camel case.
+    const NAME: &'static str;
+    /// What it is for.
+    const META: HookMeta;
+    /// Whether there is one handler of it in an extension, whose path is without a name. Discovery is such.
+    const SINGLETON: bool = false;
+
+    /// Which hook it is.
+    #[must_use]
+    fn id() -> HookId {
+        HookId { group: Self::GROUP.into(), version: Self::VERSION.into(), hook: Self::NAME.into() }
+    }
+}
+
+/// What a hook is for, in words; it gets into the `OpenAPI` document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HookMeta {
+    /// In one line.
+    pub summary: &'static str,
+    /// At length.
+    pub description: &'static str,
+    /// What it belongs to.
+    pub tags: &'static [&'static str],
+    /// Whether it is to be used no more.
+    pub deprecated: bool,
+}
+
+impl HookMeta {
+    /// A hook in use, with a line about it.
+    #[must_use]
+    pub const fn new(summary: &'static str) -> Self {
+        Self { summary, description: "", tags: &[], deprecated: false }
+    }
+
+    /// With more said about it.
+    #[must_use]
+    pub const fn description(self, description: &'static str) -> Self {
+        Self { description, ..self }
+    }
+
+    /// With what it belongs to.
+    #[must_use]
+    pub const fn tags(self, tags: &'static [&'static str]) -> Self {
+        Self { tags, ..self }
+    }
+
+    /// To be used no more.
+    #[must_use]
+    pub const fn deprecated(self) -> Self {
+        Self { deprecated: true, ..self }
+    }
+}
+
+/// Which hook it is: group, version and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HookId {
+    /// The group.
+    pub group: Cow<'static, str>,
+    /// The version of the group.
+    pub version: Cow<'static, str>,
+    /// The name.
+    pub hook: Cow<'static, str>,
+}
+
+impl HookId {
+    /// A hook by its group, version and name.
+    #[must_use]
+    pub fn new(group: impl Into<String>, version: impl Into<String>, hook: impl Into<String>) -> Self {
+        Self { group: group.into().into(), version: version.into().into(), hook: hook.into().into() }
+    }
+
+    /// Group and version, as in `apiVersion`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
+    /// The hook without its version, as Cluster API writes it in messages: `<hook>.<group>`.
+    #[must_use]
+    pub fn group_hook(&self) -> String {
+        format!("{}.{}", self.hook, self.group)
+    }
+
+    /// Whether it is the same hook in some version.
+    #[must_use]
+    pub fn same_hook(&self, other: &Self) -> bool {
+        self.group == other.group && self.hook == other.hook
+    }
+
+    /// The path of a handler of it, or of the hook itself when it is a singleton (Cluster API,
+    /// `api/runtime/catalog`): the hook and the handler are in lower case.
+    #[must_use]
+    pub fn path(&self, handler: Option<&str>) -> String {
+        let mut path = format!("/{}/{}/{}", self.group, self.version, self.hook.to_ascii_lowercase());
+        if let Some(handler) = handler {
+            path.push('/');
+            path.push_str(&handler.to_ascii_lowercase());
+        }
+        path
+    }
+}
+
+impl fmt::Display for HookId {
+    /// As Cluster API writes it: `<group>/<version>, Hook=<hook>`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}, Hook={}", self.group, self.version, self.hook)
+    }
+}
+
+/// Implements [`Hook`] for the hooks of Cluster API.
+macro_rules! hook {
+    ($(#[$attribute:meta])* $name:ident: $request:ty => $response:ty, $meta:expr $(, $singleton:literal)?) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name;
+
+        impl $crate::hooks::Hook for $name {
+            type Request = $request;
+            type Response = $response;
+            const GROUP: &'static str = $crate::hooks::GROUP;
+            const VERSION: &'static str = $crate::hooks::VERSION;
+            const NAME: &'static str = stringify!($name);
+            const META: $crate::hooks::HookMeta = $meta;
+            $(const SINGLETON: bool = $singleton;)?
+        }
+    };
+}
+pub(crate) use hook;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_and_handlers_are_in_lower_case_in_paths_and_groups_are_not() {
+        let id = HookId::new("Hooks.example.com", "v1", "BeforeMachineCreate");
+        assert_eq!(id.path(Some("My-Handler")), "/Hooks.example.com/v1/beforemachinecreate/my-handler");
+        assert_eq!(Discovery::id().path(None), "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery");
+        assert_eq!(id.to_string(), "Hooks.example.com/v1, Hook=BeforeMachineCreate");
+        assert_eq!(id.group_hook(), "BeforeMachineCreate.Hooks.example.com");
+    }
+}

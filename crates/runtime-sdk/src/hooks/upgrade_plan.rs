@@ -1,0 +1,60 @@
+//! The hook of upgrades over more than one minor version (Cluster API, `upgrade_plan_types.go`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{HookMeta, hook};
+use crate::{request, response, wire::Object};
+
+hook! {
+    /// Called to learn of the versions that lead from one version to another.
+    GenerateUpgradePlan: GenerateUpgradePlanRequest => GenerateUpgradePlanResponse,
+    HookMeta::new("Called to learn of the versions on the way of an upgrade")
+        .description(
+            "Called when a cluster is to be upgraded, to learn of the versions on the way.\n\nThe steps of the control \
+             plane end with the target and leave no minor version out. The steps of the workers may be left out; the \
+             caller then makes as few as the allowed skew takes.",
+        )
+        .tags(&["Chained Upgrade Hook"])
+}
+
+request! {
+    /// The request of [`GenerateUpgradePlan`].
+    pub struct GenerateUpgradePlanRequest {
+        /// The Cluster, without its status.
+        pub cluster: Object,
+        /// The version of Kubernetes that the control plane has.
+        pub from_control_plane_kubernetes_version: String,
+        /// The version that the workers have; nothing when there are none.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        pub from_workers_kubernetes_version: String,
+        /// The version that the cluster is to have.
+        pub to_kubernetes_version: String,
+    }
+}
+
+response! {
+    /// The response of [`GenerateUpgradePlan`].
+    pub struct GenerateUpgradePlanResponse: plain {
+        /// The steps of the control plane.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub control_plane_upgrades: Vec<UpgradeStep>,
+        /// The steps of the workers; none leaves them to the caller.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub workers_upgrades: Vec<UpgradeStep>,
+    }
+}
+
+/// A step of an upgrade.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UpgradeStep {
+    /// The version of Kubernetes that the step leads to.
+    pub version: String,
+}
+
+impl From<&str> for UpgradeStep {
+    fn from(version: &str) -> Self {
+        Self { version: version.to_owned() }
+    }
+}

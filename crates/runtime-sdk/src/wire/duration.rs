@@ -1,0 +1,88 @@
+//! Durations as Go writes them.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use thiserror::Error;
+
+/// A duration in Go's text, such as `10s` or `1m30s` (Go, `time.ParseDuration`). A call says in it how long the caller
+/// waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GoDuration(pub Duration);
+
+/// The text is no duration.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("not a duration such as 10s")]
+pub struct DurationError;
+
+const UNITS: [(&str, f64); 8] = [
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("μs", 1e-6),
+    ("ms", 1e-3),
+    ("h", 3600.0),
+    ("m", 60.0),
+    ("s", 1.0),
+];
+
+impl FromStr for GoDuration {
+    type Err = DurationError;
+
+    /// Reads a duration that is not negative.
+    fn from_str(text: &str) -> Result<Self, DurationError> {
+        let mut rest = text.strip_prefix('+').unwrap_or(text);
+        if rest == "0" {
+            return Ok(Self(Duration::ZERO));
+        }
+        if rest.is_empty() {
+            return Err(DurationError);
+        }
+        let mut seconds = 0.0;
+        while !rest.is_empty() {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(DurationError)?;
+            let (number, from_unit) = rest.split_at(end);
+            let number: f64 = number.parse().map_err(|_| DurationError)?;
+            let end = from_unit.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(from_unit.len());
+            let (unit, after) = from_unit.split_at(end);
+            let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or(DurationError)?;
+            seconds += number * factor;
+            rest = after;
+        }
+        Duration::try_from_secs_f64(seconds).map(Self).map_err(|_| DurationError)
+    }
+}
+
+impl fmt::Display for GoDuration {
+    /// Writes whole seconds as `90s`, others in milliseconds: Go reads both.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.subsec_nanos() == 0 {
+            write!(f, "{}s", self.0.as_secs())
+        } else {
+            write!(f, "{}ms", self.0.as_millis())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, milliseconds) in [
+            ("10s", 10_000),
+            ("1m30s", 90_000),
+            ("1h0m0s", 3_600_000),
+            ("1.5s", 1_500),
+            ("250ms", 250),
+            ("0", 0),
+        ] {
+            assert_eq!(text.parse(), Ok(GoDuration(Duration::from_millis(milliseconds))), "{text}");
+        }
+        for text in ["", "10", "s", "-1s", "1x", "1.2.3s", "1e9999s", "NaNs", "99999999999999999999h", "+"] {
+            assert_eq!(text.parse::<GoDuration>(), Err(DurationError), "{text}");
+        }
+        assert_eq!(GoDuration(Duration::from_secs(30)).to_string(), "30s");
+        assert_eq!(GoDuration(Duration::from_millis(1500)).to_string(), "1500ms");
+    }
+}
