@@ -23,6 +23,8 @@ pub mod types {
     pub const DELETING: &str = "Deleting";
     /// The load balancer in front of the control plane answers.
     pub const LOAD_BALANCER_AVAILABLE: &str = "LoadBalancerAvailable";
+    /// The cloud that a cluster names is there.
+    pub const CLOUD_AVAILABLE: &str = "CloudAvailable";
     /// The certificate authorities that Cluster API made for the cluster can be used.
     pub const CERTIFICATE_AUTHORITIES_AVAILABLE: &str = "CertificateAuthoritiesAvailable";
     /// The virtual machine is up.
@@ -104,6 +106,14 @@ pub mod reasons {
     pub const NAME_TOO_LONG: &str = "NameTooLong";
     /// The cluster has no failure domain of that name.
     pub const UNKNOWN_FAILURE_DOMAIN: &str = "UnknownFailureDomain";
+    /// The cloud that the cluster names is not there.
+    pub const CLOUD_NOT_FOUND: &str = "CloudNotFound";
+    /// The cloud has no instance type of that name.
+    pub const UNKNOWN_INSTANCE_TYPE: &str = "UnknownInstanceType";
+    /// The cloud has no image of that name.
+    pub const UNKNOWN_IMAGE: &str = "UnknownImage";
+    /// The image does not have the machine's version of Kubernetes.
+    pub const UNSUPPORTED_KUBERNETES_VERSION: &str = "UnsupportedKubernetesVersion";
     /// The endpoint's port is taken, or none is free.
     pub const PORT_UNAVAILABLE: &str = "PortUnavailable";
     /// The simulated stage failed.

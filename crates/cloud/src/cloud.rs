@@ -283,6 +283,8 @@ impl Cloud {
             provider_id: id.provider_id(),
             addresses: seen.addresses,
             zone: seen.zone,
+            region: seen.region,
+            hardware: seen.hardware,
             deleting: seen.deleting,
         })
     }

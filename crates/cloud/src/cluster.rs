@@ -16,7 +16,7 @@ use crate::front::Front;
 use crate::identity::{MachineAddress, Stage};
 use crate::listener::Shared;
 use crate::projection::{self, Component, Projected, Scope};
-use crate::spec::{Authorities, ClusterSpec, Endpoint, MachineSpec};
+use crate::spec::{Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec};
 use crate::tls::{ApiServerTls, Credentials};
 use crate::tunnel::TUNNELS_MAX;
 
@@ -72,6 +72,8 @@ pub(crate) enum Admission {
 pub(crate) struct Seen {
     pub(crate) addresses: Vec<MachineAddress>,
     pub(crate) zone: Option<String>,
+    pub(crate) region: Option<String>,
+    pub(crate) hardware: Hardware,
     pub(crate) deleting: bool,
 }
 
@@ -148,7 +150,13 @@ impl Cluster {
     pub(crate) fn machine(&self, name: &str) -> Option<Seen> {
         let state = self.state.lock();
         let Machine { spec, stopping, .. } = state.machines.get(name)?;
-        Some(Seen { addresses: spec.addresses.clone(), zone: spec.zone.clone(), deleting: *stopping })
+        Some(Seen {
+            addresses: spec.addresses.clone(),
+            zone: spec.zone.clone(),
+            region: spec.region.clone(),
+            hardware: spec.hardware.clone(),
+            deleting: *stopping,
+        })
     }
 
     /// Takes a machine over: a new one gets addresses if it brings none, a known one its new version.
@@ -427,7 +435,6 @@ mod tests {
     use crate::front::parse_version;
     use crate::identity::{ClusterId, MachineId, Role};
     use crate::metrics::Metrics;
-    use crate::spec::Hardware;
 
     fn cluster() -> Cluster {
         let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(|| Timestamp::UNIX_EPOCH);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::identity::{ClusterId, MachineAddress, MachineId, Stage};
-use crate::spec::Endpoint;
+use crate::spec::{Endpoint, Hardware};
 
 /// A cluster as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ pub struct MachineObservation {
     pub addresses: Vec<MachineAddress>,
     /// Where it is.
     pub zone: Option<String>,
+    /// The region of its zone, where it was told.
+    pub region: Option<String>,
+    /// What it has.
+    pub hardware: Hardware,
     /// Whether it is being deleted.
     pub deleting: bool,
 }

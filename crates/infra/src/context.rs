@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
+use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::GROUP;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
@@ -19,6 +20,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use crate::authorities::Ledger;
 use crate::claims::Book;
 use crate::members::Members;
+use crate::offer::Offers;
 use crate::secret::AuthoritySecret;
 
 /// Clusters whose machines are to be looked at, before a slow listener is told to look at all: as many as the clusters
@@ -41,6 +43,8 @@ pub(crate) struct Context {
     pub(crate) machines_woken: Woken,
     pub(crate) members: Members,
     pub(crate) claims: Book,
+    pub(crate) clouds: Cache<SimulatedCloud>,
+    pub(crate) offers: Offers,
     /// Whether to make a new cluster's credentials before its control plane provider does.
     pub(crate) prepare_credentials: bool,
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::{Api, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_cloud::{ClusterId, ClusterObservation};
@@ -11,6 +12,7 @@ use nephele_kit::{is_externally_managed, owner_cluster};
 use super::Error;
 use crate::claims::{self, Claim};
 use crate::context::{Context, labelled_cluster};
+use crate::offer::cloud_name;
 use crate::secret::AuthoritySecret;
 
 /// What was found.
@@ -25,6 +27,8 @@ pub(super) struct Fetched {
     pub(super) etcd: Option<Arc<AuthoritySecret>>,
     /// How the claim of the load balancer's address stands; none once the cluster is provisioned.
     pub(super) claim: Option<Claim>,
+    /// The SimulatedCloud that it lies in.
+    pub(super) cloud: Option<Arc<SimulatedCloud>>,
     /// The cluster as the cloud has it.
     pub(super) observed: Option<ClusterObservation>,
 }
@@ -57,7 +61,8 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
     let claim =
         claims::look(object, claim.into_iter().collect(), context).await.map_err(Error::Claims)?.pop();
     let observed = context.cloud.observe_cluster(&id);
-    Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, observed, id: Some(id) })
+    let cloud = context.clouds.get(&namespace, cloud_name(object));
+    Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, cloud, observed, id: Some(id) })
 }
 
 async fn read(context: &Context, namespace: &str, name: &str) -> Result<Option<Arc<AuthoritySecret>>, Error> {

@@ -104,6 +104,12 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             report::write(object, &context, status).await?;
             Ok(outcome)
         }
+        Plan::WaitForCloud(name) => {
+            let held = act::hold(&object, &context).await?;
+            let object = held.as_ref().unwrap_or(&*object);
+            report::write(object, &context, report::without_cloud(object, &name, now)).await?;
+            Ok(Outcome::WaitingOn(reasons::CLOUD_NOT_FOUND))
+        }
         Plan::Support(wanted) => Ok(act::support(&object, &context, &wanted)),
         Plan::Abandon(id) => {
             act::abandon(&context, &id);

@@ -9,6 +9,7 @@ use nephele_kit::Outcome;
 use super::validate::{Validated, Wanted};
 use crate::claims::Unmet;
 use crate::context::is_held;
+use crate::offer::Place;
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -21,6 +22,8 @@ pub(super) enum Plan {
     Unpause,
     /// Say that it waits for its load balancer's address, and claim that if it is not claimed yet.
     Wait { unmet: Unmet, wanted: Box<Wanted> },
+    /// Say that it waits for the cloud of this name, without which nobody knows its failure domains.
+    WaitForCloud(String),
     /// Bring it about.
     Provide(Box<Wanted>),
     /// Let it go.
@@ -48,9 +51,10 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
         Validated::WithoutCluster(_) => Plan::Leave(Outcome::WaitingOn("cluster")),
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
-        Validated::Wanted(wanted) => match Unmet::of(&wanted.claim) {
-            Some(unmet) => Plan::Wait { unmet, wanted },
-            None => Plan::Provide(wanted),
+        Validated::Wanted(wanted) => match (&wanted.offer.place, Unmet::of(&wanted.claim)) {
+            (Place::Missing(name), _) if !object.is_provisioned() => Plan::WaitForCloud(name.clone()),
+            (_, Some(unmet)) => Plan::Wait { unmet, wanted },
+            (_, None) => Plan::Provide(wanted),
         },
     }
 }
@@ -66,12 +70,15 @@ mod tests {
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use nephele_api::conditions::{condition, reasons};
-    use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryClusterStatus, PoolReference};
+    use nephele_api::infrastructure::v1beta2::{
+        ClaimedAddress, InMemoryClusterStatus, Initialization, PoolReference,
+    };
     use nephele_cloud::ClusterSpec;
     use nephele_testkit::objects;
 
     use super::*;
     use crate::claims::{self, Claim, Standing};
+    use crate::offer::Offer;
 
     fn id() -> ClusterId {
         ClusterId { namespace: "default".into(), name: "demo".into() }
@@ -87,7 +94,14 @@ mod tests {
             service_domain: String::new(),
         };
         let cluster = Arc::new(objects::cluster("demo"));
-        Box::new(Wanted { spec, cluster, authorities: None, claim: None, observed: None })
+        Box::new(Wanted {
+            spec,
+            cluster,
+            authorities: None,
+            offer: Arc::default(),
+            claim: None,
+            observed: None,
+        })
     }
 
     fn all() -> [Validated; 6] {
@@ -129,6 +143,21 @@ mod tests {
         assert_eq!(plan(&object, Validated::Wanted(missing)), expected);
         let bound = claimed(Standing::Bound(ClaimedAddress::default()));
         assert_eq!(plan(&object, Validated::Wanted(bound.clone())), Plan::Provide(bound));
+    }
+
+    #[test]
+    fn a_new_cluster_waits_for_its_cloud_and_one_that_is_there_goes_on_without() {
+        let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
+        let place = Place::Missing("north".into());
+        let offer = Arc::new(Offer { place, ..Offer::default() });
+        let lost = Box::new(Wanted { offer, ..*wanted() });
+        let waiting = Plan::WaitForCloud("north".into());
+        assert_eq!(plan(&object, Validated::Wanted(lost.clone())), waiting);
+        object.status = Some(InMemoryClusterStatus {
+            initialization: Some(Initialization { provisioned: Some(true) }),
+            ..InMemoryClusterStatus::default()
+        });
+        assert_eq!(plan(&object, Validated::Wanted(lost.clone())), Plan::Provide(lost));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::Error;
 use super::act::Applied;
 use crate::authorities::Standing;
 use crate::context::Context;
+use crate::offer::{Place, missing_message};
 
 /// Writes the status.
 pub(super) async fn write(
@@ -77,6 +78,17 @@ pub(super) fn waiting(
     report.status
 }
 
+/// The status of a new cluster whose cloud is not there. Pure.
+pub(super) fn without_cloud(object: &InMemoryCluster, cloud: &str, now: Timestamp) -> InMemoryClusterStatus {
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let missing = missing_cloud(cloud);
+    let ready = condition(types::READY, conditions::FALSE, reasons::NOT_READY, summary(&missing));
+    report.set(missing);
+    report.set(ready);
+    report.status
+}
+
 /// The status of a cluster that is being deleted. Pure.
 pub(super) fn deleting(object: &InMemoryCluster, message: &str, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now);
@@ -89,10 +101,15 @@ pub(super) fn deleting(object: &InMemoryCluster, message: &str, now: Timestamp) 
 pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now);
     report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let cloud = cloud(object, &applied.offer.place);
     let balancer = load_balancer(applied);
     let authorities = authorities(&applied.authorities);
-    let faults = [Some(&balancer), authorities.as_ref()].into_iter().flatten();
+    let faults = [cloud.as_ref(), Some(&balancer), authorities.as_ref()].into_iter().flatten();
     let fault = faults.filter(|condition| condition.status == conditions::FALSE).map(summary).next();
+    match cloud {
+        Some(cloud) => report.set(cloud),
+        None => report.status.conditions.retain(|known| known.type_ != types::CLOUD_AVAILABLE),
+    }
     report.set(balancer);
     if let Some(authorities) = authorities {
         report.set(authorities);
@@ -107,10 +124,25 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
     }
     if applied.endpoint.is_ok() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
-        status.failure_domains.clone_from(&object.spec.failure_domains);
-        status.failure_domains.sort_by(|a, b| a.name.cmp(&b.name));
+        status.failure_domains.clone_from(&applied.offer.failure_domains);
     }
     status
+}
+
+/// There is nothing to say of a cluster that names no cloud.
+fn cloud(object: &InMemoryCluster, place: &Place) -> Option<Condition> {
+    object.spec.cloud_ref.as_ref()?;
+    Some(match place {
+        Place::Missing(name) => missing_cloud(name),
+        Place::BuiltIn | Place::Cloud(_) => {
+            condition(types::CLOUD_AVAILABLE, conditions::TRUE, reasons::AVAILABLE, "")
+        }
+    })
+}
+
+fn missing_cloud(name: &str) -> Condition {
+    let (kind, reason) = (types::CLOUD_AVAILABLE, reasons::CLOUD_NOT_FOUND);
+    condition(kind, conditions::FALSE, reason, missing_message(name))
 }
 
 fn load_balancer(applied: &Applied) -> Condition {
@@ -157,12 +189,16 @@ fn summary(condition: &Condition) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use nephele_api::infrastructure::v1beta2::{ClaimedAddress, FailureDomain};
+    use nephele_api::cloud::v1alpha1::SimulatedCloud;
+    use nephele_api::infrastructure::v1beta2::{ClaimedAddress, CloudReference, FailureDomain};
     use nephele_cloud::Endpoint;
     use nephele_testkit::objects;
 
     use super::*;
+    use crate::offer::Offer;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("in range")
@@ -185,7 +221,8 @@ mod tests {
     fn applied(authorities: Standing) -> Applied {
         let endpoint = Ok(Endpoint { host: "127.0.0.1".into(), port: 20_000 });
         let advertised_host = "127.0.0.1".into();
-        Applied { object: None, endpoint, advertised_host, authorities, claimed: None }
+        let offer = Arc::default();
+        Applied { object: None, endpoint, advertised_host, authorities, offer, claimed: None }
     }
 
     #[test]
@@ -203,10 +240,48 @@ mod tests {
                 since(5, "Ready", "True", "Ready", ""),
             ],
         };
-        let status = provided(&object, &applied(Standing::Missing), at(5));
+        let offer = Arc::new(Offer::new(&object, Place::BuiltIn));
+        let applied = Applied { offer, ..applied(Standing::Missing) };
+        let status = provided(&object, &applied, at(5));
         assert_eq!(status, expected);
         object.status = Some(status);
-        assert_eq!(provided(&object, &applied(Standing::Missing), at(9)), expected);
+        assert_eq!(provided(&object, &applied, at(9)), expected);
+    }
+
+    #[test]
+    fn a_cluster_says_whether_the_cloud_it_names_is_there() {
+        let mut object = object();
+        object.spec.cloud_ref = Some(CloudReference { name: "north".into() });
+        let message = "The SimulatedCloud north is not there";
+        let missing = |second| since(second, "CloudAvailable", "False", "CloudNotFound", message);
+        let not_ready =
+            |second| since(second, "Ready", "False", "NotReady", &format!("CloudAvailable: {message}"));
+        let status = without_cloud(&object, "north", at(5));
+        assert_eq!(
+            status,
+            InMemoryClusterStatus {
+                conditions: vec![since(5, "Paused", "False", "NotPaused", ""), missing(5), not_ready(5)],
+                ..InMemoryClusterStatus::default()
+            }
+        );
+        object.status = Some(status);
+        let at_place = |place| {
+            let offer = Arc::new(Offer { place, ..Offer::default() });
+            Applied { offer, ..applied(Standing::Missing) }
+        };
+        let found = at_place(Place::Cloud(Arc::new(SimulatedCloud::default())));
+        let status = provided(&object, &found, at(9));
+        assert_eq!(status.conditions[1], since(9, "CloudAvailable", "True", "Available", ""));
+        object.status = Some(status);
+        let status = provided(&object, &at_place(Place::Missing("north".into())), at(12));
+        assert_eq!((&status.conditions[1], &status.conditions[2]), (&missing(12), &not_ready(12)));
+        assert_eq!(status.initialization, Some(Initialization { provisioned: Some(true) }));
+        // One that names none any more says nothing of it.
+        object.status = Some(status);
+        object.spec.cloud_ref = None;
+        let status = provided(&object, &applied(Standing::Missing), at(15));
+        let kinds: Vec<_> = status.conditions.iter().map(|known| known.type_.as_str()).collect();
+        assert_eq!(kinds, ["Paused", "Ready", "LoadBalancerAvailable"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use nephele_kit::owner_machine;
 use super::Error;
 use crate::claims::{self, Claim};
 use crate::context::{Context, labelled_cluster};
+use crate::offer::Offer;
 
 /// What was found.
 #[derive(Default)]
@@ -23,6 +24,8 @@ pub(super) struct Fetched {
     pub(super) cluster: Option<Arc<Cluster>>,
     /// The cluster as the cloud has it.
     pub(super) observed: Option<ClusterObservation>,
+    /// What the cluster's cloud offers; none before the cluster has said so.
+    pub(super) offer: Option<Arc<Offer>>,
     /// How the claims stand that it waits for; none once its addresses are known.
     pub(super) claims: Vec<Claim>,
     /// Why the cluster's authorities cannot be used, when they were tried.
@@ -50,7 +53,9 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
         machine,
         claims: claims::look(object, wanted, context).await.map_err(Error::Claims)?,
         cluster: context.cluster(&id),
+        // Before what is noted after it: whoever sees the cluster sees what there is for it.
         observed: context.cloud.observe_cluster(&id),
+        offer: context.offers.of(&id),
         authorities_fault: context.authorities.fault(&id),
         id: Some(id),
     })

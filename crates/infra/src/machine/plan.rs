@@ -67,6 +67,7 @@ impl Waiting {
             Self::ShorterName(_) => reasons::NAME_TOO_LONG,
             Self::Correction(Mistake::Behaviour(_)) => reasons::INVALID_CONFIGURATION,
             Self::Correction(Mistake::FailureDomain { .. }) => reasons::UNKNOWN_FAILURE_DOMAIN,
+            Self::Correction(Mistake::Unknown(unknown)) => unknown.reason(),
             Self::ClusterInfrastructure | Self::SimulatedCluster => {
                 reasons::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY
             }
@@ -106,6 +107,7 @@ impl Waiting {
             Self::Correction(Mistake::FailureDomain { wanted, known }) => {
                 format!("The Machine asks for failure domain {wanted}; the cluster has {}", known.join(", "))
             }
+            Self::Correction(Mistake::Unknown(unknown)) => unknown.message(),
             Self::Addresses(unmet) => unmet.message(),
             Self::Ipam => claims::NOT_INSTALLED_MESSAGE.to_owned(),
             Self::ClusterInfrastructure => "Waiting for the Cluster's infrastructure".to_owned(),

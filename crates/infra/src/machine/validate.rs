@@ -12,7 +12,7 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
-use nephele_cloud::{ClusterId, MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
+use nephele_cloud::{ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
@@ -113,8 +113,10 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
             Err(error) => unknown = Some(Mistake::Unknown(error)),
         }
     }
-    let misplaced = || misplaced(wanted_zone(object, &machine), &cluster);
-    let mistake = start_up.err().or_else(misplaced).or(unknown);
+    // What has booted once needs nothing of the cloud any more.
+    let booted = object.is_provisioned() || origin(object).is_some();
+    let misplaced = misplaced(wanted_zone(object, &machine), &cluster);
+    let mistake = start_up.err().or(misplaced.or(unknown).filter(|_| !booted));
     Validated::Wanted(Box::new(Wanted {
         spec,
         claims,
@@ -154,7 +156,7 @@ fn spec(
             .or_else(|| wanted_zone(object, machine)),
         region: None,
         instance_type: text(&object.spec.instance_type),
-        hardware: Default::default(),
+        hardware: Hardware::default(),
         image: text(&object.spec.image),
         start_up,
         addresses: addresses(object, claims),

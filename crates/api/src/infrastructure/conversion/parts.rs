@@ -136,10 +136,14 @@ fn old_form(condition: &NewCondition, all: &[NewCondition]) -> v1beta1::Conditio
 /// How bad it is that a condition does not hold. The summary is as bad as the worst of the others.
 fn severity_of(condition: &NewCondition, all: &[NewCondition]) -> &'static str {
     /// What only a change of the configuration, or a new machine, can help.
-    const ERRORS: [&str; 8] = [
+    const ERRORS: [&str; 12] = [
         reasons::INVALID_CONFIGURATION,
         reasons::NAME_TOO_LONG,
         reasons::UNKNOWN_FAILURE_DOMAIN,
+        reasons::CLOUD_NOT_FOUND,
+        reasons::UNKNOWN_INSTANCE_TYPE,
+        reasons::UNKNOWN_IMAGE,
+        reasons::UNSUPPORTED_KUBERNETES_VERSION,
         reasons::INVALID_CERTIFICATE_AUTHORITY,
         reasons::IP_ADDRESS_CLAIM_TAKEN,
         reasons::INVALID_IP_ADDRESS,

@@ -1,6 +1,6 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::infrastructure::v1beta2::ClaimedAddress;
-use nephele_cloud::{ClusterId, MachineError, MachineId};
+use nephele_cloud::{ClusterId, Hardware, MachineError, MachineId};
 use nephele_testkit::objects;
 
 use super::*;
@@ -33,6 +33,8 @@ fn observed(stages: [StageObservation; 4]) -> MachineObservation {
             address: "10.0.0.7".into(),
         }],
         zone: Some("a".into()),
+        region: None,
+        hardware: Hardware::default(),
         deleting: false,
     }
 }

@@ -25,6 +25,7 @@ fn found(machine: &Machine, cluster: &Cluster) -> Fetched {
         machine: Some(Arc::new(machine.clone())),
         id: Some(id().cluster),
         cluster: Some(Arc::new(cluster.clone())),
+        offer: Some(Arc::default()),
         ..Fetched::default()
     }
 }
@@ -280,4 +281,23 @@ fn what_forbids_work_comes_in_order() {
     assert_eq!(validate(&object, found(&machine, &cluster)), Validated::Paused(message));
     objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "x");
     assert_eq!(validate(&object, found(&machine, &cluster)), Validated::ExternallyManaged);
+}
+
+#[test]
+fn a_machine_has_what_its_type_says_and_one_of_an_unknown_type_is_a_mistake() {
+    let (cluster, machine) = (objects::cluster("demo"), objects::worker("demo", "m"));
+    let mut object = objects::in_memory_machine(&machine);
+    object.spec.instance_type = "large".into();
+    let found = wanted(validate(&object, found(&machine, &cluster)));
+    assert_eq!((found.mistake, found.spec.hardware.capacity["cpu"].as_str()), (None, "8"));
+    object.spec.instance_type = "huge".into();
+    let mistake = wanted(validate(&object, self::found(&machine, &cluster))).mistake;
+    assert!(
+        matches!(&mistake, Some(Mistake::Unknown(Unknown::InstanceType { wanted, .. })) if wanted == "huge"),
+        "{mistake:?}"
+    );
+    // Before its cluster has said what there is, nothing is a mistake, and nothing boots.
+    let early = Fetched { offer: None, observed: observed(true), ..self::found(&machine, &cluster) };
+    let early = wanted(validate(&object, early));
+    assert_eq!((early.mistake, early.simulated), (None, Simulated::No));
 }
