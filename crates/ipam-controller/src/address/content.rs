@@ -25,8 +25,6 @@ pub(crate) fn made_for(claim: &IPAddressClaim, pool: &PoolKey, pool_uid: &str, g
             gateway: grant.gateway.clone(),
         },
     };
-    // A claim that was written as v1beta1 may have no group; an IPAddress of v1beta2 has to have one.
-    GROUP.clone_into(&mut address.spec.pool_ref.api_group);
     bind(&mut address, claim, pool, pool_uid);
     address
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
 use nephele_api::ipam::finalizers;
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
@@ -12,7 +11,7 @@ use nephele_kit::{PatchError, Precondition, patch};
 use tracing::info;
 
 use super::{Error, SHORTLY};
-use crate::address::{Left, Record, adopted, hold_back, let_go, made_for, same};
+use crate::address::{Left, Record, adopted, create, hold_back, let_go, made_for, same};
 use crate::context::{Context, owner};
 use crate::pool::{Grant, Pool, PoolKey, Standing, remaining};
 
@@ -61,7 +60,7 @@ pub(super) async fn make(
     let made = made_for(claim, &pool.key, &pool.facts().uid, grant);
     let api = addresses(claim, context);
     let _turn = pool.turn_to_write().await;
-    match api.create(&PostParams::default(), &made).await {
+    match create(&context.client, &made).await {
         Ok(address) => {
             if let Some((_, owner, record)) = Record::of(&address) {
                 pool.made(owner, record);

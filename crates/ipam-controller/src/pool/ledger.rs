@@ -4,8 +4,9 @@
 //!                    choose            persisted            exists
 //!  ask ──▶ waiting ─────────▶ chosen ────────────▶ decided ─────────▶ record
 //!            │ ▲                │                     │                 │
-//!    refused ▼ │ freed          └─▶ unchoose          └─▶ drop          └─▶ gone: free again
-//!          blocked
+//!    refused ▼ │ freed          └─▶ unchoose          ├─▶ drop          └─▶ gone: free again
+//!          blocked                                    ▼ ▲ that one is gone
+//!                                                  overtaken: an IPAddress of another claim is there
 //! ```
 //!
 //! Plain data, changed in short blocks under the pool's lock by whoever learns something: the watch of IPAddresses, the
@@ -64,6 +65,19 @@ struct Intent {
     /// Whether another process decided on it, and so may be about to make its IPAddress: what could not be written by
     /// this process is free again only if it was its own decision.
     elsewhere: bool,
+    /// Whether it is to take over an IPAddress that is there, so that none is made.
+    adopts: bool,
+}
+
+impl Intent {
+    /// Whether an IPAddress may be made of it at any time, by a request that nobody waits for any more.
+    fn may_be_made(&self) -> bool {
+        (self.persisted || self.elsewhere) && !self.adopts
+    }
+
+    fn is(&self, uid: &str, place: Place) -> bool {
+        *self.request.uid == *uid && self.place == place
+    }
 }
 
 /// A claim that waits to take over an IPAddress.
@@ -129,6 +143,10 @@ pub(crate) struct Ledger {
     built: bool,
     records: BTreeMap<Owner, Record>,
     intents: BTreeMap<Owner, Intent>,
+    /// Decisions of whose name an IPAddress of another claim is there, made too late. While that one is there none can
+    /// be made; but it goes again, and a request to make one may be on its way still. So they stay pending, and their
+    /// addresses are nobody else's, until their claims have an IPAddress or are gone. Counted among what is pending.
+    overtaken: BTreeMap<Owner, Vec<Intent>>,
     line: Line,
     /// Claims that would take over the IPAddress of their name. That is decided on like an allocation, so that nobody
     /// else decides on the address at the same time; but nothing has to be free for it.
@@ -229,10 +247,9 @@ impl Ledger {
         }
         if let Some(record) = self.records.get(&request.owner) {
             let outcome = self.answer_for_record(&request, record);
-            let decided = self
-                .intents
-                .get(&request.owner)
-                .is_some_and(|intent| intent.persisted && intent.request.uid == request.uid);
+            let decided = self.intents.get(&request.owner).is_some_and(|intent| {
+                intent.persisted && Some(intent.place) == record.place && intent.request.uid == request.uid
+            });
             if outcome != Answer::Adopt || decided {
                 return Ok(outcome);
             }
@@ -312,8 +329,11 @@ impl Ledger {
     /// The claim was told of its IPAddress.
     pub(crate) fn published(&mut self, owner: &Owner) {
         self.unpublished.remove(owner);
-        if self.records.contains_key(owner) {
+        if let Some(record) = self.records.get(owner) {
+            let uid = record.claim_uid.clone();
             self.intents.remove(owner);
+            // Its IPAddress goes no sooner than the claim.
+            self.drop_overtaken(owner, |intent| Some(&intent.request.uid) == uid.as_ref());
         }
     }
 
@@ -349,6 +369,7 @@ impl Ledger {
         if self.intents.get(owner).is_some_and(|intent| *intent.request.uid == *uid) {
             self.undo(owner);
         }
+        self.drop_overtaken(owner, |intent| *intent.request.uid == *uid);
     }
 
     // --- What the pool's task does.
@@ -380,20 +401,24 @@ impl Ledger {
     ) {
         let meanwhile = self.meanwhile.take().unwrap_or_default();
         let before = mem::take(&mut self.intents);
-        // Of what this process wrote itself it knows best what has been seen through since.
-        let is_open = |owner: &Owner| {
-            let known = before.get(owner);
-            !(ours && self.built) || known.is_some_and(|intent| intent.persisted || intent.elsewhere)
+        let overtaken = mem::take(&mut self.overtaken);
+        let known = |owner: &Owner, uid: &str, place: Place| {
+            let overtaken = overtaken.get(owner).into_iter().flatten();
+            overtaken.chain(before.get(owner)).find(|intent| intent.is(uid, place))
         };
-        let elsewhere: BTreeSet<Owner> =
-            before.iter().filter(|(_, intent)| intent.elsewhere).map(|(owner, _)| owner.clone()).collect();
         let pending: Vec<_> = pending
             .iter()
-            .map(|pending| {
+            .filter_map(|pending| {
                 let namespace = pending.namespace.as_deref().unwrap_or(&pool.namespace);
-                (Owner::new(namespace, &pending.name), pending)
+                let owner = Owner::new(namespace, &pending.name);
+                let place = Place::read(pool.kind, &pending.address, pending.prefix)?;
+                let known = known(&owner, &pending.uid, place);
+                // Of what this process wrote itself it knows best what has been seen through since.
+                let open =
+                    !(ours && self.built) || known.is_some_and(|known| known.persisted || known.elsewhere);
+                let elsewhere = !ours || known.is_some_and(|known| known.elsewhere);
+                open.then_some((owner, pending.uid.as_str(), place, elsewhere))
             })
-            .filter(|(owner, _)| is_open(owner))
             .collect();
         for (_, intent) in before {
             self.requeue(intent);
@@ -415,27 +440,36 @@ impl Ledger {
         for (owner, record) in meanwhile {
             self.applied(owner, record);
         }
-        for (owner, pending) in pending {
-            let Some(place) = Place::read(pool.kind, &pending.address, pending.prefix) else { continue };
-            if self.records.contains_key(&owner) || self.intents.contains_key(&owner) {
+        for (owner, uid, place, elsewhere) in pending {
+            let record = self.records.get(&owner);
+            if record
+                .is_some_and(|record| record.claim_uid.as_deref() == Some(uid) && record.place == Some(place))
+            {
                 continue;
             }
-            let request = Request {
-                owner: owner.clone(),
-                uid: pending.uid.as_str().into(),
-                created: Timestamp::UNIX_EPOCH,
-                wanted: None,
-                published: false,
-            };
+            let free = record.is_none() && !self.intents.contains_key(&owner);
             // The claim may have asked before; then it is answered once all is known.
-            let known = self.line.take(&owner).filter(|known| known.request.uid == request.uid);
-            let (request, first_asked, reply) = match known {
+            let waits = free && self.line.uid_of(&owner) == Some(uid);
+            let (request, first_asked, reply) = match self.line.take_if(&owner, waits) {
                 Some(known) => (known.request, known.first_asked, known.reply),
-                None => (request, now, None),
+                None => {
+                    let request = Request {
+                        owner: owner.clone(),
+                        uid: uid.into(),
+                        created: Timestamp::UNIX_EPOCH,
+                        wanted: None,
+                        published: false,
+                    };
+                    (request, now, None)
+                }
             };
-            let elsewhere = !ours || elsewhere.contains(&owner);
-            let intent = Intent { request, place, first_asked, reply, persisted: ours, elsewhere };
-            self.intents.insert(owner, intent);
+            let intent =
+                Intent { request, place, first_asked, reply, persisted: ours, elsewhere, adopts: false };
+            if free {
+                self.intents.insert(owner, intent);
+            } else {
+                self.overtake(owner, intent);
+            }
         }
         self.built = true;
     }
@@ -453,7 +487,9 @@ impl Ledger {
                 self.suspects.insert(owner.clone());
             }
         }
-        for (owner, intent) in &self.intents {
+        let overtaken =
+            self.overtaken.iter().flat_map(|(owner, intents)| intents.iter().map(move |i| (owner, i)));
+        for (owner, intent) in self.intents.iter().chain(overtaken) {
             if intent.persisted && !is_here(owner, &intent.request.uid) {
                 self.abandoned.insert(owner.clone());
             }
@@ -463,8 +499,14 @@ impl Ledger {
     /// Takes the intents that somebody other than their claims has to see through, with the claims' uids.
     pub(crate) fn take_abandoned(&mut self) -> Vec<(Owner, Box<str>)> {
         let owners = mem::take(&mut self.abandoned);
-        let uid = |owner: &Owner| self.intents.get(owner).map(|intent| intent.request.uid.clone());
-        owners.into_iter().filter_map(|owner| uid(&owner).map(|uid| (owner, uid))).collect()
+        let uids = |owner: &Owner| -> BTreeSet<Box<str>> {
+            let overtaken = self.overtaken.get(owner).into_iter().flatten();
+            overtaken.chain(self.intents.get(owner)).map(|intent| intent.request.uid.clone()).collect()
+        };
+        owners
+            .into_iter()
+            .flat_map(|owner| uids(&owner).into_iter().map(move |uid| (owner.clone(), uid)))
+            .collect()
     }
 
     /// To be tried again.
@@ -504,6 +546,11 @@ impl Ledger {
         for (owner, intent) in &self.intents {
             space.adopt(owner, intent.place);
         }
+        for (owner, intent) in
+            self.overtaken.iter().flat_map(|(owner, of)| of.iter().map(move |i| (owner, i)))
+        {
+            space.adopt(owner, intent.place);
+        }
         self.space = Some(space);
     }
 
@@ -521,14 +568,14 @@ impl Ledger {
         if self.space.is_none() || !self.built || self.stale || self.closed.is_some() {
             return 0;
         }
-        let room = PENDING_MAX.saturating_sub(self.intents.len()).min(BATCH_MAX);
+        let room = PENDING_MAX.saturating_sub(self.intents.len() + self.overtaken_count()).min(BATCH_MAX);
         let mut chosen = self.choose_adopted(room);
         let Some(space) = &mut self.space else { return 0 };
         while chosen < room {
             let Some(first) = self.line.first() else { break };
             let owner = first.owner.clone();
-            if self.records.contains_key(&owner) {
-                // Found meanwhile.
+            if self.records.contains_key(&owner) || self.intents.contains_key(&owner) {
+                // Found meanwhile, or decided on for a claim of the same name that is gone.
                 let waiter = self.line.take(&owner).expect("it is the first");
                 self.line.call(waiter);
                 continue;
@@ -547,6 +594,7 @@ impl Ledger {
                         reply: waiter.reply,
                         persisted: false,
                         elsewhere: false,
+                        adopts: false,
                     };
                     self.intents.insert(owner, intent);
                     chosen += 1;
@@ -574,8 +622,8 @@ impl Ledger {
             match outcome {
                 Some((Answer::Adopt, Some(place))) => {
                     let reply = Some(reply);
-                    let (persisted, elsewhere) = (false, false);
-                    let intent = Intent { request, place, first_asked, reply, persisted, elsewhere };
+                    let (persisted, elsewhere, adopts) = (false, false, true);
+                    let intent = Intent { request, place, first_asked, reply, persisted, elsewhere, adopts };
                     self.intents.insert(owner, intent);
                     chosen += 1;
                 }
@@ -598,6 +646,9 @@ impl Ledger {
             .collect();
         for owner in &fresh {
             self.intents.get_mut(owner).expect("listed above").persisted = true;
+        }
+        for intent in self.overtaken.values_mut().flatten() {
+            intent.persisted = true;
         }
         self.tell_granted(fresh)
     }
@@ -646,7 +697,9 @@ impl Ledger {
 
     /// What was decided on and is not known to be there, as the status of the pool has it.
     pub(crate) fn pending(&self, pool: &super::PoolKey) -> Vec<PendingAllocation> {
-        let pending = self.intents.iter().map(|(owner, intent)| PendingAllocation {
+        let overtaken =
+            self.overtaken.iter().flat_map(|(owner, intents)| intents.iter().map(move |i| (owner, i)));
+        let pending = self.intents.iter().chain(overtaken).map(|(owner, intent)| PendingAllocation {
             namespace: (owner.namespace() != pool.namespace).then(|| owner.namespace().to_owned()),
             name: owner.name().to_owned(),
             uid: intent.request.uid.to_string(),
@@ -670,7 +723,15 @@ impl Ledger {
     /// How many IPAddresses there are or may come to be.
     pub(crate) fn len(&self) -> usize {
         let new = self.intents.keys().filter(|owner| !self.records.contains_key(*owner)).count();
-        self.records.len() + new
+        let overtaken = self.overtaken.iter().flat_map(|(owner, intents)| {
+            let place = self.records.get(owner).and_then(|record| record.place);
+            intents.iter().filter(move |intent| Some(intent.place) != place)
+        });
+        self.records.len() + new + overtaken.count()
+    }
+
+    fn overtaken_count(&self) -> usize {
+        self.overtaken.values().map(Vec::len).sum()
     }
 
     /// How many claims wait.
@@ -702,12 +763,12 @@ impl Ledger {
 
     /// Whether there is a decision that was not seen through to the end.
     pub(crate) fn has_unfinished(&self) -> bool {
-        !self.intents.is_empty() || !self.unpublished.is_empty()
+        !self.intents.is_empty() || !self.overtaken.is_empty() || !self.unpublished.is_empty()
     }
 
     /// Whether there is a decision that this process has not written.
     pub(crate) fn has_unwritten(&self) -> bool {
-        self.intents.values().any(|intent| !intent.persisted)
+        self.intents.values().chain(self.overtaken.values().flatten()).any(|intent| !intent.persisted)
     }
 
     /// The allocator, when there is one.
@@ -716,9 +777,10 @@ impl Ledger {
     }
 
     /// A decision of ours or of somebody else's, as a claim that is asked for would get it.
-    pub(crate) fn decided(&self, owner: &Owner) -> Option<(Box<str>, Grant)> {
-        let intent = self.intents.get(owner).filter(|intent| intent.persisted)?;
-        Some((intent.request.uid.clone(), self.space.as_ref()?.grant(intent.place)))
+    pub(crate) fn decided(&self, owner: &Owner, uid: &str) -> Option<Grant> {
+        let is_such = |intent: &&Intent| intent.persisted && !intent.adopts && *intent.request.uid == *uid;
+        let intent = self.intents.get(owner).filter(is_such)?;
+        Some(self.space.as_ref()?.grant(intent.place))
     }
 
     /// The IPAddresses that are held back, longest first.
@@ -773,16 +835,31 @@ impl Ledger {
 
     fn insert(&mut self, owner: Owner, record: Record) {
         let intent = self.intents.remove(&owner);
-        self.forget_record(&owner, record.place);
-        if let Some(intent) = intent {
-            if record.place != Some(intent.place)
-                && let Some(space) = &mut self.space
-            {
-                space.release(&owner, intent.place);
-            }
-            if record.claim_uid.as_ref() == Some(&intent.request.uid) {
+        let made = |intent: &Intent| {
+            Some(&intent.request.uid) == record.claim_uid.as_ref() && Some(intent.place) == record.place
+        };
+        let mut asks_again = None;
+        match intent {
+            Some(intent) if made(&intent) && (intent.persisted || intent.elsewhere) => {
                 self.unpublished.insert(owner.clone(), record.uid.clone());
+                asks_again = Some(intent);
             }
+            Some(intent) if intent.may_be_made() => self.overtake(owner.clone(), intent),
+            Some(intent) => asks_again = Some(intent),
+            None => {}
+        }
+        if let Some(overtaken) = self.overtaken.get_mut(&owner) {
+            // Its address is the IPAddress's from now on.
+            overtaken.retain(|intent| !made(intent));
+            if overtaken.is_empty() {
+                self.overtaken.remove(&owner);
+            }
+        }
+        self.forget_record(&owner, record.place);
+        if let Some(intent) = &asks_again
+            && record.place != Some(intent.place)
+        {
+            self.free(&owner, intent.place);
         }
         match (record.place, &mut self.space) {
             (None, _) => {
@@ -805,6 +882,9 @@ impl Ledger {
         }
         let name = owner.clone();
         self.records.insert(owner, record);
+        if let Some(intent) = asks_again {
+            self.requeue(intent);
+        }
         self.found(&name);
     }
 
@@ -831,11 +911,63 @@ impl Ledger {
         }
         if let (Some(place), Some(space)) = (record.place, &mut self.space)
             && kept != Some(place)
+            && !self.overtaken.get(owner).into_iter().flatten().any(|intent| intent.place == place)
         {
             space.release(owner, place);
             self.line.freed(place);
         }
         Some(record)
+    }
+
+    /// Gives back an address that was decided on, unless its owner has it otherwise.
+    fn free(&mut self, owner: &Owner, place: Place) {
+        let record = self.records.get(owner).and_then(|record| record.place);
+        let intents =
+            self.intents.get(owner).into_iter().chain(self.overtaken.get(owner).into_iter().flatten());
+        if record.into_iter().chain(intents.map(|intent| intent.place)).any(|held| held == place) {
+            return;
+        }
+        if let Some(space) = &mut self.space {
+            space.release(owner, place);
+        }
+        self.line.freed(place);
+    }
+
+    /// There is an IPAddress of another claim in the place of the one that was decided on.
+    fn overtake(&mut self, owner: Owner, mut intent: Intent) {
+        if let Some(reply) = intent.reply.take() {
+            let _ = reply.send(Answer::Failed);
+        }
+        let overtaken = self.overtaken.entry(owner).or_default();
+        if !overtaken.iter().any(|known| known.is(&intent.request.uid, intent.place)) {
+            overtaken.push(intent);
+        }
+    }
+
+    /// Nothing is in the way of what was overtaken any more.
+    fn reinstate(&mut self, owner: &Owner) {
+        if self.records.contains_key(owner) || self.intents.contains_key(owner) {
+            return;
+        }
+        let Some(overtaken) = self.overtaken.get_mut(owner) else { return };
+        let intent = overtaken.pop();
+        if overtaken.is_empty() {
+            self.overtaken.remove(owner);
+        }
+        if let Some(intent) = intent {
+            self.intents.insert(owner.clone(), intent);
+        }
+    }
+
+    fn drop_overtaken(&mut self, owner: &Owner, dropped: impl Fn(&Intent) -> bool) {
+        let Some(overtaken) = self.overtaken.remove(owner) else { return };
+        let (out, kept): (Vec<_>, Vec<_>) = overtaken.into_iter().partition(dropped);
+        if !kept.is_empty() {
+            self.overtaken.insert(owner.clone(), kept);
+        }
+        for intent in out {
+            self.free(owner, intent.place);
+        }
     }
 
     fn remove(&mut self, owner: &Owner) {
@@ -854,6 +986,7 @@ impl Ledger {
                 self.contested.remove(&rival);
             }
         }
+        self.reinstate(owner);
     }
 
     /// Whoever asked waits on, at their old place; one that would have taken an IPAddress over asks again.
@@ -868,14 +1001,8 @@ impl Ledger {
 
     fn undo(&mut self, owner: &Owner) -> Option<Intent> {
         let intent = self.intents.remove(owner)?;
-        // What it would have taken over is still there.
-        if self.records.get(owner).is_some_and(|record| record.place == Some(intent.place)) {
-            return Some(intent);
-        }
-        if let Some(space) = &mut self.space {
-            space.release(owner, intent.place);
-        }
-        self.line.freed(intent.place);
+        self.free(owner, intent.place);
+        self.reinstate(owner);
         Some(intent)
     }
 

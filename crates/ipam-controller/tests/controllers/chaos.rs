@@ -62,6 +62,8 @@ struct Connection {
 struct Fate {
     lost: bool,
     answer_lost: bool,
+    /// It arrives, but long after its sender has given it up.
+    given_up: bool,
     before: Duration,
     after: Duration,
 }
@@ -73,12 +75,9 @@ impl Connection {
             0 => Duration::from_millis(draws.next(4000)),
             _ => Duration::from_millis(draws.next(20)),
         };
-        Fate {
-            lost: draws.once_in(15),
-            answer_lost: draws.once_in(15),
-            before: delay(&mut draws),
-            after: delay(&mut draws),
-        }
+        let (lost, answer_lost, given_up) = (draws.once_in(15), draws.once_in(15), draws.once_in(15));
+        let before = if given_up { Duration::from_millis(draws.next(30_000)) } else { delay(&mut draws) };
+        Fate { lost, answer_lost, given_up, before, after: delay(&mut draws) }
     }
 
     /// The process stands still: nothing that it sends arrives before it goes on.
@@ -120,6 +119,9 @@ impl Connection {
                     connection.thaw().await;
                     Some(response)
                 });
+                if fate.given_up {
+                    return lost();
+                }
                 match task.await.expect("no panic") {
                     Some(response) if !fate.answer_lost => Ok(response),
                     _ => lost(),

@@ -90,7 +90,12 @@ async fn a_claim_without_a_group_is_ours_by_its_kind() {
     let mut groupless = claim("test", IP, "pool");
     groupless.spec.pool_ref.api_group = String::new();
     world.api.create(&groupless).await;
-    assert_eq!(world.bound("test").await.spec.pool_ref.api_group, GROUP);
+    // Cluster API's webhook takes an IPAddress only with the very reference of its claim.
+    let address = world.bound("test").await;
+    assert_eq!((&address.spec.pool_ref, &*address.spec.address), (&groupless.spec.pool_ref, "10.0.0.1"));
+    world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
+    world.gone::<IPAddressClaim>(NAMESPACE, "test").await;
+    assert_eq!(world.addresses().await, []);
     world.stop().await;
 }
 

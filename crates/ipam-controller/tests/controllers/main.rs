@@ -6,4 +6,5 @@ mod load;
 mod pools;
 mod prefixes;
 mod requests;
+mod takeover;
 mod world;

@@ -114,13 +114,16 @@ impl<K: PoolObject> Keeper<K> {
         let addresses = Api::<IPAddress>::namespaced(self.context.client.clone(), owner.namespace());
         let claim = claims.get_opt(owner.name()).await?.filter(|claim| claim.uid().as_deref() == Some(uid));
         let Some(claim) = claim else {
-            // Whoever may still be about to make the IPAddress finds no claim either, and takes it away again.
-            if addresses.get_opt(owner.name()).await?.is_none() {
+            // Whoever may still be about to make the IPAddress finds no claim either, and takes it away again. One that
+            // is there is told of by the watch.
+            let there = addresses.get_opt(owner.name()).await?;
+            let its_own = there.as_ref().and_then(Record::of).and_then(|(.., record)| record.claim_uid);
+            if its_own.as_deref() != Some(uid) {
                 self.pool.ledger.lock().drop_intent(owner, uid);
             }
             return Ok(());
         };
-        let Some((_, grant)) = self.pool.ledger.lock().decided(owner) else { return Ok(()) };
+        let Some(grant) = self.pool.ledger.lock().decided(owner, uid) else { return Ok(()) };
         if claim.metadata.deletion_timestamp.is_some() {
             // Its release finds out what there is.
             self.context.woken.wake([owner.clone()]);

@@ -125,6 +125,20 @@ impl Line {
         Some(blocked.waiter)
     }
 
+    /// Takes one out if told to.
+    pub(super) fn take_if(&mut self, owner: &Owner, really: bool) -> Option<Waiter> {
+        if really { self.take(owner) } else { None }
+    }
+
+    /// The uid of the claim of this name that waits.
+    pub(super) fn uid_of(&self, owner: &Owner) -> Option<&str> {
+        let waiter = match self.turns.get(owner) {
+            Some(created) => self.waiting.get(&Turn { created: *created, owner: owner.clone() }),
+            None => self.blocked.get(owner).map(|blocked| &blocked.waiter),
+        };
+        waiter.map(|waiter| &*waiter.request.uid)
+    }
+
     /// It does not wait any more.
     pub(super) fn remove(&mut self, owner: &Owner) {
         self.take(owner);

@@ -350,3 +350,107 @@ async fn a_claim_that_asked_before_its_ip_address_was_listed_is_told_that_it_has
     ledger.choose(|_| true);
     assert_eq!((answered(&mut waits), answered(&mut bound)), (Some(Answer::Exhausted), Some(Answer::Bound)));
 }
+
+/// What a manager that decided for a claim that is gone meanwhile makes too late.
+fn late(name: &str, address: &str) -> Record {
+    Record {
+        uid: format!("uid-of-late-address-{name}").into(),
+        claim_uid: Some("uid-of-a-former-claim".into()),
+        ..record(name, address, 101)
+    }
+}
+
+#[tokio::test]
+async fn an_intent_outlives_a_late_ip_address_of_a_former_claim() {
+    let mut ledger = built("10.0.0.10-10.0.0.12", &[]);
+    let _answer = ask(&mut ledger, request("a", 1));
+    decide(&mut ledger);
+    ledger.applied(owner("a"), late("a", "10.0.0.12"));
+    // Whoever was told may still be about to make the IPAddress, as soon as the other one is gone.
+    assert_eq!(pending(&ledger), [("a".into(), "10.0.0.10".into())]);
+    let counts = IPAddressCounts { total: 3, free: 1, used: 2, out_of_range: 0 };
+    assert_eq!(ledger.counts(), counts);
+    let mut other = ask(&mut ledger, request("b", 2));
+    decide(&mut ledger);
+    assert_eq!(granted(answered(&mut other)).as_deref(), Some("10.0.0.11"));
+    ledger.deleted(&owner("a"), "uid-of-late-address-a");
+    let again = ledger.ask(Request { published: false, ..request("a", 1) }, Instant::now());
+    assert_eq!(granted(again.ok()).as_deref(), Some("10.0.0.10"));
+    ledger.applied(owner("a"), record("a", "10.0.0.10", 103));
+    assert_eq!(pending(&ledger), [("b".into(), "10.0.0.11".into())]);
+}
+
+#[tokio::test]
+async fn an_intent_of_somebody_else_outlives_a_late_ip_address_too() {
+    let left = PendingAllocation {
+        name: "a".into(),
+        uid: "uid-of-a".into(),
+        address: "10.0.0.10".into(),
+        ..PendingAllocation::default()
+    };
+    let mut ledger = Ledger::default();
+    // Once as another process left it, then as this one did.
+    for ours in [false, true] {
+        ledger.begin_rebuild();
+        let listed = vec![(owner("a"), late("a", "10.0.0.12"))];
+        ledger.rebuild(listed, 100, std::slice::from_ref(&left), &key(), ours, Instant::now());
+        ledger.specify(&spec("10.0.0.10-10.0.0.12"));
+        assert_eq!(
+            (ledger.has_unwritten(), pending(&ledger)),
+            (!ours, vec![("a".into(), "10.0.0.10".into())])
+        );
+        ledger.persisted();
+    }
+    let mut other = ask(&mut ledger, request("b", 2));
+    decide(&mut ledger);
+    assert_eq!(granted(answered(&mut other)).as_deref(), Some("10.0.0.11"));
+    ledger.sweep(|_, _| true, |owner, _| *owner != self::owner("a"));
+    assert_eq!(ledger.take_abandoned(), [(owner("a"), "uid-of-a".into())]);
+    ledger.drop_intent(&owner("a"), "uid-of-a");
+    assert_eq!((pending(&ledger).len(), ledger.counts().free), (1, 1));
+}
+
+#[tokio::test]
+async fn a_late_ip_address_is_taken_over_only_once_that_is_decided_on() {
+    let mut ledger = built("10.0.0.10-10.0.0.12", &[]);
+    let _answer = ask(&mut ledger, request("a", 1));
+    decide(&mut ledger);
+    ledger.applied(owner("a"), late("a", "10.0.0.12"));
+    let unpublished = Request { published: false, ..request("a", 1) };
+    let mut answer = ask(&mut ledger, unpublished);
+    assert_eq!(ledger.choose(|_| true), 1);
+    let both = [("a".into(), "10.0.0.12".into()), ("a".into(), "10.0.0.10".into())];
+    assert_eq!((answered(&mut answer), pending(&ledger)), (None, both.to_vec()));
+    ledger.persisted();
+    assert_eq!(answered(&mut answer), Some(Answer::Adopt));
+    let taken_over = Record { claim_uid: Some("uid-of-a".into()), version: 102, ..late("a", "10.0.0.12") };
+    ledger.applied(owner("a"), taken_over);
+    // One that is made of the first decision would be another's as long as the claim is not told of this one.
+    assert_eq!(pending(&ledger), [("a".into(), "10.0.0.10".into())]);
+    ledger.published(&owner("a"));
+    let counts = IPAddressCounts { total: 3, free: 2, used: 1, out_of_range: 0 };
+    assert_eq!((pending(&ledger), ledger.counts()), (vec![], counts));
+}
+
+#[tokio::test]
+async fn an_intent_for_a_claim_that_is_gone_is_not_lost_to_the_next_of_its_name() {
+    let left = PendingAllocation {
+        name: "a".into(),
+        uid: "uid-of-a-former-claim".into(),
+        address: "10.0.0.10".into(),
+        ..PendingAllocation::default()
+    };
+    let mut ledger = Ledger::default();
+    let mut answer = ask(&mut ledger, request("a", 1));
+    ledger.begin_rebuild();
+    ledger.rebuild(vec![], 100, &[left], &key(), false, Instant::now());
+    ledger.specify(&spec("10.0.0.10-10.0.0.12"));
+    decide(&mut ledger);
+    assert_eq!(answered(&mut answer), Some(Answer::Failed));
+    let uids: Vec<_> = ledger.pending(&key()).into_iter().map(|pending| pending.uid).collect();
+    assert_eq!(uids, ["uid-of-a-former-claim"]);
+    ledger.drop_intent(&owner("a"), "uid-of-a-former-claim");
+    let mut answer = ask(&mut ledger, request("a", 1));
+    decide(&mut ledger);
+    assert_eq!(granted(answered(&mut answer)).as_deref(), Some("10.0.0.10"));
+}

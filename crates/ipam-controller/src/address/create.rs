@@ -1,0 +1,37 @@
+//! Makes an IPAddress.
+
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use nephele_api::ipam::GROUP;
+use nephele_api::ipam::v1beta2::IPAddress;
+use serde_json::json;
+
+/// The version in which a reference to a pool may be without a group.
+const OLD_VERSION: &str = "v1beta1";
+
+/// Makes an IPAddress; as `v1beta1` if its reference to the pool has no group. Cluster API's webhook wants the reference
+/// to be that of the claim to the letter, and `v1beta2` can only be written with a group.
+///
+/// # Errors
+/// When the management API refuses, or cannot be reached.
+pub(crate) async fn create(client: &Client, address: &IPAddress) -> Result<IPAddress, kube::Error> {
+    let namespace = address.metadata.namespace.as_deref().unwrap_or_default();
+    if !address.spec.pool_ref.api_group.is_empty() {
+        let api = Api::<IPAddress>::namespaced(client.clone(), namespace);
+        return api.create(&PostParams::default(), address).await;
+    }
+    let resource = ApiResource {
+        group: GROUP.to_owned(),
+        version: OLD_VERSION.to_owned(),
+        api_version: format!("{GROUP}/{OLD_VERSION}"),
+        kind: "IPAddress".to_owned(),
+        plural: "ipaddresses".to_owned(),
+    };
+    let mut old = DynamicObject::new("", &resource);
+    old.metadata = address.metadata.clone();
+    old.data = json!({ "spec": address.spec });
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+    let made = api.create(&PostParams::default(), &old).await?;
+    // The two versions differ in nothing else.
+    made.try_parse().map_err(|error| kube::Error::SerdeError(serde::de::Error::custom(error)))
+}

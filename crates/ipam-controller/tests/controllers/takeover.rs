@@ -1,0 +1,94 @@
+//! A cluster in which the in-cluster IPAM provider was at work until now: its objects as it leaves them.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams};
+use nephele_api::ipam::v1alpha2::InClusterIPPool;
+use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
+use nephele_api::ipam::{GROUP, PoolKind, finalizers};
+use nephele_testkit::ManagementApi;
+use nephele_testkit::objects::NAMESPACE;
+use serde_json::json;
+
+use crate::world::{World, claim, reservation, settings, spec};
+
+/// A claim as the other provider holds it, and its IPAddress, with the version of Cluster API's kinds that it was built
+/// with.
+async fn bound_before(api: &ManagementApi, pool: &InClusterIPPool, name: &str, address: &str, version: &str) {
+    let mut made = claim(name, PoolKind::InClusterIPPool, "pool");
+    made.finalizers_mut().push(finalizers::CLAIM.into());
+    let made = api.create(&made).await;
+    let owner = |version: &str, kind: &str, name: &str, uid: Option<String>, controls: bool| OwnerReference {
+        api_version: format!("{GROUP}/{version}"),
+        kind: kind.into(),
+        name: name.into(),
+        uid: uid.unwrap_or_default(),
+        controller: Some(controls),
+        block_owner_deletion: Some(true),
+    };
+    let mut ip_address = reservation(name, "pool", address);
+    ip_address.spec.gateway = "10.0.0.1".into();
+    ip_address.metadata.namespace = Some(NAMESPACE.into());
+    ip_address.finalizers_mut().push(finalizers::ADDRESS.into());
+    *ip_address.owner_references_mut() = vec![
+        owner(version, "IPAddressClaim", name, made.uid(), true),
+        owner("v1alpha2", "InClusterIPPool", "pool", pool.uid(), false),
+    ];
+    api.create(&ip_address).await;
+}
+
+#[tokio::test]
+async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_finished() {
+    let api = ManagementApi::start();
+    let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "10.0.0.1"));
+    pool.metadata.namespace = Some(NAMESPACE.into());
+    pool.finalizers_mut().push(finalizers::POOL.into());
+    let pool = api.create(&pool).await;
+    let counts = json!({ "ipAddresses": { "total": 8, "free": 4, "used": 4, "outOfRange": 0 } });
+    api.patch_status::<InClusterIPPool>("pool", &counts).await;
+
+    // None has the lowest address that was free. The last one's claim was not told yet, and one is on its way out.
+    let given = [
+        ("bound", "10.0.0.7", "v1beta2"),
+        ("of-before", "10.0.0.5", "v1beta1"),
+        ("untold", "10.0.0.6", "v1beta2"),
+        ("leaving", "10.0.0.4", "v1beta2"),
+    ];
+    for (name, address, version) in given {
+        bound_before(&api, &pool, name, address, version).await;
+        if name != "untold" {
+            api.patch_status::<IPAddressClaim>(name, &json!({ "addressRef": { "name": name } })).await;
+        }
+    }
+    let deleted = api.api::<IPAddressClaim>().delete("leaving", &DeleteParams::default()).await;
+    deleted.expect("it is being deleted");
+    // Found nothing free, or not seen yet.
+    let mut waiting = claim("waiting", PoolKind::InClusterIPPool, "pool");
+    waiting.finalizers_mut().push(finalizers::CLAIM.into());
+    api.create(&waiting).await;
+    api.create(&claim("new", PoolKind::InClusterIPPool, "pool")).await;
+    let before = |name: &'static str| {
+        let addresses: Api<IPAddress> = api.api();
+        async move { addresses.get(name).await.expect("it is there") }
+    };
+    let before = [before("bound").await, before("of-before").await, before("untold").await];
+
+    let world = World::over(api.clone(), settings());
+    for ip_address in before {
+        // To the last field, so that nothing was even written.
+        assert_eq!(world.bound(&ip_address.name_any()).await, ip_address);
+    }
+    let addresses = [world.bound("waiting").await, world.bound("new").await].map(|made| made.spec.address);
+    let mut addresses = addresses.to_vec();
+    addresses.sort();
+    world.gone::<IPAddressClaim>(NAMESPACE, "leaving").await;
+    world.gone::<IPAddress>(NAMESPACE, "leaving").await;
+    assert_eq!(addresses, ["10.0.0.2", "10.0.0.3"]);
+    world.counts("pool", [8, 5, 3, 0]).await;
+
+    world.delete::<IPAddressClaim>(NAMESPACE, "of-before").await;
+    world.gone::<IPAddressClaim>(NAMESPACE, "of-before").await;
+    world.gone::<IPAddress>(NAMESPACE, "of-before").await;
+    world.counts("pool", [8, 4, 4, 0]).await;
+    world.stop().await;
+}
