@@ -19,9 +19,6 @@ pub const GROUP: &str = "ipam.cluster.x-k8s.io";
 /// How long a claim may take, with others at work on the machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a pool may take to say how it is: it looks over all that it knows by the minute.
-const SAYS_LIMIT: Duration = Duration::from_secs(90);
-
 /// The kinds of pools.
 pub const POOLS: [Kind; 4] =
     [kinds::IP_POOL, kinds::GLOBAL_IP_POOL, kinds::PREFIX_POOL, kinds::GLOBAL_PREFIX_POOL];
@@ -219,7 +216,7 @@ impl Scope {
         status: &str,
         reason: &str,
     ) -> anyhow::Result<String> {
-        until(&format!("{pool} to be Ready={status} {reason}"), SAYS_LIMIT, async || {
+        until(&format!("{pool} to be Ready={status} {reason}"), LIMIT, async || {
             let object = self.get(kind, pool).await?;
             let ready = state::condition(&object, "Ready")
                 .filter(|ready| ready["status"] == status && ready["reason"] == reason);

@@ -17,6 +17,7 @@ use nephele_kit::{Cache, Clock, Events, WatchFilter, paused, paused_message};
 use parking_lot::Mutex;
 
 use crate::address::{Lister, version};
+use crate::claim::Turns;
 use crate::metrics::Metrics;
 use crate::overlap::Overlaps;
 use crate::pool::{PoolKey, Pools, Request, Woken};
@@ -29,6 +30,7 @@ pub(crate) struct Context {
     pub(crate) metrics: Metrics,
     pub(crate) pools: Arc<Pools>,
     pub(crate) woken: Woken,
+    pub(crate) turns: Turns,
     pub(crate) lister: Lister,
     pub(crate) claims: Store<IPAddressClaim>,
     /// Whether `claims` has had its first list.

@@ -37,6 +37,9 @@ pub const GATE: &str = "ipam";
 /// How long to wait before looking again whether Cluster API's core is installed.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
+/// So many claims are looked at besides those that have a turn: to find a place in the line, which takes no time.
+const LOOKS: u16 = 16;
+
 /// What the controllers look after, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -92,7 +95,7 @@ pub async fn run(
         &services,
         scoped(client.clone(), namespace),
         filter.watch_config(),
-        concurrency,
+        concurrency.saturating_add(LOOKS),
     );
     let context = Arc::new(Context {
         client: client.clone(),
@@ -101,6 +104,7 @@ pub async fn run(
         metrics,
         pools: Arc::new(Pools::default()),
         woken: woken.clone(),
+        turns: claim::Turns::new(concurrency.get().into(), woken.clone()),
         lister,
         claims: runner.store(),
         claims_listed: AtomicBool::new(false),

@@ -3,6 +3,7 @@
 mod act;
 mod plan;
 mod report;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +18,14 @@ use crate::context::{Context, owner};
 use crate::pool::{Answer, Pool, Request};
 use act::{Made, Released};
 use plan::{Fetched, Plan};
+pub(crate) use turns::Turns;
 
 /// How long to wait for what is being written right now.
 const SHORTLY: Duration = Duration::from_millis(100);
+
+/// A claim that waits for its turn is called. It is looked at after this time too, lest it wait for one that was called
+/// and is gone.
+const TURN_MAX: Duration = Duration::from_secs(10);
 
 /// Why a claim could not be reconciled.
 #[derive(Debug, Error)]
@@ -60,7 +66,15 @@ pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>)
     // 1. fetch: from memory.
     let fetched = Fetched::of(&claim, &context);
     // 2. validate and 3. plan: pure.
-    match plan::plan(&claim, &fetched) {
+    let plan = plan::plan(&claim, &fetched);
+    let _turn = match (&plan, &fetched.key) {
+        (Plan::Leave(_), _) | (_, None) => None,
+        (_, Some(key)) => match context.turns.take(key, &owner(&claim.metadata), Instant::now()) {
+            Some(turn) => Some(turn),
+            None => return Ok(Outcome::After(TURN_MAX)),
+        },
+    };
+    match plan {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Wait { reason, message, protect } => {
             if let Some(pool) = &fetched.pool {

@@ -29,8 +29,11 @@ use super::{Facts, Pool, PoolSpec};
 use crate::address::version;
 use crate::context::Context;
 
-/// While claims keep coming, batches are gathered for this long: at 300 claims a second some eight share a write.
+/// While claims keep coming, batches are gathered for this long: at 300 claims a second some eight share a write. When
+/// writes take long, as each waits for those of others, for as long as the last one took twice: so the pools of a busy
+/// management API write less often, and no claim waits much longer for it than it does anyway.
 const GATHER: Duration = Duration::from_millis(25);
+const GATHER_MAX: Duration = Duration::from_millis(500);
 /// Enough of a batch not to wait for more.
 const GATHERED: usize = BATCH_MAX / 2;
 /// Counts and conditions are written this long after the last write, so that a burst costs a few writes.
@@ -72,6 +75,7 @@ pub(crate) struct Keeper<K: PoolObject> {
     spec: Option<PoolSpec>,
     last_write: Instant,
     last_batch: Instant,
+    gather: Duration,
     last_sweep: Instant,
     next_sweep: Instant,
     failures: u32,
@@ -95,6 +99,7 @@ impl<K: PoolObject> Keeper<K> {
             spec: None,
             last_write: now,
             last_batch: now - GATHER,
+            gather: GATHER,
             last_sweep: now,
             next_sweep: now + SWEEP_EVERY,
             failures: 0,
@@ -302,7 +307,7 @@ impl<K: PoolObject> Keeper<K> {
     /// Decides on addresses for those who wait, writes that, and tells them. When there is more to gather, until when.
     async fn serve(&mut self) -> Result<Option<Instant>, Error> {
         loop {
-            let gather_until = self.last_batch + GATHER;
+            let gather_until = self.last_batch + self.gather;
             {
                 let ledger = self.pool.ledger.lock();
                 let few = ledger.waiting() < GATHERED && ledger.has_intents() && !ledger.has_unwritten();
@@ -318,8 +323,12 @@ impl<K: PoolObject> Keeper<K> {
                 self.context.woken.wake(calls);
                 return Ok(None);
             }
+            let begun = Instant::now();
+            self.last_batch = begun;
+            let written = self.write_batch().await?;
             self.last_batch = Instant::now();
-            if !self.write_batch().await? {
+            self.gather = (begun.elapsed() * 2).clamp(GATHER, GATHER_MAX);
+            if !written {
                 self.rebuild().await?;
                 self.specify();
                 continue;
