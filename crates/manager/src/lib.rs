@@ -19,6 +19,7 @@ mod address;
 mod admin;
 mod client;
 mod config;
+mod core_version;
 mod duration;
 mod feature_gates;
 mod manager;

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::ObjectReference;
+use super::{ObjectReference, older};
 use crate::{conditions, infrastructure::v1beta2::FailureDomain};
 
 /// What a cluster shall be.
@@ -87,11 +87,14 @@ pub struct ClusterStatus {
     /// How far the first provisioning is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<ClusterInitialization>,
+    /// In `v1beta1`: the infrastructure cluster is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infrastructure_ready: Option<bool>,
     /// What is known of its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Where machines can be placed, as the infrastructure reported it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "older::failure_domains")]
     pub failure_domains: Vec<FailureDomain>,
     /// Where it is in its life, in one word.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -121,6 +124,7 @@ impl Cluster {
     #[must_use]
     pub fn is_infrastructure_provisioned(&self) -> bool {
         self.initialization().and_then(|known| known.infrastructure_provisioned) == Some(true)
+            || self.status.as_ref().and_then(|status| status.infrastructure_ready) == Some(true)
     }
 
     /// Whether its first control plane node has come up.

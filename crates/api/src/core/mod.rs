@@ -1,11 +1,13 @@
 //! Cluster API's own kinds, group `cluster.x-k8s.io`, version `v1beta2`: the fields we read.
 //!
 //! They are read and patched, never written whole, as that would lose what is not here. Every field may be absent.
+//! They read what Cluster API up to 1.10 has as `v1beta1`, too: where a field has another shape there, either will do.
 
 mod cluster;
 mod definitions;
 mod machine;
 mod machine_pool;
+mod older;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +24,7 @@ pub const GROUP: &str = "cluster.x-k8s.io";
 
 /// A reference to an object of the same namespace, in whatever version its kind has now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", from = "older::ObjectReference")]
 pub struct ObjectReference {
     /// API group.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::infrastructure::v1beta2::FailureDomain;
 
 #[test]
 fn unknown_fields_are_passed_over() {
@@ -39,6 +40,52 @@ fn unknown_fields_are_passed_over() {
     assert_eq!(cluster.spec, expected);
     assert!(cluster.is_paused() && cluster.is_infrastructure_provisioned());
     assert!(!cluster.is_control_plane_initialized());
+}
+
+#[test]
+fn the_older_version_is_read_as_the_newer_one() {
+    let cluster: Cluster = serde_json::from_value(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "kind": "Cluster",
+        "metadata": { "name": "c", "namespace": "default" },
+        "spec": {
+            "controlPlaneEndpoint": { "host": "", "port": 0 },
+            "infrastructureRef": {
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "InMemoryCluster",
+                "name": "c-1", "namespace": "default",
+            },
+        },
+        "status": {
+            "infrastructureReady": true,
+            "controlPlaneReady": false,
+            "failureDomains": { "b": { "controlPlane": false }, "a": { "controlPlane": true } },
+            "conditions": [{
+                "type": "ControlPlaneInitialized", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        },
+    }))
+    .expect("readable");
+    let reference = ObjectReference {
+        api_group: "infrastructure.cluster.x-k8s.io".into(),
+        kind: "InMemoryCluster".into(),
+        name: "c-1".into(),
+    };
+    assert_eq!(cluster.spec.infrastructure_ref, Some(reference));
+    assert!(cluster.is_infrastructure_provisioned() && cluster.is_control_plane_initialized());
+    let domain = |name: &str, control_plane| FailureDomain {
+        name: name.into(),
+        control_plane: Some(control_plane),
+        ..FailureDomain::default()
+    };
+    let status = cluster.status.expect("there is one");
+    assert_eq!(status.failure_domains, [domain("a", true), domain("b", false)]);
+
+    let none: Cluster = serde_json::from_value(json!({
+        "metadata": { "name": "c" }, "spec": {}, "status": { "failureDomains": null, "infrastructureReady": false },
+    }))
+    .expect("readable");
+    assert_eq!(none.status.as_ref().map(|status| status.failure_domains.len()), Some(0));
+    assert!(!none.is_infrastructure_provisioned());
 }
 
 #[test]
