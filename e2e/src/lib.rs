@@ -8,8 +8,10 @@
 //! ```
 //!
 //! The tests are in `tests/`: `lifecycle` and `ipam` side by side, `alone` one after the other with nothing else going
-//! on. They know the product by what it publishes: objects, endpoints, a process. Nothing of its insides is used here.
+//! on, `clusterctl` on management clusters of their own. They know the product by what it publishes: objects, endpoints,
+//! a process. Nothing of its insides is used here.
 
+pub mod bare;
 pub mod cluster;
 pub mod ipam;
 pub mod kubectl;
@@ -22,6 +24,7 @@ pub mod templates;
 pub mod wait;
 pub mod workload;
 
+pub use bare::Bare;
 pub use cluster::Cluster;
 pub use management::Management;
 pub use scope::Scope;

@@ -43,6 +43,22 @@ pub mod kinds {
     pub const OLD_IN_MEMORY_CLUSTER: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta1", "InMemoryCluster");
     /// InMemoryMachine as they have it.
     pub const OLD_IN_MEMORY_MACHINE: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta1", "InMemoryMachine");
+    /// MachinePool.
+    pub const MACHINE_POOL: Kind = ("cluster.x-k8s.io", "v1beta2", "MachinePool");
+    /// InMemoryMachinePool.
+    pub const IN_MEMORY_MACHINE_POOL: Kind =
+        ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachinePool");
+    /// InMemoryClusterTemplate.
+    pub const IN_MEMORY_CLUSTER_TEMPLATE: Kind =
+        ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryClusterTemplate");
+    /// InMemoryMachineTemplate.
+    pub const IN_MEMORY_MACHINE_TEMPLATE: Kind =
+        ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachineTemplate");
+    /// InMemoryMachinePoolTemplate.
+    pub const IN_MEMORY_MACHINE_POOL_TEMPLATE: Kind =
+        ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachinePoolTemplate");
+    /// ClusterClass.
+    pub const CLUSTER_CLASS: Kind = ("cluster.x-k8s.io", "v1beta2", "ClusterClass");
     /// Secret.
     pub const SECRET: Kind = ("", "v1", "Secret");
     /// Namespace.

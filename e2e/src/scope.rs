@@ -16,7 +16,7 @@ use crate::{
 const DELETION_LIMIT: Duration = Duration::from_secs(180);
 
 /// What Cluster API and the provider make for a cluster.
-const MADE: [Kind; 8] = [
+const MADE: [Kind; 10] = [
     kinds::CLUSTER,
     kinds::CONTROL_PLANE,
     kinds::MACHINE_DEPLOYMENT,
@@ -25,6 +25,8 @@ const MADE: [Kind; 8] = [
     kinds::KUBEADM_CONFIG,
     kinds::IN_MEMORY_CLUSTER,
     kinds::IN_MEMORY_MACHINE,
+    kinds::MACHINE_POOL,
+    kinds::IN_MEMORY_MACHINE_POOL,
 ];
 
 /// A namespace that one test has to itself. It goes with [`Scope::finish`]; after a failure it stays, to be looked at.

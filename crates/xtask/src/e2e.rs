@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::{
     command::{is_installed, path_with, show},
@@ -25,6 +25,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.place.work(|found| {
         let mut tests = tests(args);
         tests.env("KUBECONFIG", &found.kubeconfig);
+        // For tests that need more management clusters than one: this brings them up, with this program in them.
+        if let Some(program) = &found.program {
+            let this = std::env::current_exe().context("failed to find this program")?;
+            let program = std::path::absolute(program).context("failed to find our program")?;
+            tests.env("NEPHELE_XTASK", this).env("NEPHELE_PROGRAM", program);
+        }
         match &found.programs {
             Some(folder) => {
                 tests.env("PATH", path_with([folder.as_path()])?);

@@ -30,6 +30,8 @@ pub(crate) struct Found {
     pub(crate) kubeconfig: PathBuf,
     /// Where its own `kubectl` and `clusterctl` are; none where those of the PATH have to do.
     pub(crate) programs: Option<PathBuf>,
+    /// Our program, which clusters without a node run as a process; none where it was installed by somebody else.
+    pub(crate) program: Option<PathBuf>,
 }
 
 impl Place {
@@ -38,12 +40,13 @@ impl Place {
         if self.existing {
             let kubeconfig =
                 std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
-            return work(&Found { kubeconfig: kubeconfig.into(), programs: None });
+            return work(&Found { kubeconfig: kubeconfig.into(), programs: None, program: None });
         }
         let layout = Layout::new()?;
         let result = cluster::up(&layout, true).and_then(|cluster| {
-            provider::install(&cluster, self.program.as_deref())?;
-            work(&Found { kubeconfig: layout.kubeconfig(), programs: Some(layout.at("bin")) })
+            let program = provider::install(&cluster, self.program.as_deref())?;
+            let programs = Some(layout.at("bin"));
+            work(&Found { kubeconfig: layout.kubeconfig(), programs, program: Some(program) })
         });
         if self.keep {
             return result;

@@ -44,12 +44,10 @@ const PROVIDERS: [Provider; 2] = [
 
 const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Installs the providers, in place of those that are there: this program, or the one the checkout makes.
-pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Result<()> {
-    let image = match program {
-        Some(program) => image(program)?,
-        None => image(&build()?)?,
-    };
+/// Installs the providers, in place of those that are there: this program, or the one the checkout makes. Says which.
+pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let program = program.map_or_else(build, |program| Ok(program.to_owned()))?;
+    let image = image(&program)?;
     image.load(&cluster.layout, &cluster.tools)?;
     release::lay_out(&Repository::folder(&cluster.layout), &image.name)?;
     let clusterctl =
@@ -65,7 +63,7 @@ pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Resu
         cluster.kubectl.wait_for_deployments(Some(provider.namespace), AVAILABLE_LIMIT)?;
         wait_for_leader(&cluster.kubectl, provider.namespace)?;
     }
-    Ok(())
+    Ok(program)
 }
 
 /// Waits until a manager that is there leads: one that was uninstalled together with its permissions could not give

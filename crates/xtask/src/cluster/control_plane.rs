@@ -2,7 +2,9 @@
 
 use std::{process::Command, time::Duration};
 
-use super::{LOOK_EVERY, Layout, Network, kubectl::Kubectl, pki, process::Processes, tools::Tools};
+use super::{
+    LOOK_EVERY, Layout, Network, kubectl::Kubectl, pki, process::Processes, site::Site, tools::Tools,
+};
 use crate::wait::{self, Look};
 
 const READY_LIMIT: Duration = Duration::from_secs(90);
@@ -12,10 +14,11 @@ pub(super) fn up(
     tools: &Tools,
     processes: &Processes,
     kubectl: &Kubectl,
+    site: &Site,
 ) -> anyhow::Result<()> {
-    pki::create(layout)?;
-    processes.start("etcd", &mut etcd(layout, tools))?;
-    processes.start("kube-apiserver", &mut api_server(layout, tools))?;
+    pki::create(layout, site)?;
+    processes.start("etcd", &mut etcd(layout, tools, site))?;
+    processes.start("kube-apiserver", &mut api_server(layout, tools, site))?;
     wait::until("the API server to be ready", READY_LIMIT, LOOK_EVERY, || {
         for name in ["etcd", "kube-apiserver"] {
             processes.check(name)?;
@@ -25,16 +28,24 @@ pub(super) fn up(
             Err(error) => Look::NotYet(error.to_string()),
         })
     })?;
-    processes.start("kube-controller-manager", &mut controller_manager(layout, tools))?;
-    processes.start("kube-scheduler", &mut scheduler(layout, tools))
+    processes.start("kube-controller-manager", &mut controller_manager(layout, tools, site))
 }
 
-fn etcd(layout: &Layout, tools: &Tools) -> Command {
+/// Only where there is a node to find a place on.
+pub(super) fn schedule(layout: &Layout, tools: &Tools, processes: &Processes) -> anyhow::Result<()> {
+    processes.start("kube-scheduler", &mut client(layout, tools, "kube-scheduler"))
+}
+
+fn etcd(layout: &Layout, tools: &Tools, site: &Site) -> Command {
+    let local = &site.local;
     let mut command = Command::new(tools.program("etcd"));
-    command.arg("--data-dir").arg(layout.at("etcd")).args([
-        "--listen-client-urls=http://127.0.0.1:2379",
-        "--advertise-client-urls=http://127.0.0.1:2379",
-        "--listen-peer-urls=http://127.0.0.1:2380",
+    command.arg("--data-dir").arg(layout.at("etcd"));
+    command.args([
+        format!("--listen-client-urls=http://{local}:2379"),
+        format!("--advertise-client-urls=http://{local}:2379"),
+        format!("--listen-peer-urls=http://{local}:2380"),
+    ]);
+    command.args([
         // The state is thrown away with the cluster: what a power failure would lose is not missed.
         "--unsafe-no-fsync",
         "--quota-backend-bytes=8589934592",
@@ -43,13 +54,15 @@ fn etcd(layout: &Layout, tools: &Tools) -> Command {
     command
 }
 
-fn api_server(layout: &Layout, tools: &Tools) -> Command {
+fn api_server(layout: &Layout, tools: &Tools, site: &Site) -> Command {
     let file = |flag: &str, name: &str| format!("--{flag}={}", layout.pki().join(name).display());
     let mut command = Command::new(tools.program("kube-apiserver"));
     command
         .args([
-            "--etcd-servers=http://127.0.0.1:2379".to_owned(),
-            format!("--advertise-address={}", Network::NODE),
+            format!("--etcd-servers=http://{}:2379", site.local),
+            format!("--advertise-address={}", site.address),
+            format!("--bind-address={}", site.bind),
+            format!("--secure-port={}", site.port),
             format!("--service-cluster-ip-range={}", Network::SERVICES),
         ])
         .args([
@@ -63,11 +76,11 @@ fn api_server(layout: &Layout, tools: &Tools) -> Command {
             file("kubelet-certificate-authority", "ca.crt"),
         ])
         .args([
-            "--bind-address=0.0.0.0",
-            "--secure-port=6443",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
+            // Nobody may set blockOwnerDeletion who may not set finalizers, as on some distributions.
+            "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             // Webhooks are called at pod addresses, without kube-proxy in between.
             "--enable-aggregator-routing=true",
             // The node's name does not resolve; logs and exec need its address.
@@ -76,18 +89,17 @@ fn api_server(layout: &Layout, tools: &Tools) -> Command {
     command
 }
 
-fn controller_manager(layout: &Layout, tools: &Tools) -> Command {
+fn controller_manager(layout: &Layout, tools: &Tools, site: &Site) -> Command {
     let mut command = client(layout, tools, "kube-controller-manager");
     command.arg(format!("--cluster-cidr={}", Network::PODS));
     command.arg(format!("--root-ca-file={}", layout.pki().join("ca.crt").display()));
     let signing_key = layout.pki().join("service-accounts.key");
     command.arg(format!("--service-account-private-key-file={}", signing_key.display()));
     command.args(["--use-service-account-credentials=true", "--kube-api-qps=200", "--kube-api-burst=400"]);
+    if !site.controllers_serve {
+        command.arg("--secure-port=0");
+    }
     command
-}
-
-fn scheduler(layout: &Layout, tools: &Tools) -> Command {
-    client(layout, tools, "kube-scheduler")
 }
 
 fn client(layout: &Layout, tools: &Tools, name: &str) -> Command {

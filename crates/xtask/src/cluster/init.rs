@@ -28,6 +28,18 @@ pub(super) fn up(
     Image::of_tool(tools, "coredns")?.load(layout, tools)?;
     let dns = DNS.replace("DNS_IMAGE", &name_of_tool("coredns")).replace("DNS_ADDRESS", Network::DNS_SERVICE);
     kubectl.apply(&dns)?;
+    certificates(layout, processes, kubectl)?;
+    for program in Repository::programs() {
+        Image::of_tool(tools, program)?.load(layout, tools)?;
+    }
+    Repository::lay_out(layout, tools)?;
+    cluster_api(layout, tools, kubectl)?;
+    kubectl.wait_for_deployments(None, AVAILABLE_LIMIT)?;
+    processes.check("certificates")
+}
+
+/// Starts what serves Certificates.
+pub(super) fn certificates(layout: &Layout, processes: &Processes, kubectl: &Kubectl) -> anyhow::Result<()> {
     kubectl.apply(CERTIFICATE_DEFINITIONS)?;
     kubectl.run(&[
         "wait",
@@ -38,13 +50,17 @@ pub(super) fn up(
     if !processes.is_running("certificates") {
         let this = std::env::current_exe().context("failed to find this program")?;
         let mut certificates = Command::new(this);
-        certificates.args(["cluster", "certificates"]).env("KUBECONFIG", layout.kubeconfig());
+        certificates
+            .args(["cluster", "certificates", "--keys"])
+            .arg(layout.pki())
+            .env("KUBECONFIG", layout.kubeconfig());
         processes.start("certificates", &mut certificates)?;
     }
-    for program in Repository::programs() {
-        Image::of_tool(tools, program)?.load(layout, tools)?;
-    }
-    Repository::lay_out(layout, tools)?;
+    Ok(())
+}
+
+/// Installs Cluster API from the repository, where it is not installed.
+pub(super) fn cluster_api(layout: &Layout, tools: &Tools, kubectl: &Kubectl) -> anyhow::Result<()> {
     if !is_installed(kubectl, "cluster-api") {
         let core = format!("cluster-api:{CLUSTER_API_VERSION}");
         let kubeadm = format!("kubeadm:{CLUSTER_API_VERSION}");
@@ -53,9 +69,10 @@ pub(super) fn up(
             tools.program("clusterctl"),
             &["init", "--core", &core, "--bootstrap", &kubeadm, "--control-plane", &kubeadm],
         )?;
+        // What clusterctl tried cert-manager with is on its way out, and until then it cannot try again.
+        kubectl.run(&["wait", "--for=delete", "--timeout=60s", "namespace/cert-manager-test"])?;
     }
-    kubectl.wait_for_deployments(None, AVAILABLE_LIMIT)?;
-    processes.check("certificates")
+    Ok(())
 }
 
 /// Whether clusterctl has recorded a provider as installed.

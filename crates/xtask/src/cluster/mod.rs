@@ -8,18 +8,21 @@
 //! Programs and images are kept in the cache folder, keyed by what they are built from; state is thrown away by
 //! `down`, so that every `up` starts from an empty cluster.
 
+mod bare;
 mod certificates;
 mod control_plane;
 mod images;
 mod init;
 mod kubectl;
 mod leftovers;
+mod managers;
 mod network;
 mod node;
 mod packages;
 mod pki;
 mod process;
 mod repository;
+mod site;
 mod tools;
 
 use std::{
@@ -38,7 +41,7 @@ pub(crate) use self::{
     repository::Repository,
     tools::{Tools, helm},
 };
-use self::{network::Network, process::Processes};
+use self::{network::Network, process::Processes, site::Site};
 use crate::paths;
 
 #[derive(Debug, Subcommand)]
@@ -48,23 +51,49 @@ pub(crate) enum Action {
         /// Only etcd, the API server and controllers: nothing runs pods, and Cluster API is not installed.
         #[arg(long)]
         no_node: bool,
+        /// A management cluster without a node, beside all others, with Cluster API and our providers as processes.
+        #[arg(long, value_name = "NAME", conflicts_with = "no_node", requires = "program")]
+        bare: Option<String>,
+        /// Our program, for the managers of a cluster without a node.
+        #[arg(long, value_name = "FILE", requires = "bare")]
+        program: Option<PathBuf>,
+        /// Where our providers are installed on a cluster without a node, instead of in namespaces of their own.
+        #[arg(long, value_name = "NAMESPACE", requires = "bare")]
+        target_namespace: Option<String>,
     },
-    /// Stop what `up` started and throw its state away.
-    Down,
+    /// Stop what `up` started and throw its state away: all clusters, or the one named.
+    Down {
+        /// Only this cluster without a node.
+        #[arg(long, value_name = "NAME")]
+        bare: Option<String>,
+    },
     /// Print the environment to use the cluster with, for `eval`.
-    Env,
+    Env {
+        /// Of this cluster without a node.
+        #[arg(long, value_name = "NAME")]
+        bare: Option<String>,
+    },
     /// Serve Certificate objects, as cert-manager would; `up` starts it.
     #[command(hide = true)]
-    Certificates,
+    Certificates {
+        /// Where the authority is kept.
+        #[arg(long, value_name = "FOLDER")]
+        keys: PathBuf,
+    },
 }
 
 pub(crate) fn run(action: &Action) -> anyhow::Result<()> {
     let layout = Layout::new()?;
     match action {
-        Action::Up { no_node } => up(&layout, !no_node).map(|_| ()),
-        Action::Down => down(&layout),
-        Action::Env => env(&layout),
-        Action::Certificates => certificates::serve(&layout.pki()),
+        Action::Up { bare: Some(name), program: Some(program), target_namespace, .. } => {
+            bare::up(&bare::Wanted { name, program, target_namespace: target_namespace.as_deref() })
+        }
+        Action::Up { no_node, .. } => up(&layout, !no_node).map(|_| ()),
+        Action::Down { bare: Some(name) } => bare::down(name),
+        Action::Down { bare: None } => bare::all_down().and(down(&layout)),
+        Action::Env { bare: Some(name) } => env(&Layout::bare(name)?),
+        Action::Env { bare: None } => env(&layout),
+        Action::Certificates { keys } => certificates::serve(keys),
     }
 }
 
@@ -77,6 +106,19 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn new() -> anyhow::Result<Self> {
         Ok(Self { state: paths::cache()?.join("cluster") })
+    }
+
+    /// Of a cluster without a node.
+    fn bare(name: &str) -> anyhow::Result<Self> {
+        Ok(Self { state: paths::cache()?.join(format!("cluster-{name}")) })
+    }
+
+    fn exists(&self) -> bool {
+        self.state.exists()
+    }
+
+    fn remove(&self) -> anyhow::Result<()> {
+        fs::remove_dir_all(&self.state).with_context(|| format!("failed to remove {}", self.state.display()))
     }
 
     /// A folder or file of the state.
@@ -128,7 +170,8 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
         if with_node {
             network::up()?;
         }
-        control_plane::up(layout, &tools, &processes, &kubectl)?;
+        control_plane::up(layout, &tools, &processes, &kubectl, &Site::of_node())?;
+        control_plane::schedule(layout, &tools, &processes)?;
         steps.done("control plane");
         if with_node {
             node::up(layout, &tools, &processes, &kubectl)?;
@@ -145,7 +188,7 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
 
 /// Stops the cluster, if there is one, and removes its state.
 pub(crate) fn down(layout: &Layout) -> anyhow::Result<()> {
-    if !layout.state.exists() {
+    if !layout.exists() {
         return Ok(());
     }
     let processes = layout.processes()?;
@@ -170,7 +213,7 @@ pub(crate) fn down(layout: &Layout) -> anyhow::Result<()> {
     leftovers::proxy_rules(layout);
     leftovers::mounts(&layout.state)?;
     network::down()?;
-    fs::remove_dir_all(&layout.state).with_context(|| format!("failed to remove {}", layout.state.display()))
+    layout.remove()
 }
 
 fn env(layout: &Layout) -> anyhow::Result<()> {

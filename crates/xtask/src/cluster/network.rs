@@ -27,21 +27,26 @@ impl Network {
 }
 
 pub(super) fn up() -> anyhow::Result<()> {
-    if !exists(Network::NODE_LINK) {
-        ip(&["link", "add", Network::NODE_LINK, "type", "bridge"])?;
-    }
-    ip(&["addr", "replace", &format!("{}/32", Network::NODE), "dev", Network::NODE_LINK])?;
-    ip(&["link", "set", Network::NODE_LINK, "up"])?;
+    carry(Network::NODE_LINK, Network::NODE)?;
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("failed to turn IP forwarding on")
 }
 
 pub(super) fn down() -> anyhow::Result<()> {
-    for link in [Network::POD_BRIDGE, Network::NODE_LINK] {
-        if exists(link) {
-            ip(&["link", "delete", link])?;
-        }
+    [Network::POD_BRIDGE, Network::NODE_LINK].into_iter().try_for_each(remove)
+}
+
+/// Gives this machine an address, on a link that exists for nothing else.
+pub(super) fn carry(link: &str, address: &str) -> anyhow::Result<()> {
+    if !exists(link) {
+        ip(&["link", "add", link, "type", "bridge"])?;
     }
-    Ok(())
+    ip(&["addr", "replace", &format!("{address}/32"), "dev", link])?;
+    ip(&["link", "set", link, "up"])
+}
+
+/// Removes a link, if it is there.
+pub(super) fn remove(link: &str) -> anyhow::Result<()> {
+    if exists(link) { ip(&["link", "delete", link]) } else { Ok(()) }
 }
 
 /// Asked of the kernel by `ip`: /sys shows the links of the network namespace it was mounted in, which need not be ours.

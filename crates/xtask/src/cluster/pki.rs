@@ -7,7 +7,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
 
-use super::{Layout, Network, write};
+use super::{Layout, Network, site::Site, write};
 
 const VALIDITY: Duration = Duration::from_hours(24 * 365);
 
@@ -22,14 +22,14 @@ const IDENTITIES: [(&str, &str, Option<&str>); 6] = [
 ];
 
 /// Writes the authority, the certificates and one kubeconfig per client.
-pub(super) fn create(layout: &Layout) -> anyhow::Result<()> {
+pub(super) fn create(layout: &Layout, site: &Site) -> anyhow::Result<()> {
     let folder = layout.pki();
     let authority = authority(&folder, "ca")?;
     for (name, common_name, organization) in IDENTITIES {
         let (dns_names, ip_addresses): (&[&str], &[&str]) = match name {
             "kube-apiserver" => (
                 &["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"],
-                &["127.0.0.1", Network::NODE, Network::API_SERVICE],
+                &["127.0.0.1", &site.address, Network::API_SERVICE],
             ),
             "kubelet" => (&["node"], &[Network::NODE]),
             _ => (&[], &[]),
@@ -41,7 +41,13 @@ pub(super) fn create(layout: &Layout) -> anyhow::Result<()> {
         let leaf = authority.issue(&request)?;
         write(&folder.join(format!("{name}.crt")), leaf.certificate_pem())?;
         write_secret(&folder.join(format!("{name}.key")), &leaf.key_pem())?;
-        let kubeconfig = kubeconfig(&authority.certificate_pem(), &leaf.certificate_pem(), &leaf.key_pem());
+        let encode = |text: &str| BASE64_STANDARD.encode(text);
+        let user = format!(
+            "{{client-certificate-data: {}, client-key-data: {}}}",
+            encode(&leaf.certificate_pem()),
+            encode(&leaf.key_pem())
+        );
+        let kubeconfig = kubeconfig(site, &authority.certificate_pem(), &user);
         write_secret(&layout.at(&format!("{name}.kubeconfig")), &kubeconfig)?;
     }
     // Service account tokens are signed with a key that nothing else uses.
@@ -86,14 +92,19 @@ fn validity() -> (Timestamp, Timestamp) {
     (now - Duration::from_hours(1), now + VALIDITY)
 }
 
-fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
+/// Writes a kubeconfig of a service account, by a token of it.
+pub(super) fn service_account(layout: &Layout, site: &Site, file: &Path, token: &str) -> anyhow::Result<()> {
+    let authority = authority(&layout.pki(), "ca")?;
+    write_secret(file, &kubeconfig(site, &authority.certificate_pem(), &format!("{{token: {token:?}}}")))
+}
+
+pub(super) fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .with_context(|| format!("failed to protect {}", path.display()))
 }
 
-fn kubeconfig(authority: &str, certificate: &str, key: &str) -> String {
-    let encode = |text: &str| BASE64_STANDARD.encode(text);
+fn kubeconfig(site: &Site, authority: &str, user: &str) -> String {
     format!(
         "apiVersion: v1
 kind: Config
@@ -102,16 +113,14 @@ contexts: [{{name: nephele, context: {{cluster: nephele, user: nephele}}}}]
 clusters:
   - name: nephele
     cluster:
-      server: https://127.0.0.1:6443
+      server: https://{}:{}
       certificate-authority-data: {}
 users:
   - name: nephele
-    user:
-      client-certificate-data: {}
-      client-key-data: {}
+    user: {user}
 ",
-        encode(authority),
-        encode(certificate),
-        encode(key)
+        site.local,
+        site.port,
+        BASE64_STANDARD.encode(authority),
     )
 }

@@ -21,6 +21,8 @@ use crate::{
 /// What an API server without a node consists of.
 pub(super) const CONTROL_PLANE: &[&str] =
     &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+/// What a cluster without a node consists of, besides the managers of providers.
+pub(super) const BARE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "certificates"];
 /// What a cluster consists of.
 pub(super) const ALL: &[&str] = &[
     "etcd",
@@ -77,6 +79,17 @@ impl Processes {
             serde_json::to_string(&Started { pid, start_ticks }).context("failed to write a process id")?;
         let file = self.pid_file(name);
         fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))
+    }
+
+    /// The processes that were started and not stopped, whether or not they run, in the order of their names.
+    pub(super) fn names(&self) -> anyhow::Result<Vec<String>> {
+        let attempt = || format!("failed to list {}", self.pid_files.display());
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.pid_files).with_context(attempt)? {
+            names.extend(entry.with_context(attempt)?.file_name().into_string());
+        }
+        names.sort();
+        Ok(names)
     }
 
     pub(super) fn is_running(&self, name: &str) -> bool {
@@ -174,6 +187,7 @@ mod tests {
         let processes = Processes::new(folder.join("pid"), folder.join("log")).expect("writable");
         processes.start("sleep", Command::new("sleep").arg("600")).expect("starts");
         assert!(processes.is_running("sleep"));
+        assert_eq!(processes.names().expect("readable"), ["sleep"]);
         processes.stop("sleep").expect("stops");
         assert!(!processes.is_running("sleep"));
         assert!(processes.check("sleep").is_err());

@@ -1,0 +1,85 @@
+//! Management clusters without a node, beside the one that has it: etcd, API server and controllers, Cluster API and our
+//! providers installed by clusterctl, and their managers as processes. Up within half a minute, and with nothing in
+//! common with any other: what moves between management clusters needs more than one.
+
+use std::path::Path;
+
+use super::{
+    Layout, Steps, Tools, control_plane, init,
+    kubectl::Kubectl,
+    managers, packages,
+    repository::Repository,
+    site::{self, Number},
+};
+use crate::{components, release};
+
+/// What is to be there.
+pub(crate) struct Wanted<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Our program.
+    pub(crate) program: &'a Path,
+    /// Where our providers are installed, instead of in namespaces of their own.
+    pub(crate) target_namespace: Option<&'a str>,
+}
+
+/// Brings a cluster up. One that is up already stays as it is.
+pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
+    let mut steps = Steps::new();
+    let layout = Layout::bare(wanted.name)?;
+    packages::install(false)?;
+    let tools = Tools::build()?;
+    steps.done("tools");
+    let processes = layout.processes()?;
+    let there = super::process::BARE.iter().filter(|name| processes.is_running(name)).count();
+    if there < super::process::BARE.len() {
+        down(wanted.name)?;
+        std::fs::create_dir_all(layout.at(""))?;
+    }
+    let processes = layout.processes()?;
+    let number = Number::of(&layout)?;
+    tools.link(&layout.at("bin"))?;
+    let kubectl = Kubectl::new(tools.program("kubectl"), layout.kubeconfig());
+    if there < super::process::BARE.len() {
+        number.link_up()?;
+        control_plane::up(&layout, &tools, &processes, &kubectl, &number.site())?;
+        steps.done("control plane");
+        init::certificates(&layout, &processes, &kubectl)?;
+    }
+    Repository::lay_out(&layout, &tools)?;
+    release::lay_out(&Repository::folder(&layout), components::IMAGE)?;
+    init::cluster_api(&layout, &tools, &kubectl)?;
+    if !init::is_installed(&kubectl, release::LABEL) {
+        let mut args = vec!["init", "--infrastructure", "in-memory", "--ipam", "in-cluster"];
+        args.extend(
+            wanted.target_namespace.map(|namespace| ["--target-namespace", namespace]).into_iter().flatten(),
+        );
+        init::clusterctl(&layout, tools.program("clusterctl"), &args)?;
+    }
+    steps.done("providers");
+    managers::up(&layout, &tools, &processes, &kubectl, number, wanted.program)?;
+    steps.done("managers");
+    processes.check("certificates")
+}
+
+/// Stops a cluster, if there is one of this name, and removes its state.
+pub(crate) fn down(name: &str) -> anyhow::Result<()> {
+    let layout = Layout::bare(name)?;
+    if !layout.exists() {
+        return Ok(());
+    }
+    let processes = layout.processes()?;
+    let servers = ["kube-controller-manager", "kube-apiserver", "etcd"];
+    let (servers, managers): (Vec<_>, Vec<_>) =
+        processes.names()?.into_iter().partition(|name| servers.contains(&name.as_str()));
+    managers.iter().chain(&servers).try_for_each(|name| processes.stop(name))?;
+    if let Some(number) = Number::read(&layout) {
+        number.link_down()?;
+    }
+    layout.remove()
+}
+
+/// Stops all of them.
+pub(crate) fn all_down() -> anyhow::Result<()> {
+    site::bare()?.iter().try_for_each(|(name, _)| down(name))
+}

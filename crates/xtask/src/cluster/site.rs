@@ -1,0 +1,116 @@
+//! Where a cluster's servers are reached: of the cluster with a node, and of those without.
+
+use std::fs;
+
+use anyhow::{Context, bail};
+
+use super::{Layout, Network, network, write};
+use crate::paths;
+
+/// Where the servers of a cluster listen and are reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Site {
+    /// What the API server tells others to reach it at.
+    pub(super) address: String,
+    /// What the API server listens on.
+    pub(super) bind: String,
+    /// Where processes of this machine reach the API server, and where etcd is.
+    pub(super) local: String,
+    /// The API server's port.
+    pub(super) port: u16,
+    /// Whether the controllers serve metrics and health, on ports that only one cluster can have.
+    pub(super) controllers_serve: bool,
+}
+
+impl Site {
+    /// Of the cluster with a node.
+    pub(super) fn of_node() -> Self {
+        Self {
+            address: Network::NODE.to_owned(),
+            bind: "0.0.0.0".to_owned(),
+            local: "127.0.0.1".to_owned(),
+            port: 6443,
+            controllers_serve: true,
+        }
+    }
+}
+
+/// What a cluster without a node has to itself: a number, and so an address and ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number(u8);
+
+/// The addresses from [`Network::NODE`] on up to here.
+const NUMBER_MAX: u8 = 9;
+
+impl Number {
+    /// The number of this cluster, given to it where it has none.
+    pub(super) fn of(layout: &Layout) -> anyhow::Result<Self> {
+        if let Some(number) = Self::read(layout) {
+            return Ok(number);
+        }
+        let taken: Vec<_> = bare()?.iter().filter_map(|(_, layout)| Self::read(layout)).collect();
+        let Some(free) = (2..=NUMBER_MAX).map(Self).find(|number| !taken.contains(number)) else {
+            bail!("no more than {} clusters without a node can be up", NUMBER_MAX - 1);
+        };
+        write(&layout.at("number"), free.0.to_string())?;
+        Ok(free)
+    }
+
+    pub(super) fn read(layout: &Layout) -> Option<Self> {
+        fs::read_to_string(layout.at("number")).ok()?.parse().ok().map(Self)
+    }
+
+    pub(super) fn site(self) -> Site {
+        let address = format!("10.251.0.{}", self.0);
+        // The cluster with a node listens on all addresses of the machine.
+        Site { bind: address.clone(), local: address.clone(), address, port: 6444, controllers_serve: false }
+    }
+
+    /// The `index`th of a hundred ports that no other cluster's managers have.
+    pub(super) fn port(self, index: u16) -> u16 {
+        9000 + 100 * u16::from(self.0) + index
+    }
+
+    fn link(self) -> String {
+        format!("nephele{}", self.0)
+    }
+
+    /// Makes the link that carries the address.
+    pub(super) fn link_up(self) -> anyhow::Result<()> {
+        network::carry(&self.link(), &self.site().address)
+    }
+
+    pub(super) fn link_down(self) -> anyhow::Result<()> {
+        network::remove(&self.link())
+    }
+}
+
+/// The clusters without a node of which there is anything, by name.
+pub(super) fn bare() -> anyhow::Result<Vec<(String, Layout)>> {
+    let cache = paths::cache()?;
+    if !cache.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&cache).with_context(|| format!("failed to list {}", cache.display()))? {
+        let entry = entry.with_context(|| format!("failed to list {}", cache.display()))?;
+        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_prefix("cluster-")) {
+            found.push((name.to_owned(), Layout::bare(name)?));
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_have_nothing_in_common() {
+        let sites: Vec<_> = (2..=NUMBER_MAX).map(|number| Number(number).site().address).collect();
+        assert_eq!((sites[0].as_str(), sites[7].as_str()), ("10.251.0.2", "10.251.0.9"));
+        assert!(!sites.contains(&Network::NODE.to_owned()));
+        assert!(Number(2).port(99) < Number(3).port(0));
+    }
+}

@@ -1,0 +1,106 @@
+//! Management clusters of a test's own, without a node: `cargo xtask cluster up --bare`.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use anyhow::{Context, bail};
+
+use crate::Management;
+
+/// A management cluster: a real API server, unmodified Cluster API, and our providers, all of them processes of this
+/// machine. It goes with [`Bare::down`]; after a failure it stays, to be looked at.
+pub struct Bare {
+    /// The management cluster, as its administrator sees it.
+    pub management: Management,
+    name: String,
+    environment: BTreeMap<String, String>,
+}
+
+impl Bare {
+    /// Brings one up. Our providers are in a namespace of that name, or else in their own.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up, with what was printed.
+    pub async fn up(name: &str, target_namespace: Option<&str>) -> anyhow::Result<Self> {
+        let program = variable("NEPHELE_PROGRAM")?;
+        let mut args = vec!["up", "--bare", name, "--program", &program];
+        args.extend(target_namespace.into_iter().flat_map(|namespace| ["--target-namespace", namespace]));
+        cluster(&args).await?;
+        let environment: BTreeMap<_, _> = cluster(&["env", "--bare", name])
+            .await?
+            .lines()
+            .filter_map(|line| line.strip_prefix("export ")?.split_once('='))
+            .map(|(variable, value)| (variable.to_owned(), value.to_owned()))
+            .collect();
+        let kubeconfig = environment.get("KUBECONFIG").context("the cluster has no kubeconfig")?;
+        let management = Management::of(Path::new(kubeconfig)).await?;
+        Ok(Self { management, name: name.to_owned(), environment })
+    }
+
+    /// Stops it and throws its state away.
+    ///
+    /// # Errors
+    ///
+    /// When something does not end.
+    pub async fn down(self) -> anyhow::Result<()> {
+        cluster(&["down", "--bare", &self.name]).await.map(drop)
+    }
+
+    /// The kubeconfig of its administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.environment.get("KUBECONFIG").map(PathBuf::from).unwrap_or_default()
+    }
+
+    /// The folders of its releases.
+    #[must_use]
+    pub fn repository(&self) -> PathBuf {
+        let configuration = self.environment.get("CLUSTERCTL_CONFIG").map(PathBuf::from).unwrap_or_default();
+        configuration.parent().map(Path::to_owned).unwrap_or_default()
+    }
+
+    /// Runs clusterctl on it and returns what it prints.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, with what it said.
+    pub async fn clusterctl(&self, args: &[&str]) -> anyhow::Result<String> {
+        let mut command = Command::new("clusterctl");
+        command.args(args);
+        for variable in ["KUBECONFIG", "CLUSTERCTL_CONFIG"] {
+            command.env(variable, self.environment.get(variable).map_or("", String::as_str));
+        }
+        command.arg("--config").arg(self.environment.get("CLUSTERCTL_CONFIG").map_or("", String::as_str));
+        command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+        run(command).await
+    }
+}
+
+/// Runs `cargo xtask cluster`.
+async fn cluster(args: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(variable("NEPHELE_XTASK")?);
+    command.arg("cluster").args(args);
+    run(command).await
+}
+
+async fn run(mut command: Command) -> anyhow::Result<String> {
+    let what = format!("{command:?}");
+    let output =
+        tokio::task::spawn_blocking(move || command.output()).await.context("a program was given up")?;
+    let Output { status, stdout, stderr } = output.with_context(|| format!("failed to run {what}"))?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    if !status.success() {
+        bail!("{what}: {status}: {stdout}{stderr}");
+    }
+    Ok(stdout.into_owned())
+}
+
+fn variable(name: &str) -> anyhow::Result<String> {
+    std::env::var(name).with_context(|| {
+        format!("{name} is not set: `cargo xtask e2e` sets it where it installed the providers")
+    })
+}

@@ -1,0 +1,175 @@
+//! Clusters go to another management cluster and come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context;
+use nephele_e2e::{
+    Bare, Cluster, Management, Scope, Shape,
+    ipam::POOLS,
+    management::{Kind, kinds},
+    state,
+};
+use serde_json::{Value, json};
+
+use crate::identity::Identity;
+
+/// Where our providers are on the other side: both in one namespace, which is neither's own.
+const ELSEWHERE: &str = "nephele-elsewhere";
+
+/// Kinds of which a move leaves nothing behind.
+const MOVED: [Kind; 17] = [
+    kinds::CLUSTER,
+    kinds::CLUSTER_CLASS,
+    kinds::CONTROL_PLANE,
+    kinds::MACHINE_DEPLOYMENT,
+    kinds::MACHINE_SET,
+    kinds::MACHINE_POOL,
+    kinds::MACHINE,
+    kinds::KUBEADM_CONFIG,
+    kinds::IN_MEMORY_CLUSTER,
+    kinds::IN_MEMORY_CLUSTER_TEMPLATE,
+    kinds::IN_MEMORY_MACHINE,
+    kinds::IN_MEMORY_MACHINE_TEMPLATE,
+    kinds::IN_MEMORY_MACHINE_POOL,
+    kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE,
+    kinds::CLAIM,
+    kinds::ADDRESS,
+    kinds::IP_POOL,
+];
+
+#[tokio::test]
+async fn clusters_move_there_and_back_and_are_the_same() -> anyhow::Result<()> {
+    let (source, target) =
+        tokio::try_join!(Bare::up("move-source", None), Bare::up("move-target", Some(ELSEWHERE)))?;
+    let scope = Scope::on(source.management.clone(), "move").await?;
+    let namespace = scope.namespace.clone();
+    let here = clusters(&scope).await?;
+    let there = here.each_ref().map(|cluster| cluster_on(cluster, &target.management));
+    settled(&here, 1).await?;
+    let before = identities(&here).await?;
+    let everything = objects(&source.management, &namespace).await?;
+    everything_belongs_to_something_that_moves(&everything)?;
+
+    move_to(&source, &target, &namespace).await?;
+    nothing_is_left(&source.management, &namespace).await?;
+    settled(&there, 1).await?;
+    assert_eq!(identities(&there).await?, before);
+    assert_eq!(names(&objects(&target.management, &namespace).await?), names(&everything));
+    // Alive: what is added there comes along on the way back.
+    let [plain, ..] = &there;
+    plain.scale_workers(2).await?;
+    plain.settled(1, 2).await?;
+    let grown = identities(&there).await?;
+
+    move_to(&target, &source, &namespace).await?;
+    nothing_is_left(&target.management, &namespace).await?;
+    settled(&here, 2).await?;
+    assert_eq!(identities(&here).await?, grown);
+    let [plain, ..] = &here;
+    plain.scale_workers(1).await?;
+    plain.settled(1, 1).await?;
+
+    scope.finish().await?;
+    source.down().await?;
+    target.down().await
+}
+
+/// Clusters of each kind: one whose machines and load balancer have addresses from pools, one of a class, one with a
+/// machine pool.
+async fn clusters(scope: &Scope) -> anyhow::Result<[Cluster; 3]> {
+    let namespaced = pool_reference(kinds::IP_POOL, "workers");
+    let global_name = format!("{}-control-planes", scope.namespace);
+    let global = pool_reference(kinds::GLOBAL_IP_POOL, &global_name);
+    let range = |addresses: &str| json!({"addresses": [addresses], "prefix": 24, "gateway": "10.40.0.1"});
+    scope.pool(kinds::IP_POOL, "workers", range("10.40.0.10-10.40.0.50")).await?;
+    scope.pool(kinds::GLOBAL_IP_POOL, &global_name, range("10.40.0.60-10.40.0.90")).await?;
+    let plain = scope.plain_with("plain", Shape::new(1, 1), |object| {
+        let of_workers = state::name(object).ends_with("-workers");
+        if object["kind"] == "InMemoryMachineTemplate" {
+            let pool = if of_workers { &namespaced } else { &global };
+            object["spec"]["template"]["spec"] = json!({"network": {"addressesFromPools": [pool]}});
+        } else if object["kind"] == "InMemoryCluster" {
+            object["spec"] = json!({"network": {"controlPlaneAddressFromPool": namespaced}});
+        }
+    });
+    let of_class = scope.of_class("of-class", Shape::new(1, 1));
+    let with_pool = scope.with_machine_pool("with-pool", Shape::new(1, 1));
+    let (plain, of_class, with_pool) = tokio::try_join!(plain, of_class, with_pool)?;
+    Ok([plain, of_class, with_pool])
+}
+
+fn pool_reference((group, _, kind): Kind, name: &str) -> Value {
+    json!({"apiGroup": group, "kind": kind, "name": name})
+}
+
+/// The cluster as another management cluster has it.
+fn cluster_on(cluster: &Cluster, management: &Management) -> Cluster {
+    Cluster { management: management.clone(), ..cluster.clone() }
+}
+
+async fn settled([plain, of_class, with_pool]: &[Cluster; 3], workers: usize) -> anyhow::Result<()> {
+    tokio::try_join!(plain.settled(1, workers), of_class.available(), with_pool.available()).map(drop)
+}
+
+async fn identities(clusters: &[Cluster; 3]) -> anyhow::Result<Vec<Identity>> {
+    futures::future::try_join_all(clusters.iter().map(Identity::of)).await
+}
+
+async fn move_to(from: &Bare, to: &Bare, namespace: &str) -> anyhow::Result<()> {
+    let kubeconfig = to.kubeconfig();
+    let kubeconfig = kubeconfig.to_str().context("the path of a kubeconfig is not text")?;
+    from.clusterctl(&["move", "--namespace", namespace, "--to-kubeconfig", kubeconfig]).await.map(drop)
+}
+
+/// All that a namespace has of what moves.
+async fn objects(management: &Management, namespace: &str) -> anyhow::Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for kind in MOVED {
+        objects.extend(management.list(kind, namespace, "").await?);
+    }
+    objects.extend(management.list(kinds::SECRET, namespace, "cluster.x-k8s.io/cluster-name").await?);
+    Ok(objects)
+}
+
+fn names(objects: &[Value]) -> BTreeSet<String> {
+    objects.iter().map(|object| format!("{} {}", object["kind"], state::name(object))).collect()
+}
+
+/// Nothing is left but addresses of global pools. clusterctl copies what belongs to an object without a namespace, and
+/// never deletes it: as the pool is there on both sides, its addresses are taken on both.
+async fn nothing_is_left(management: &Management, namespace: &str) -> anyhow::Result<()> {
+    let mut left = objects(management, namespace).await?;
+    left.retain(|object| {
+        let pool = object["spec"]["poolRef"]["kind"].as_str().unwrap_or_default();
+        !(object["kind"] == "IPAddress" && pool.starts_with("Global"))
+    });
+    assert_eq!(names(&left), BTreeSet::new());
+    Ok(())
+}
+
+/// Every object has a chain of owners that ends at what clusterctl moves by itself: a Cluster, a ClusterClass, or a pool,
+/// whose definition says so.
+fn everything_belongs_to_something_that_moves(objects: &[Value]) -> anyhow::Result<()> {
+    let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let by_uid: BTreeMap<String, &Value> = objects.iter().map(|object| (uid(object), object)).collect();
+    let moves_by_itself = |object: &Value| {
+        let pools = POOLS.map(|(_, _, kind)| kind);
+        let kind = object["kind"].as_str().unwrap_or_default();
+        ["Cluster", "ClusterClass"].contains(&kind) || pools.contains(&kind)
+    };
+    for object in objects {
+        let mut reached = vec![object];
+        let mut index = 0;
+        while index < reached.len() {
+            let owners = reached[index]["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            for owner in owners.filter_map(|owner| owner["uid"].as_str()) {
+                reached
+                    .extend(by_uid.get(owner).filter(|owner| !reached.iter().any(|seen| *seen == **owner)));
+            }
+            index += 1;
+        }
+        let chain: Vec<_> = reached.iter().map(|object| state::line(object)).collect();
+        anyhow::ensure!(reached.into_iter().any(moves_by_itself), "{}", chain.join("\n  owned by "));
+    }
+    Ok(())
+}
