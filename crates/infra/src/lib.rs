@@ -4,6 +4,7 @@
 //!  InMemoryCluster ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::cluster)
 //!  InMemoryMachine ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::machine)
 //!  InMemoryMachinePool ─▶ the same, and makes InMemoryMachines   (crate::machine_pool)
+//!  SimulatedCloud ─▶ what it offers (crate::offer) ─▶ zones of clusters, hardware of machines, status of templates
 //!                       ▲                          │
 //!           caches, cloud.observe        cloud.ensure, patches
 //!                                     IPAddressClaims (crate::claims)
@@ -24,8 +25,11 @@ mod machine;
 mod machine_pool;
 mod members;
 mod offer;
+mod outlook;
 mod run;
 mod secret;
+mod simulated_cloud;
 mod sweep;
+mod template;
 
 pub use run::{Error, Settings, run};

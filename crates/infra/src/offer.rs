@@ -148,6 +148,8 @@ impl Offer {
             }
         };
         failure_domains.sort_by(|one, other| one.name.cmp(&other.name));
+        // A list with a name in it twice would be refused.
+        failure_domains.dedup_by(|next, one| next.name == one.name);
         Self { place, failure_domains }
     }
 

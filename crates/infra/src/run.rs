@@ -10,7 +10,10 @@ use kube::{Client, Resource, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
+use nephele_api::infrastructure::v1beta2::{
+    InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachinePoolTemplate,
+    InMemoryMachineTemplate,
+};
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
 use nephele_kit::{Cache, Readiness, RunError, Runner, Services, WatchFilter, owner_of_kind, scoped};
@@ -26,7 +29,8 @@ use crate::context::{
 use crate::members::Members;
 use crate::offer::{Offers, cloud_name};
 use crate::secret::AuthoritySecret;
-use crate::{cluster, machine, machine_pool, sweep};
+use crate::template::{self, Template};
+use crate::{cluster, machine, machine_pool, simulated_cloud, sweep};
 
 /// What the controllers look after, and how much at a time.
 #[derive(Clone, Debug)]
@@ -56,6 +60,12 @@ pub enum Error {
     /// The machine pool controller ended.
     #[error("failed to keep the machine pool controller running")]
     MachinePool(#[source] RunError),
+    /// A controller of templates ended.
+    #[error("failed to keep the controllers of templates running")]
+    Template(#[source] RunError),
+    /// The controller of clouds ended.
+    #[error("failed to keep the cloud controller running")]
+    SimulatedCloud(#[source] RunError),
 }
 
 /// Runs all controllers until `shutdown`.
@@ -167,20 +177,100 @@ pub async fn run(
     let runner = Runner::new(
         "inmemorymachinepool",
         &services,
-        scoped(client, namespace),
+        scoped(client.clone(), namespace),
         filter.watch_config(),
         cluster_concurrency,
     );
     let runner = wake_machine_pools(runner, &context);
+    let for_pools = Arc::clone(&context);
     let run_machine_pools = runner
-        .run(move |object| machine_pool::reconcile(object, Arc::clone(&context)), shutdown)
+        .run(move |object| machine_pool::reconcile(object, Arc::clone(&for_pools)), shutdown.clone())
         .map(|result| result.map_err(Error::MachinePool));
+
+    let followed = Followed {
+        services: &services,
+        client: &client,
+        namespace,
+        filter: &filter,
+        concurrency: cluster_concurrency,
+        context: &context,
+    };
+    let run_templates = future::try_join(
+        run_templates::<InMemoryMachineTemplate>("inmemorymachinetemplate", &followed, shutdown.clone()),
+        run_templates::<InMemoryMachinePoolTemplate>(
+            "inmemorymachinepooltemplate",
+            &followed,
+            shutdown.clone(),
+        ),
+    );
+    let runner = Runner::new(
+        "simulatedcloud",
+        &services,
+        scoped(client.clone(), namespace),
+        filter.watch_config(),
+        cluster_concurrency,
+    );
+    let for_clouds = Arc::clone(&context);
+    let run_clouds = runner
+        .run(move |object| simulated_cloud::reconcile(object, Arc::clone(&for_clouds)), shutdown)
+        .map(|result| result.map_err(Error::SimulatedCloud));
 
     let follow =
         future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, follow_clouds);
     let follow = future::join3(follow, follow_machine_pools, follow_pool_machines);
     let follow = future::join3(follow, sweep_clusters, sweep_machines).map(|_| Ok(()));
-    future::try_join4(run_clusters, run_machines, run_machine_pools, follow).await.map(drop)
+    let run = future::try_join4(run_clusters, run_machines, run_machine_pools, follow);
+    future::try_join3(run, run_templates, run_clouds).await.map(drop)
+}
+
+/// What controllers of more than one kind are run with.
+struct Followed<'a> {
+    services: &'a Services,
+    client: &'a Client,
+    namespace: Option<&'a str>,
+    filter: &'a WatchFilter,
+    concurrency: NonZeroU16,
+    context: &'a Arc<Context>,
+}
+
+/// A template is looked at when its Cluster or what there is for that changes, or the clouds of its namespace do.
+fn run_templates<K: Template>(
+    name: &'static str,
+    followed: &Followed<'_>,
+    shutdown: CancellationToken,
+) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+    let Followed { services, client, namespace, filter, concurrency, context } = *followed;
+    let runner: Runner<K> =
+        Runner::new(name, services, scoped(client.clone(), namespace), filter.watch_config(), concurrency);
+    let of_cluster = |store: &Store<K>, id: &ClusterId| -> Vec<ObjectRef<K>> {
+        let objects = store.state();
+        let objects = objects.iter().filter(|object| template::cluster_of(&***object).as_ref() == Some(id));
+        objects.map(|object| ObjectRef::from_obj(&**object)).collect()
+    };
+    let (of_clusters, of_clouds, store) = (runner.store(), runner.store(), runner.store());
+    let woken = context.machines_woken.listen().flat_map(move |changed| {
+        stream::iter(match changed {
+            Changed::Cluster(id) => of_cluster(&store, &id),
+            Changed::Machine(_) => Vec::new(),
+            Changed::Everything => all(&store),
+        })
+    });
+    let context = Arc::clone(context);
+    runner
+        .watches(&context.clusters, move |cluster: &Cluster| {
+            let namespace = cluster.namespace().unwrap_or_default();
+            of_cluster(&of_clusters, &ClusterId { namespace, name: cluster.name_any() })
+        })
+        .watches(&context.clouds, move |cloud: &SimulatedCloud| {
+            let objects = of_clouds.state();
+            let objects = objects.iter().filter(|object| {
+                object.namespace() == cloud.namespace() && template::cluster_of(&***object).is_none()
+            });
+            objects.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>()
+        })
+        .reconcile_on(woken)
+        .run(move |object| template::reconcile(object, Arc::clone(&context)), shutdown)
+        .map(|result| result.map_err(Error::Template))
 }
 
 /// An InMemoryCluster is looked at when its Cluster, its cloud, its authorities, its claim or the simulated cluster
@@ -240,8 +330,8 @@ fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Run
         .reconcile_on(claimants(context))
 }
 
-/// An InMemoryMachinePool is looked at when its MachinePool, its Cluster, one of its machines or one of their Machines
-/// change.
+/// An InMemoryMachinePool is looked at when its MachinePool, its Cluster, what there is for that, one of its machines or
+/// one of their Machines change.
 fn wake_machine_pools(
     runner: Runner<InMemoryMachinePool>,
     context: &Arc<Context>,
@@ -250,19 +340,29 @@ fn wake_machine_pools(
     let of_pool = |name: &str, namespace: &str, pools: &Store<MachinePool>| {
         pools.get(&ObjectRef::new(name).within(namespace)).and_then(|pool| infrastructure_of_pool(&pool))
     };
-    let of_machines = pools.clone();
+    let (of_machines, of_offers, store) = (pools.clone(), pools.clone(), runner.store());
+    let of_cluster = |pools: &Store<MachinePool>, id: &ClusterId| -> Vec<ObjectRef<InMemoryMachinePool>> {
+        let ours = |pool: &MachinePool| {
+            pool.metadata.namespace.as_ref() == Some(&id.namespace) && pool.spec.cluster_name == id.name
+        };
+        let pools = pools.state();
+        let pools = pools.iter().filter(|pool| ours(pool));
+        pools.filter_map(|pool| infrastructure_of_pool(pool)).collect()
+    };
+    let woken = context.machines_woken.listen().flat_map(move |changed| {
+        stream::iter(match changed {
+            Changed::Cluster(id) => of_cluster(&of_offers, &id),
+            Changed::Machine(_) => Vec::new(),
+            Changed::Everything => all(&store),
+        })
+    });
     runner
         .watches(&context.machine_pools, infrastructure_of_pool)
         .watches(&context.clusters, move |cluster: &Cluster| {
-            let (namespace, name) = (cluster.namespace(), cluster.name_any());
-            let ours = |pool: &MachinePool| pool.namespace() == namespace && pool.spec.cluster_name == name;
-            let pools = pools.state();
-            pools
-                .iter()
-                .filter(|pool| ours(pool))
-                .filter_map(|pool| infrastructure_of_pool(pool))
-                .collect::<Vec<_>>()
+            let namespace = cluster.namespace().unwrap_or_default();
+            of_cluster(&pools, &ClusterId { namespace, name: cluster.name_any() })
         })
+        .reconcile_on(woken)
         .watches(&context.pool_machines, |machine: &InMemoryMachine| {
             let (name, _) = machine_pool::owner_pool(&machine.metadata)?;
             Some(ObjectRef::new(name).within(machine.metadata.namespace.as_deref()?))

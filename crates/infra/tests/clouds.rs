@@ -5,7 +5,9 @@ mod world;
 use nephele_api::cloud::v1alpha1::{InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryCluster, InMemoryMachine};
+use nephele_api::infrastructure::v1beta2::{
+    CloudReference, InMemoryCluster, InMemoryMachine, InMemoryMachineTemplate,
+};
 use nephele_cloud::Hardware;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
@@ -100,7 +102,70 @@ async fn a_machine_of_an_unknown_type_says_so_and_boots_when_the_type_is_there()
     world.ready(&object).await;
     let seen = world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it is there");
     assert_eq!((seen.zone.as_deref(), seen.region.as_deref()), (Some("a"), Some("north")));
-    let Hardware { architecture, capacity, .. } = seen.hardware;
-    assert_eq!((&*architecture, &*capacity["cpu"], &*capacity["memory"]), ("arm64", "16", "64Gi"));
+    let Hardware { architecture, capacity, .. } = &seen.hardware;
+    assert_eq!((&**architecture, &*capacity["cpu"], &*capacity["memory"]), ("arm64", "16", "64Gi"));
+    // It stays what it is, whatever becomes of its type, and over a restart too.
+    let patch = json!({ "spec": cloud("default", &["b"], &["m1"]).spec });
+    world.api.patch::<SimulatedCloud>("default", &patch).await;
+    let now = expected(&["b"]);
+    world.api.eventually("demo", "to have the new zone", |object| zones(object) == now).await;
+    let world = world.restart().await;
+    let id = World::machine_id("demo", "w");
+    world.until("the machine to be back", |cloud| cloud.observe_machine(&id).is_some()).await;
+    let back = world.cloud.observe_machine(&id).expect("it is there");
+    assert_eq!((&back.hardware, &back.zone, &back.region), (&seen.hardware, &seen.zone, &seen.region));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alone() {
+    let world = World::start(47_300);
+    world.api.create(&cloud("default", &["a"], &[])).await;
+    world.api.create(&cloud("north", &["a"], &["large"])).await;
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let template = |name: &str| {
+        let mut object = InMemoryMachineTemplate::default();
+        object.metadata.name = Some(name.into());
+        object.metadata.namespace = Some(NAMESPACE.into());
+        object.spec.template.spec.instance_type = "large".into();
+        object
+    };
+    // Before its cluster says where it lies, nobody knows; that of a class is of no cluster.
+    let mut of_cluster = template("of-cluster");
+    objects::own(&mut of_cluster, &cluster);
+    world.api.create(&of_cluster).await;
+    world.api.create(&template("of-class")).await;
+    let cpu = |object: &InMemoryMachineTemplate| -> Option<String> {
+        Some(object.status.as_ref()?.capacity.get("cpu")?.0.clone())
+    };
+    let has = |expected: &'static str| {
+        move |object: &InMemoryMachineTemplate| cpu(object).as_deref() == Some(expected)
+    };
+    world.api.eventually("of-class", "to have 8 processors", has("8")).await;
+    let before = world.api.get::<InMemoryMachineTemplate>("of-cluster").await;
+    assert_eq!(before.status, None);
+    let mut object = objects::in_memory_cluster(&cluster);
+    object.spec.cloud_ref = Some(CloudReference { name: "north".into() });
+    world.api.create(&object).await;
+    let told = world.api.eventually("of-cluster", "to have 16 processors", has("16")).await;
+    let node_info = told.status.and_then(|status| status.node_info).unwrap_or_default();
+    assert_eq!((&*node_info.architecture, &*node_info.operating_system), ("arm64", "linux"));
+
+    // Whatever wakes them, nothing is written that is there already, and nothing but the status ever is.
+    let mut written = world.writes("of-cluster");
+    assert_eq!(written, ["patch inmemorymachinetemplates/status"]);
+    let patch = json!({ "metadata": { "labels": { "touched": "" } } });
+    world.api.patch::<SimulatedCloud>("north", &patch).await;
+    world.api.patch::<Cluster>("demo", &patch).await;
+    let patch = json!({ "spec": cloud("north", &["b"], &["large"]).spec });
+    world.api.patch::<SimulatedCloud>("north", &patch).await;
+    let now = expected(&["b"]);
+    world.api.eventually("demo", "to have the new zone", |object| zones(object) == now).await;
+    let patch = json!({ "spec": cloud("default", &["b"], &["medium"]).spec });
+    world.api.patch::<SimulatedCloud>("default", &patch).await;
+    let silent = |object: &InMemoryMachineTemplate| cpu(object).is_none();
+    world.api.eventually("of-class", "to have nothing to say", silent).await;
+    written = world.writes("of-cluster");
+    assert_eq!(written, [""; 0]);
     world.stop().await;
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, ResourceExt as _};
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::origin::{ORIGIN_ANNOTATION, Origin};
+use nephele_api::infrastructure::v1beta2::origin::{MadeOf, ORIGIN_ANNOTATION, Origin};
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
-    Deletion, ErrorClass, MachineError, MachineId, MachineObservation, MachineSpec, Stage, StageObservation,
+    Deletion, ErrorClass, Hardware, MachineError, MachineId, MachineObservation, MachineSpec, Stage,
+    StageObservation,
 };
 use nephele_kit::{Outcome, Precondition, patch};
 
@@ -127,8 +128,21 @@ fn origin(machine: &str, observed: &MachineObservation) -> Origin {
         start_time: MicroTime(observed.started_at),
         addresses: observed.addresses.iter().map(address).collect(),
         failure_domain: observed.zone.clone().unwrap_or_default(),
+        made_of: made_of(observed),
         reached: reached.collect(),
     }
+}
+
+/// What a machine is made of, unless it is as any other.
+fn made_of(observed: &MachineObservation) -> Option<MadeOf> {
+    let Hardware { architecture, operating_system, capacity } = observed.hardware.clone();
+    let made_of = MadeOf {
+        region: observed.region.clone().unwrap_or_default(),
+        architecture,
+        operating_system,
+        capacity,
+    };
+    (observed.region.is_some() || observed.hardware != Hardware::default()).then_some(made_of)
 }
 
 pub(super) async fn remove(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::origin::Origin;
+use nephele_api::infrastructure::v1beta2::origin::{MadeOf, Origin};
 use nephele_api::infrastructure::v1beta2::pool_machine::{
     FAILURE_DOMAIN_ANNOTATION, VERSION_ANNOTATION, annotation,
 };
@@ -105,7 +105,10 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
     let start_up = start_up(object);
     let mut spec = spec(object, &machine, id.cluster, start_up.clone().unwrap_or_default(), &claims);
     let mut unknown = None;
-    if let Some(offer) = &offer {
+    if let Some(origin) = object.origin() {
+        // What it was made of once it is made of, whatever its cloud says now.
+        (spec.hardware, spec.region) = origin.made_of.map(made_of).unwrap_or_default();
+    } else if let Some(offer) = &offer {
         spec.region = spec.zone.as_deref().and_then(|zone| offer.region(zone));
         let InMemoryMachineSpec { instance_type, image, .. } = &object.spec;
         match offer.hardware(Model { instance_type, image, version: Some(&spec.version) }) {
@@ -114,7 +117,7 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
         }
     }
     // What has booted once needs nothing of the cloud any more.
-    let booted = object.is_provisioned() || origin(object).is_some();
+    let booted = object.is_provisioned() || object.origin().is_some();
     let misplaced = misplaced(wanted_zone(object, &machine), &cluster);
     let mistake = start_up.err().or(misplaced.or(unknown).filter(|_| !booted));
     Validated::Wanted(Box::new(Wanted {
@@ -167,6 +170,11 @@ fn spec(
         reached: reached.collect(),
         etcd_member_removed: role == Role::ControlPlane && is_etcd_member_removed(machine),
     }
+}
+
+fn made_of(origin: MadeOf) -> (Hardware, Option<String>) {
+    let MadeOf { region, architecture, operating_system, capacity } = origin;
+    (Hardware { architecture, operating_system, capacity }, text(&region))
 }
 
 /// How a machine came to be whose status was lost on its way here: a status that there is knows better.

@@ -12,11 +12,15 @@ mod validate;
 
 use std::sync::Arc;
 
-use nephele_api::infrastructure::v1beta2::InMemoryMachinePool;
+use kube::ResourceExt as _;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, PoolMachine};
+use nephele_cloud::ClusterId;
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
 use crate::context::Context;
+use crate::offer;
+use crate::outlook::Outlook;
 use fetch::Source;
 use plan::Plan;
 
@@ -133,9 +137,18 @@ pub(crate) async fn reconcile(
             let applied = act::scale(&object, &context, &scale).await?;
             let object = applied.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.
-            report::write(object, &context, report::scaled(object, &scale, now)).await?;
+            let status = report::scaled(object, &scale, &outlook(&scale.model, object, &context), now);
+            report::write(object, &context, status).await?;
             // 6. when to look again.
             Ok(scale.outcome())
         }
     }
+}
+
+/// What machines of a pool have.
+fn outlook(model: &validate::Model, object: &InMemoryMachinePool, context: &Context) -> Outlook {
+    let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: model.cluster.clone() };
+    let PoolMachine { instance_type, image, .. } = &model.machine;
+    let version = Some(model.version.as_str()).filter(|version| !version.is_empty());
+    Outlook::new(context.offers.of(&id).as_deref(), offer::Model { instance_type, image, version })
 }

@@ -10,6 +10,7 @@ use nephele_kit::{Precondition, patch};
 use super::Error;
 use super::plan::{Replicas, Scale};
 use crate::context::Context;
+use crate::outlook::Outlook;
 
 /// Writes the status.
 pub(super) async fn write(
@@ -79,6 +80,7 @@ pub(super) fn deleting(
 pub(super) fn scaled(
     object: &InMemoryMachinePool,
     scale: &Scale,
+    outlook: &Outlook,
     now: Timestamp,
 ) -> InMemoryMachinePoolStatus {
     let mut report = Report::on(object, now);
@@ -98,6 +100,9 @@ pub(super) fn scaled(
     "InMemoryMachine".clone_into(&mut status.infrastructure_machine_kind);
     status.replicas = Some(i32::try_from(scale.provider_ids.len()).unwrap_or(i32::MAX));
     status.next_ordinal = Some(scale.next_ordinal);
+    if let Some(told) = outlook.told() {
+        (status.capacity, status.node_info) = told;
+    }
     let Replicas { wanted, ready, .. } = scale.replicas;
     let provisioned = object.is_provisioned() || (scale.waiting.is_none() && ready >= wanted);
     status.ready = Some(provisioned);

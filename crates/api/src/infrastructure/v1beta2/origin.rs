@@ -30,9 +30,27 @@ pub struct Origin {
     /// Where it was placed; empty for nowhere in particular.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failure_domain: String,
+    /// What it was made of, where that is not the usual: its cloud may say otherwise by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_of: Option<MadeOf>,
     /// The parts that were up, by their names in `spec.behaviour`, and since when.
     #[serde(default)]
     pub reached: BTreeMap<String, MicroTime>,
+}
+
+/// What a machine was made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MadeOf {
+    /// The region of its failure domain; empty for what the name of that says.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub region: String,
+    /// Processor architecture.
+    pub architecture: String,
+    /// Operating system.
+    pub operating_system: String,
+    /// Quantities by resource name.
+    pub capacity: BTreeMap<String, String>,
 }
 
 impl Origin {
@@ -72,6 +90,7 @@ mod tests {
             start_time: at("2026-01-02T03:04:05.678Z"),
             addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
             failure_domain: String::new(),
+            made_of: None,
             reached: BTreeMap::from([("vm".into(), at("2026-01-02T03:04:06Z"))]),
         }
     }

@@ -1,0 +1,113 @@
+//! `SimulatedCloud`: says whether clusters can be in it, and how many zones it has. What it offers is the business of
+//! `crate::offer`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::{Api, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::{SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
+use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
+use thiserror::Error;
+
+use crate::context::Context;
+
+/// Why a cloud could not be reconciled.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    /// A write to the management API failed.
+    #[error("failed to update the SimulatedCloud")]
+    Patch(#[source] PatchError),
+}
+
+impl ReconcileError for Error {
+    fn category(&self) -> &'static str {
+        let Self::Patch(error) = self;
+        error.category()
+    }
+
+    fn retry(&self) -> Retry {
+        let Self::Patch(error) = self;
+        error.retry()
+    }
+}
+
+/// Says how the cloud is.
+pub(crate) async fn reconcile(object: Arc<SimulatedCloud>, context: Arc<Context>) -> Result<Outcome, Error> {
+    if object.metadata.deletion_timestamp.is_some() {
+        return Ok(Outcome::Done);
+    }
+    if paused(&*object, None).is_some() {
+        return Ok(Outcome::WaitingOn("unpaused"));
+    }
+    let mut reported = SimulatedCloud::clone(&object);
+    reported.status = Some(status(&object, context.now()));
+    let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    match patch::status(&api, &*object, &reported, Precondition::None).await {
+        // It went meanwhile.
+        Err(error) if error.is_not_found() => Ok(Outcome::Done),
+        result => result.map(|_| Outcome::Done).map_err(Error::Patch),
+    }
+}
+
+fn status(object: &SimulatedCloud, now: Timestamp) -> SimulatedCloudStatus {
+    let mut status = object.status.clone().unwrap_or_default();
+    status.zones = Some(i32::try_from(object.spec.zones().count()).unwrap_or(i32::MAX));
+    let mut ready = match zone_used_twice(&object.spec) {
+        None => condition(types::READY, conditions::TRUE, reasons::READY, ""),
+        Some(zone) => {
+            let message = format!("Zone {zone} is there twice; the first one counts");
+            condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message)
+        }
+    };
+    ready.observed_generation = object.metadata.generation;
+    conditions::set(&mut status.conditions, ready, now);
+    status
+}
+
+/// The schema refuses it; this is for what slipped past it.
+fn zone_used_twice(spec: &SimulatedCloudSpec) -> Option<&str> {
+    let mut seen = BTreeSet::new();
+    spec.zones().map(|(_, zone)| zone.name.as_str()).find(|name| !seen.insert(*name))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use nephele_api::cloud::v1alpha1::{Region, Zone};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    #[test]
+    fn a_cloud_says_how_many_zones_it_has_and_whether_they_are_told_apart() {
+        let region = |name: &str, zones: &[&str]| Region {
+            name: name.into(),
+            zones: zones.iter().map(|name| Zone { name: (*name).into(), control_plane: None }).collect(),
+        };
+        let mut object = SimulatedCloud::default();
+        object.metadata.generation = Some(2);
+        object.spec.regions = vec![region("north", &["a", "b"]), region("south", &["c"])];
+        let since = |second, status: &str, reason: &str, message: &str| {
+            let mut condition = condition(types::READY, status, reason, message);
+            condition.last_transition_time = Time(at(second));
+            condition.observed_generation = Some(2);
+            condition
+        };
+        let ready = SimulatedCloudStatus { zones: Some(3), conditions: vec![since(5, "True", "Ready", "")] };
+        assert_eq!(status(&object, at(5)), ready);
+        object.status = Some(ready.clone());
+        assert_eq!(status(&object, at(9)), ready);
+        object.spec.regions[1].zones[0].name = "b".into();
+        let message = "Zone b is there twice; the first one counts";
+        let twice = SimulatedCloudStatus {
+            zones: Some(3),
+            conditions: vec![since(9, "False", "InvalidConfiguration", message)],
+        };
+        assert_eq!(status(&object, at(9)), twice);
+    }
+}

@@ -1,0 +1,37 @@
+//! The kinds of templates.
+
+use nephele_api::infrastructure::v1beta2::{
+    InMemoryMachinePoolTemplate, InMemoryMachinePoolTemplateStatus, InMemoryMachineTemplate,
+    InMemoryMachineTemplateStatus,
+};
+
+use super::Template;
+use crate::offer::Model;
+use crate::outlook::Told;
+
+impl Template for InMemoryMachineTemplate {
+    fn model(&self) -> Model<'_> {
+        let spec = &self.spec.template.spec;
+        Model { instance_type: &spec.instance_type, image: &spec.image, version: None }
+    }
+
+    fn saying(&self, (capacity, node_info): Told) -> Self {
+        let status = InMemoryMachineTemplateStatus { capacity, node_info };
+        let silent = self.status.is_none() && status == InMemoryMachineTemplateStatus::default();
+        Self { status: (!silent).then_some(status), ..self.clone() }
+    }
+}
+
+impl Template for InMemoryMachinePoolTemplate {
+    fn model(&self) -> Model<'_> {
+        let machine = self.spec.template.spec.template.as_ref();
+        let (instance_type, image) = machine.map_or(("", ""), |one| (&one.instance_type, &one.image));
+        Model { instance_type, image, version: None }
+    }
+
+    fn saying(&self, (capacity, node_info): Told) -> Self {
+        let status = InMemoryMachinePoolTemplateStatus { capacity, node_info };
+        let silent = self.status.is_none() && status == InMemoryMachinePoolTemplateStatus::default();
+        Self { status: (!silent).then_some(status), ..self.clone() }
+    }
+}

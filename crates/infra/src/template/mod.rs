@@ -1,0 +1,122 @@
+//! Templates of machines and of pools: what their machines have is said before there is one. Nothing but that is
+//! written to a template.
+
+mod kinds;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt as _};
+use nephele_api::cloud::DEFAULT_NAME;
+use nephele_api::core::Cluster;
+use nephele_cloud::ClusterId;
+use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, owner_cluster, patch, paused};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use crate::context::{Context, labelled_cluster};
+use crate::offer::{Model, Offer, Place};
+use crate::outlook::{Outlook, Told};
+
+/// A kind that says beforehand what machines have.
+pub(crate) trait Template:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+    /// What its machines are made from.
+    fn model(&self) -> Model<'_>;
+
+    /// The template once it says this. One that says nothing and has nothing to say stays as it is.
+    fn saying(&self, told: Told) -> Self;
+}
+
+/// Why a template could not be reconciled.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    /// A write to the management API failed.
+    #[error("failed to update the template")]
+    Patch(#[source] PatchError),
+}
+
+impl ReconcileError for Error {
+    fn category(&self) -> &'static str {
+        let Self::Patch(error) = self;
+        error.category()
+    }
+
+    fn retry(&self) -> Retry {
+        let Self::Patch(error) = self;
+        error.retry()
+    }
+}
+
+/// What to do about a template.
+#[derive(Debug, PartialEq)]
+enum Plan {
+    /// Nothing.
+    Leave(Outcome),
+    /// Have it say this.
+    Tell(Told),
+}
+
+/// Has the template say what there is.
+pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>) -> Result<Outcome, Error> {
+    // 1. fetch: from the caches.
+    let id = cluster_of(&*object);
+    let cluster = id.as_ref().and_then(|id| context.cluster(id));
+    let offer = match &id {
+        Some(id) => context.offers.of(id),
+        None => Some(Arc::new(of_namespace(&*object, &context))),
+    };
+    // 2. plan: pure.
+    match plan(&*object, cluster.as_deref(), offer.as_deref()) {
+        Plan::Leave(outcome) => Ok(outcome),
+        Plan::Tell(told) => {
+            // 3. report: one status patch, or none.
+            let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+            match patch::status(&api, &*object, &object.saying(told), Precondition::None).await {
+                // It went meanwhile.
+                Err(error) if error.is_not_found() => Ok(Outcome::Done),
+                result => result.map(|_| Outcome::Done).map_err(Error::Patch),
+            }
+        }
+    }
+}
+
+/// The Cluster that a template is for. Cluster API owns it by its Cluster as soon as something of the Cluster refers to
+/// it; one of a ClusterClass is for none in particular.
+pub(crate) fn cluster_of<K: Resource>(object: &K) -> Option<ClusterId> {
+    let owner = owner_cluster(object.meta()).map(|owner| owner.name.clone());
+    let owned = owner.zip(object.meta().namespace.clone());
+    owned.map(|(name, namespace)| ClusterId { namespace, name }).or_else(|| labelled_cluster(object.meta()))
+}
+
+/// What there is for clusters of a namespace that say nothing of it.
+fn of_namespace<K: Template>(object: &K, context: &Context) -> Offer {
+    let found = context.clouds.get(&object.namespace().unwrap_or_default(), DEFAULT_NAME);
+    Offer { place: found.map_or(Place::BuiltIn, Place::Cloud), ..Offer::default() }
+}
+
+fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, offer: Option<&Offer>) -> Plan {
+    if object.meta().deletion_timestamp.is_some() {
+        return Plan::Leave(Outcome::Done);
+    }
+    if paused(object, cluster).is_some() {
+        return Plan::Leave(Outcome::WaitingOn("unpaused"));
+    }
+    match Outlook::new(offer, object.model()).told() {
+        Some(told) => Plan::Tell(told),
+        None => Plan::Leave(Outcome::WaitingOn("cluster")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
