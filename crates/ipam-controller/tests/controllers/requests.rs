@@ -1,4 +1,5 @@
-//! What the controllers send for a claim, to the last request, while the watch of claims is behind.
+//! What the controllers send for a claim, to the last request, while the watch of claims is behind; and for whom first,
+//! while the management API is slower than they are.
 //!
 //! Time is paused: it jumps to whatever is due next.
 
@@ -19,7 +20,8 @@ use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::NAMESPACE;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
 
 use crate::world::{World, settings, spec};
 
@@ -29,6 +31,9 @@ const CLAIMS: usize = 60;
 const LAG: Duration = Duration::from_secs(2);
 /// News that are on their way at once; more than the claims have.
 const ON_THEIR_WAY_MAX: usize = 10_000;
+
+/// How long the busy management API works on a request.
+const WORK: Duration = Duration::from_millis(10);
 
 /// One request of the controllers, watches left out.
 #[derive(Debug)]
@@ -58,6 +63,23 @@ impl Log {
     /// What was sent since the last call.
     fn take(&self) -> Vec<Sent> {
         std::mem::take(&mut *self.requests.lock())
+    }
+
+    /// A client for whose requests so much is done at a time, each taking [`WORK`].
+    fn busy_client(api: &ManagementApi, at_a_time: usize) -> Client {
+        let (server, work) = (api.server().clone(), Arc::new(Semaphore::new(at_a_time)));
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let (server, work) = (server.clone(), Arc::clone(&work));
+            async move {
+                if !request.uri().query().is_some_and(|query| query.contains("watch=")) {
+                    let _turn = work.acquire().await.expect("nobody closes it");
+                    sleep(WORK).await;
+                }
+                let response: Response<Body> = server.handle(request.map(Body::new)).await;
+                Ok::<_, Infallible>(response)
+            }
+        });
+        Client::new(service, NAMESPACE)
     }
 
     /// A client whose requests are noted, and whose watches of claims are behind.
@@ -177,5 +199,31 @@ async fn nothing_is_sent_twice_and_nothing_out_of_turn_while_the_watch_is_behind
     assert_eq!(tally(&release), expected.into());
     assert_order(&release, "DELETE ipaddresses", "PATCH ipaddressclaims");
     assert_eq!(world.addresses().await, Vec::<IPAddress>::new());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_on_a_pool_of_its_own_is_served_while_many_wait_for_another() {
+    const MANY: usize = 1000;
+    let api = ManagementApi::start();
+    let client = Log::busy_client(&api, 4);
+    let world = World::through(api, client, settings());
+    for pool in ["large", "small"] {
+        world.pool(pool, spec(&["10.0.0.0/16"], 16, "10.0.0.1")).await;
+        world.counts(pool, [65533, 0, 65533, 0]).await;
+    }
+    let names: Vec<String> = (0..MANY).map(|number| format!("claim-{number}")).collect();
+    join_all(names.iter().map(|name| world.claim(name, PoolKind::InClusterIPPool, "large"))).await;
+    let start = Instant::now();
+    let mut slowest = Duration::ZERO;
+    for name in ["first", "second", "third"] {
+        let asked = Instant::now();
+        world.claim(name, PoolKind::InClusterIPPool, "small").await;
+        world.bound(name).await;
+        slowest = slowest.max(asked.elapsed());
+    }
+    join_all(names.iter().map(|name| world.bound(name))).await;
+    let all = start.elapsed();
+    assert!(slowest * 5 < all, "{slowest:?} of {all:?}");
     world.stop().await;
 }
