@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::{
-    Layout, Steps, Tools, control_plane, init,
+    ClusterApi, Layout, Steps, Tools, control_plane, init,
     kubectl::Kubectl,
     managers, packages,
     repository::Repository,
@@ -21,6 +21,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) program: &'a Path,
     /// Where our providers are installed, instead of in namespaces of their own.
     pub(crate) target_namespace: Option<&'a str>,
+    /// The release of Cluster API.
+    pub(crate) cluster_api: ClusterApi,
 }
 
 /// Brings a cluster up. One that is up already stays as it is.
@@ -28,7 +30,7 @@ pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
     let mut steps = Steps::new();
     let layout = Layout::bare(wanted.name)?;
     packages::install(false)?;
-    let tools = Tools::build()?;
+    let tools = Tools::build(wanted.cluster_api)?;
     steps.done("tools");
     let processes = layout.processes()?;
     let there = super::process::BARE.iter().filter(|name| processes.is_running(name)).count();
@@ -49,17 +51,31 @@ pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
     Repository::lay_out(&layout, &tools)?;
     release::lay_out(&Repository::folder(&layout), components::IMAGE)?;
     init::cluster_api(&layout, &tools, &kubectl)?;
-    if !init::is_installed(&kubectl, release::LABEL) {
-        let mut args = vec!["init", "--infrastructure", "in-memory", "--ipam", "in-cluster"];
-        args.extend(
-            wanted.target_namespace.map(|namespace| ["--target-namespace", namespace]).into_iter().flatten(),
-        );
-        init::clusterctl(&layout, tools.program("clusterctl"), &args)?;
-    }
+    install(wanted, &layout, &tools, &kubectl)?;
     steps.done("providers");
     managers::up(&layout, &tools, &processes, &kubectl, number, wanted.program)?;
     steps.done("managers");
     processes.check("certificates")
+}
+
+/// Installs our providers, where they are not installed.
+fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubectl) -> anyhow::Result<()> {
+    let clusterctl = |args: &[&str]| init::clusterctl(layout, tools.program("clusterctl"), args);
+    if !wanted.cluster_api.installs_us() {
+        // A clusterctl of that age renders providers of our contract, and leaves it at that.
+        for provider in [["--infrastructure", "in-memory"], ["--ipam", "in-cluster"]] {
+            kubectl.apply(&clusterctl(&[&["generate", "provider"][..], &provider[..]].concat())?)?;
+        }
+        return Ok(());
+    }
+    if !init::is_installed(kubectl, release::LABEL) {
+        let mut args = vec!["init", "--infrastructure", "in-memory", "--ipam", "in-cluster"];
+        args.extend(
+            wanted.target_namespace.map(|namespace| ["--target-namespace", namespace]).into_iter().flatten(),
+        );
+        clusterctl(&args)?;
+    }
+    Ok(())
 }
 
 /// Stops a cluster, if there is one of this name, and removes its state.

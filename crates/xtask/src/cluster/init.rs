@@ -10,7 +10,7 @@ use super::{
     kubectl::Kubectl,
     process::Processes,
     repository::Repository,
-    tools::{CLUSTER_API_VERSION, Tools},
+    tools::Tools,
 };
 use crate::command::capture;
 
@@ -62,8 +62,9 @@ pub(super) fn certificates(layout: &Layout, processes: &Processes, kubectl: &Kub
 /// Installs Cluster API from the repository, where it is not installed.
 pub(super) fn cluster_api(layout: &Layout, tools: &Tools, kubectl: &Kubectl) -> anyhow::Result<()> {
     if !is_installed(kubectl, "cluster-api") {
-        let core = format!("cluster-api:{CLUSTER_API_VERSION}");
-        let kubeadm = format!("kubeadm:{CLUSTER_API_VERSION}");
+        let version = tools.cluster_api().version();
+        let core = format!("cluster-api:{version}");
+        let kubeadm = format!("kubeadm:{version}");
         clusterctl(
             layout,
             tools.program("clusterctl"),

@@ -41,7 +41,7 @@ pub(crate) use self::{
     repository::Repository,
     tools::{Tools, helm},
 };
-use self::{network::Network, process::Processes, site::Site};
+use self::{network::Network, process::Processes, site::Site, tools::ClusterApi};
 use crate::paths;
 
 #[derive(Debug, Subcommand)]
@@ -60,6 +60,9 @@ pub(crate) enum Action {
         /// Where our providers are installed on a cluster without a node, instead of in namespaces of their own.
         #[arg(long, value_name = "NAMESPACE", requires = "bare")]
         target_namespace: Option<String>,
+        /// The release of Cluster API on a cluster without a node.
+        #[arg(long, value_enum, default_value_t, requires = "bare")]
+        cluster_api: ClusterApi,
     },
     /// Stop what `up` started and throw its state away: all clusters, or the one named.
     Down {
@@ -85,8 +88,9 @@ pub(crate) enum Action {
 pub(crate) fn run(action: &Action) -> anyhow::Result<()> {
     let layout = Layout::new()?;
     match action {
-        Action::Up { bare: Some(name), program: Some(program), target_namespace, .. } => {
-            bare::up(&bare::Wanted { name, program, target_namespace: target_namespace.as_deref() })
+        Action::Up { bare: Some(name), program: Some(program), target_namespace, cluster_api, .. } => {
+            let (target_namespace, cluster_api) = (target_namespace.as_deref(), *cluster_api);
+            bare::up(&bare::Wanted { name, program, target_namespace, cluster_api })
         }
         Action::Up { no_node, .. } => up(&layout, !no_node).map(|_| ()),
         Action::Down { bare: Some(name) } => bare::down(name),
@@ -152,7 +156,7 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
     let mut steps = Steps::new();
     packages::install(with_node)?;
     steps.done("packages");
-    let tools = Tools::build()?;
+    let tools = Tools::build(ClusterApi::default())?;
     steps.done("tools");
     let processes = layout.processes()?;
     let parts = if with_node { process::ALL } else { process::CONTROL_PLANE };

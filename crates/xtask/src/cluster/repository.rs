@@ -1,7 +1,7 @@
 //! A local clusterctl repository (cluster-api, docs/book/src/clusterctl/configuration.md and
 //! cmd/clusterctl/client/repository/repository_local.go): `{folder}/{provider label}/{version}/{files}`.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf};
 
 use anyhow::Context;
 
@@ -9,16 +9,16 @@ use super::{
     Layout,
     images::name_of_tool,
     kubectl::kustomize,
-    tools::{CLUSTER_API_VERSION, Tools, module_folder},
+    tools::{ClusterApi, Tools},
     write,
 };
-use crate::{command::capture, release};
+use crate::release;
 
-/// Provider label, kustomize folder within the Cluster API module, name of the components file.
-const PROVIDERS: [(&str, &str, &str); 3] = [
-    ("cluster-api", "core/config/default", "core-components.yaml"),
-    ("bootstrap-kubeadm", "bootstrap/kubeadm/config/default", "bootstrap-components.yaml"),
-    ("control-plane-kubeadm", "controlplane/kubeadm/config/default", "control-plane-components.yaml"),
+/// Provider label and name of the components file.
+const PROVIDERS: [(&str, &str); 3] = [
+    ("cluster-api", "core-components.yaml"),
+    ("bootstrap-kubeadm", "bootstrap-components.yaml"),
+    ("control-plane-kubeadm", "control-plane-components.yaml"),
 ];
 
 /// The repository and the configuration that leads clusterctl to it.
@@ -40,17 +40,24 @@ impl Repository {
     /// Renders the components of Cluster API itself. Our providers join them when released there.
     pub(super) fn lay_out(layout: &Layout, tools: &Tools) -> anyhow::Result<Self> {
         let folder = layout.at("repository");
-        let module = cluster_api_module()?;
+        let release = tools.cluster_api();
+        let module = release.sources()?;
         let metadata =
             fs::read(module.join("metadata.yaml")).context("failed to read Cluster API's metadata")?;
-        for (label, sources, file) in PROVIDERS {
-            let place = folder.join(label).join(CLUSTER_API_VERSION);
+        // Kustomize folders within the module.
+        let sources = [
+            release.core_config(),
+            "bootstrap/kubeadm/config/default",
+            "controlplane/kubeadm/config/default",
+        ];
+        for ((label, file), sources) in PROVIDERS.into_iter().zip(sources) {
+            let place = folder.join(label).join(release.version());
             let components = kustomize(tools.program("kubectl"), &module.join(sources))?;
             write(&place.join(file), with_image(&components, &name_of_tool(label)))?;
             write(&place.join("metadata.yaml"), &metadata)?;
         }
         let repository = Self { folder };
-        write(&Self::config_file(layout), repository.config())?;
+        write(&Self::config_file(layout), repository.config(release))?;
         Ok(repository)
     }
 
@@ -59,9 +66,9 @@ impl Repository {
         layout.at("repository")
     }
 
-    fn config(&self) -> String {
+    fn config(&self, cluster_api: ClusterApi) -> String {
         let url = |label: &str, version: &str, file: &str| self.folder.join(label).join(version).join(file);
-        let core = PROVIDERS.map(|(label, _, file)| url(label, CLUSTER_API_VERSION, file));
+        let core = PROVIDERS.map(|(label, file)| url(label, cluster_api.version(), file));
         let infrastructure = url(release::LABEL, release::VERSION, release::COMPONENTS);
         let ipam = url(release::IPAM_LABEL, release::VERSION, release::IPAM_COMPONENTS);
         let [cluster_api, bootstrap, control_plane] = core;
@@ -80,14 +87,6 @@ providers:
             folder = self.folder.display(),
         )
     }
-}
-
-/// The folder of Cluster API's Go module: its kustomize folders are part of it.
-fn cluster_api_module() -> anyhow::Result<PathBuf> {
-    let mut go = Command::new("go");
-    go.arg("list").arg("-C").arg(module_folder("cluster-api"));
-    go.args(["-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"]);
-    Ok(capture(&mut go)?.trim().into())
 }
 
 /// The components with our image, which is never pulled. Line by line, so that nothing else changes.

@@ -25,7 +25,7 @@ struct Module {
     linker_flags: &'static str,
 }
 
-const MODULES: [Module; 6] = [
+const MODULES: [Module; 5] = [
     Module {
         name: "kubernetes",
         programs: &[
@@ -41,17 +41,6 @@ const MODULES: [Module; 6] = [
                        -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36",
     },
     Module { name: "etcd", programs: &[("etcd", "go.etcd.io/etcd/server/v3")], tags: "", linker_flags: "" },
-    Module {
-        name: "cluster-api",
-        programs: &[
-            ("cluster-api", "sigs.k8s.io/cluster-api/core"),
-            ("bootstrap-kubeadm", "sigs.k8s.io/cluster-api/bootstrap/kubeadm"),
-            ("control-plane-kubeadm", "sigs.k8s.io/cluster-api/controlplane/kubeadm"),
-            ("clusterctl", "sigs.k8s.io/cluster-api/cmd/clusterctl"),
-        ],
-        tags: "",
-        linker_flags: "",
-    },
     Module {
         name: "containerd",
         programs: &[
@@ -76,6 +65,74 @@ const MODULES: [Module; 6] = [
         linker_flags: "",
     },
 ];
+
+/// A release of Cluster API that tests run with. Each has programs and sources of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum ClusterApi {
+    /// The newest one, contract v1beta2.
+    #[default]
+    #[value(name = "1.14")]
+    V1_14,
+    /// The one before, contract v1beta2.
+    #[value(name = "1.13")]
+    V1_13,
+    /// The newest one with contract v1beta1 alone that can be built from its Go module.
+    #[value(name = "1.8")]
+    V1_8,
+}
+
+impl ClusterApi {
+    /// Version in go.mod.
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::V1_14 => "v1.14.2",
+            Self::V1_13 => "v1.13.6",
+            Self::V1_8 => "v1.8.4",
+        }
+    }
+
+    /// Whether its clusterctl installs providers of our contract.
+    pub(crate) fn installs_us(self) -> bool {
+        self != Self::V1_8
+    }
+
+    /// The folder of its core provider's kustomization, in its module.
+    pub(crate) fn core_config(self) -> &'static str {
+        match self {
+            Self::V1_14 => "core/config/default",
+            Self::V1_13 | Self::V1_8 => "config/default",
+        }
+    }
+
+    fn module(self) -> Module {
+        let (name, programs) = match self {
+            Self::V1_14 => ("cluster-api", &CORE_OF_ITS_OWN),
+            Self::V1_13 => ("cluster-api-1.13", &CORE_AT_THE_ROOT),
+            Self::V1_8 => ("cluster-api-1.8", &CORE_AT_THE_ROOT),
+        };
+        Module { name, programs, tags: "", linker_flags: "" }
+    }
+
+    /// The folder of its Go module: its kustomize folders are part of it.
+    pub(crate) fn sources(self) -> anyhow::Result<PathBuf> {
+        let mut go = Command::new("go");
+        go.arg("list").arg("-C").arg(module_folder(self.module().name));
+        go.args(["-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"]);
+        Ok(capture(&mut go)?.trim().into())
+    }
+}
+
+const CORE_OF_ITS_OWN: [(&str, &str); 4] = cluster_api("sigs.k8s.io/cluster-api/core");
+const CORE_AT_THE_ROOT: [(&str, &str); 4] = cluster_api("sigs.k8s.io/cluster-api");
+
+const fn cluster_api(core: &'static str) -> [(&'static str, &'static str); 4] {
+    [
+        ("cluster-api", core),
+        ("bootstrap-kubeadm", "sigs.k8s.io/cluster-api/bootstrap/kubeadm"),
+        ("control-plane-kubeadm", "sigs.k8s.io/cluster-api/controlplane/kubeadm"),
+        ("clusterctl", "sigs.k8s.io/cluster-api/cmd/clusterctl"),
+    ]
+}
 
 /// Helm, which no cluster needs: the chart's own checks do.
 const HELM: Module = Module {
@@ -108,23 +165,26 @@ impl Module {
     }
 }
 
-/// Version of Cluster API in e2e/tools/cluster-api/go.mod.
-pub(crate) const CLUSTER_API_VERSION: &str = "v1.14.2";
-
 /// Where each program is.
 pub(crate) struct Tools {
     programs: BTreeMap<&'static str, PathBuf>,
+    cluster_api: ClusterApi,
 }
 
 impl Tools {
     /// Builds what the cache does not have.
-    pub(crate) fn build() -> anyhow::Result<Self> {
+    pub(crate) fn build(cluster_api: ClusterApi) -> anyhow::Result<Self> {
         let compiler = capture(Command::new("go").arg("version"))?;
         let mut programs = BTreeMap::new();
-        for module in &MODULES {
+        for module in MODULES.iter().chain([&cluster_api.module()]) {
             module.build(&compiler, &mut programs)?;
         }
-        Ok(Self { programs })
+        Ok(Self { programs, cluster_api })
+    }
+
+    /// The release of Cluster API that they are of.
+    pub(crate) fn cluster_api(&self) -> ClusterApi {
+        self.cluster_api
     }
 
     /// The path of a program.
@@ -190,13 +250,18 @@ fn key(module: &Module, compiler: &str) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     #[test]
-    fn the_version_of_cluster_api_is_the_one_pinned() {
-        let pins = fs::read_to_string(module_folder("cluster-api").join("go.mod")).expect("readable");
-        let pinned = pins.lines().find_map(|line| line.trim().strip_prefix("sigs.k8s.io/cluster-api "));
-        assert_eq!(pinned, Some(format!("{CLUSTER_API_VERSION} // indirect").as_str()));
+    fn the_versions_of_cluster_api_are_those_pinned() {
+        for release in ClusterApi::value_variants() {
+            let module = module_folder(release.module().name);
+            let pins = fs::read_to_string(module.join("go.mod")).expect("readable");
+            let pinned = pins.lines().find_map(|line| line.trim().strip_prefix("sigs.k8s.io/cluster-api "));
+            assert_eq!(pinned, Some(format!("{} // indirect", release.version()).as_str()));
+        }
     }
 
     #[test]
