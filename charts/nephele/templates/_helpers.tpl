@@ -258,8 +258,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
+{{/*
+What clusterctl has installed is clusterctl's: each would change the other's objects. `lookup` finds nothing where no
+cluster is asked, as with `helm template`.
+*/}}
+{{- define "nephele.checkClusterctl" -}}
+{{- $inventory := "clusterctl.cluster.x-k8s.io/v1alpha3" -}}
+{{- if and .Values.crds.install (.Capabilities.APIVersions.Has $inventory) -}}
+{{- $ours := list -}}
+{{- if include "nephele.is" (dict "root" . "role" "infrastructure") -}}{{- $ours = append $ours "infrastructure-in-memory" -}}{{- end -}}
+{{- if include "nephele.is" (dict "root" . "role" "ipam") -}}{{- $ours = append $ours "ipam-in-cluster" -}}{{- end -}}
+{{- range $provider := (lookup $inventory "Provider" "" "").items -}}
+{{- if has $provider.metadata.name $ours -}}
+{{- fail (printf "clusterctl has installed %s in the namespace %s: remove it with clusterctl first, leave its role out of roles, or install a second manager with crds.install=false and webhooks.enabled=false" $provider.metadata.name $provider.metadata.namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Values that fit the schema one by one, and do not fit together. */}}
 {{- define "nephele.check" -}}
+{{- include "nephele.checkClusterctl" . -}}
 {{- $workload := .Values.workload -}}
 {{- $type := $workload.service.type -}}
 {{- $first := $workload.ports.first | int -}}

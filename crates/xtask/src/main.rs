@@ -10,6 +10,7 @@ mod command;
 /// What `nephele components` prints; from its source, so that a release does not need the binary.
 #[path = "../../cli/src/components/render.rs"]
 mod components;
+mod conditions;
 mod contract;
 mod e2e;
 mod paths;
@@ -44,6 +45,8 @@ enum Task {
     Release(release::Args),
     /// Run the black-box tests on a real cluster.
     E2e(e2e::Args),
+    /// Install the Helm chart on a real cluster, in the place of what clusterctl installed, and run its tests there.
+    Helm(chart::cluster::Args),
     /// Measure on a real cluster.
     #[command(subcommand)]
     Bench(bench::Subject),
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Task::Chart(args) => chart::run(&args),
         Task::Release(args) => release::run(&args),
         Task::E2e(args) => e2e::run(&args),
+        Task::Helm(args) => chart::cluster::run(&args),
         Task::Bench(subject) => bench::run(&subject),
         Task::Contract(args) => contract::run(&args),
         Task::Tidy => tidy::run(),

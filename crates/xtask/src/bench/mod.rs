@@ -2,6 +2,7 @@
 
 mod claims;
 mod clusters;
+mod idle;
 mod processors;
 mod requests;
 
@@ -17,12 +18,15 @@ pub(crate) enum Subject {
     Clusters(clusters::Args),
     /// Claims for addresses: how fast they are bound and released, how long one takes under that load, and what it costs.
     Claims(claims::Args),
+    /// Clusters that nothing happens to: processor time, memory, and that nobody writes anything.
+    Idle(idle::Args),
 }
 
 pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
     match subject {
         Subject::Clusters(args) => clusters::run(args),
         Subject::Claims(args) => claims::run(args),
+        Subject::Idle(args) => idle::run(args),
     }
 }
 

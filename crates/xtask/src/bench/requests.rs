@@ -9,19 +9,22 @@ use nephele_e2e::{Management, ipam::GROUP};
 /// What counts as a write.
 const VERBS: [&str; 6] = ["APPLY", "DELETE", "DELETECOLLECTION", "PATCH", "POST", "PUT"];
 
-/// Writes so far, by verb and resource, of the group of pools and claims, and of Events.
+/// Writes so far, by verb and resource, of those that were asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Writes(BTreeMap<String, u64>);
 
 impl Writes {
-    /// Those so far.
+    /// Those so far to the group of pools and claims, and of Events.
     pub(super) async fn now(management: &Management) -> anyhow::Result<Self> {
-        let request = Request::get("/metrics").body(Vec::new()).context("failed to write a request")?;
-        let text = management.client().request_text(request).await;
-        Ok(Self::read(&text.context("failed to read the metrics of the API server")?))
+        Ok(Self::read(&metrics(management).await?, of_pools))
     }
 
-    fn read(metrics: &str) -> Self {
+    /// Those so far of anything but leases and what a node says of itself.
+    pub(super) async fn of_objects(management: &Management) -> anyhow::Result<Self> {
+        Ok(Self::read(&metrics(management).await?, of_objects))
+    }
+
+    fn read(metrics: &str, is_counted: fn(&str, &str) -> bool) -> Self {
         let mut writes = BTreeMap::new();
         for line in metrics.lines() {
             let Some((labels, count)) =
@@ -38,8 +41,10 @@ impl Writes {
             else {
                 continue;
             };
-            let counted = group == GROUP || resource == "events";
-            if !counted || !VERBS.contains(&verb) || label("dry_run").is_some_and(|value| !value.is_empty()) {
+            if !is_counted(group, resource)
+                || !VERBS.contains(&verb)
+                || label("dry_run").is_some_and(|value| !value.is_empty())
+            {
                 continue;
             }
             let mut what = format!("{verb} {resource}");
@@ -82,6 +87,22 @@ impl Writes {
     }
 }
 
+async fn metrics(management: &Management) -> anyhow::Result<String> {
+    let request = Request::get("/metrics").body(Vec::new()).context("failed to write a request")?;
+    let text = management.client().request_text(request).await;
+    text.context("failed to read the metrics of the API server")
+}
+
+fn of_pools(group: &str, resource: &str) -> bool {
+    group == GROUP || resource == "events"
+}
+
+/// Reviews are questions, and tokens are handed out rather than stored.
+fn of_objects(group: &str, resource: &str) -> bool {
+    let renewed = ["leases", "nodes", "pods", "serviceaccounts", "apiservices"];
+    !renewed.contains(&resource) && !["authentication.k8s.io", "authorization.k8s.io"].contains(&group)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,7 +119,7 @@ apiserver_request_total{code="201",component="apiserver",dry_run="",group="clust
 
     #[test]
     fn writes_are_told_apart_by_verb_resource_and_refusal() {
-        let writes = Writes::read(METRICS);
+        let writes = Writes::read(METRICS, of_pools);
         let counts: Vec<_> = writes.iter().collect();
         assert_eq!(
             counts,
@@ -113,9 +134,18 @@ apiserver_request_total{code="201",component="apiserver",dry_run="",group="clust
 
     #[test]
     fn only_what_came_since_counts() {
-        let before = Writes::read(METRICS);
-        let after = Writes::read(&METRICS.replace("} 7", "} 9"));
+        let before = Writes::read(METRICS, of_pools);
+        let after = Writes::read(&METRICS.replace("} 7", "} 9"), of_pools);
         assert_eq!(after.since(&before).iter().collect::<Vec<_>>(), [("PATCH ipaddressclaims", 2)]);
         assert_eq!(after.since(&before).without("PATCH ipaddressclaims").total(), 0);
+    }
+
+    #[test]
+    fn at_rest_a_write_to_any_object_counts() {
+        let writes = Writes::read(METRICS, of_objects);
+        assert!(writes.iter().any(|write| write == ("POST machines", 6)), "{writes:?}");
+        let lease = METRICS
+            .replace("cluster.x-k8s.io\",resource=\"machines", "coordination.k8s.io\",resource=\"leases");
+        assert!(Writes::read(&lease, of_objects).iter().all(|(what, _)| !what.contains("lease")));
     }
 }

@@ -241,7 +241,7 @@ pub(super) const CASES: &[Case] = &[
             "ClusterRole/nephele-system-metrics-reader",
         ],
         without: &[CLUSTERS, WORKLOAD, TEMPLATE_VALIDATION, "ClusterRole/nephele-system-manager"],
-        notes: &["2. Create an InClusterIPPool"],
+        notes: &["2. Create an InClusterIPPool", "do not install ipam-in-cluster with clusterctl, too"],
         ..PLAIN
     },
     Case {
@@ -363,7 +363,10 @@ pub(super) const CASES: &[Case] = &[
         values: "workload: {service: {type: None}}",
         no_flags: &["--advertise-host"],
         without: &[WORKLOAD],
-        notes: &["cannot be reached any more"],
+        notes: &[
+            "cannot be reached any more",
+            "do not install infrastructure-in-memory with clusterctl, too",
+        ],
         ..PLAIN
     },
     Case {

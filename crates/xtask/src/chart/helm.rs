@@ -28,6 +28,11 @@ impl Helm {
         Ok(Self { program: cluster::helm()? })
     }
 
+    /// Its path.
+    pub(super) fn program(&self) -> &std::path::Path {
+        &self.program
+    }
+
     /// Fails on every warning.
     pub(super) fn lint(&self, values: &str) -> anyhow::Result<()> {
         feed(self.command().args(["lint", "--strict", "--values", "-"]).arg(chart()), values).map(drop)

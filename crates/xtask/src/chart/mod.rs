@@ -11,6 +11,7 @@
 
 mod agreement;
 mod cases;
+pub(crate) mod cluster;
 mod facts;
 mod files;
 mod flags;

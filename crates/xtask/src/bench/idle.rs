@@ -1,0 +1,115 @@
+//! `cargo xtask bench idle`: what clusters cost that nothing happens to.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::bail;
+use futures::future::try_join_all;
+use nephele_e2e::{
+    Management, Scope, Shape,
+    manager::{self, Provider},
+};
+
+use super::{measure, requests::Writes};
+use crate::place::Place;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many clusters are there; several times for several rounds.
+    #[arg(short = 'n', value_name = "NUMBER", default_values_t = [0, 50])]
+    numbers: Vec<usize>,
+    /// How long is measured.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    seconds: u64,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What followed from a cluster's last step is over by then: Cluster API looks at a control plane again within a minute.
+const SETTLED_AFTER: Duration = Duration::from_secs(75);
+const MANAGERS: [Provider; 2] = [Provider::Infrastructure, Provider::Ipam];
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let length = Duration::from_secs(args.seconds);
+    measure(&args.place, async |kubeconfig| rounds(&args.numbers, length, kubeconfig).await)
+}
+
+async fn rounds(numbers: &[usize], length: Duration, kubeconfig: &Path) -> anyhow::Result<()> {
+    let management = Management::of(kubeconfig).await?;
+    let mut rounds = Vec::new();
+    for &number in numbers {
+        rounds.push(round(management.clone(), number, length).await?);
+    }
+    print(&rounds);
+    let writes: u64 = rounds.iter().map(|round| round.writes.total()).sum();
+    if writes > 0 {
+        bail!("{writes} writes although nothing happened");
+    }
+    Ok(())
+}
+
+/// What one round measured.
+struct Round {
+    number: usize,
+    length: Duration,
+    managers: BTreeMap<&'static str, Manager>,
+    /// By anybody: what others do when we stand still is our doing, too.
+    writes: Writes,
+}
+
+struct Manager {
+    cpu_seconds: f64,
+    resident_kib: u64,
+}
+
+async fn round(management: Management, number: usize, length: Duration) -> anyhow::Result<Round> {
+    let scope = Scope::on(management.clone(), "idle").await?;
+    let names: Vec<_> = (0..number).map(|index| format!("c{index:04}")).collect();
+    let clusters = try_join_all(names.iter().map(|name| scope.of_class(name, Shape::new(1, 1)))).await?;
+    try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await?;
+    tokio::time::sleep(SETTLED_AFTER).await;
+
+    let ids = MANAGERS.map(manager::process);
+    let mut before = BTreeMap::new();
+    for (provider, id) in MANAGERS.into_iter().zip(&ids) {
+        if let Ok(id) = id {
+            before.insert(provider.namespace(), (*id, manager::cpu_seconds(*id)?));
+        }
+    }
+    if before.is_empty() {
+        bail!("no manager runs on this machine");
+    }
+    let (writes, started) = (Writes::of_objects(&management).await?, Instant::now());
+    tokio::time::sleep(length).await;
+    let writes = Writes::of_objects(&management).await?.since(&writes);
+    let length = started.elapsed();
+    let mut managers = BTreeMap::new();
+    for (name, (id, cpu_seconds)) in before {
+        let used = manager::cpu_seconds(id)? - cpu_seconds;
+        managers.insert(name, Manager { cpu_seconds: used, resident_kib: manager::resident_kib(id)? });
+    }
+    scope.finish().await?;
+    Ok(Round { number, length, managers, writes })
+}
+
+fn print(rounds: &[Round]) {
+    println!("\n| Clusters | for s | manager of | CPU s | of a core | resident MiB |");
+    println!("|---:|---:|---|---:|---:|---:|");
+    for Round { number, length, managers, .. } in rounds {
+        for (name, Manager { cpu_seconds, resident_kib }) in managers {
+            let seconds = length.as_secs_f64();
+            let (share, mib) = (100.0 * cpu_seconds / seconds, *resident_kib as f64 / 1024.0);
+            println!("| {number} | {seconds:.0} | {name} | {cpu_seconds:.2} | {share:.2} % | {mib:.1} |");
+        }
+    }
+    println!("\nWrites by anybody, but for leases and what nodes say of themselves:");
+    for round in rounds {
+        println!("- {} clusters: {}", round.number, round.writes.total());
+        for (what, count) in round.writes.iter() {
+            println!("  - {what}: {count}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `helm` and `kubectl`, as their users run them.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context, bail};
+
+/// The release, its namespace, and the name that the chart makes of both.
+pub(crate) const RELEASE: &str = "nephele";
+pub(crate) const NAMESPACE: &str = "nephele-system";
+
+/// The packaged chart, and what it installs.
+pub(crate) struct Chart {
+    file: String,
+    /// Values that name the image.
+    image: Vec<String>,
+}
+
+impl Chart {
+    /// As `cargo xtask helm` names it.
+    pub(crate) fn from_environment() -> anyhow::Result<Self> {
+        let variable = |name: &str| {
+            std::env::var(name).with_context(|| format!("{name} is not set: run cargo xtask helm"))
+        };
+        let image = variable("NEPHELE_E2E_IMAGE")?;
+        let (registry, rest) = image.split_once('/').context("an image has a registry")?;
+        let (repository, tag) = rest.rsplit_once(':').context("an image has a tag")?;
+        let values = [("registry", registry), ("repository", repository), ("tag", tag)];
+        let image = values.map(|(name, value)| format!("--set=image.{name}={value}"));
+        Ok(Self { file: variable("NEPHELE_E2E_CHART")?, image: image.into() })
+    }
+
+    /// Installs the chart, or upgrades the release, and waits until it is ready.
+    pub(crate) async fn apply(&self, verb: &str, values: &[&str]) -> anyhow::Result<()> {
+        let mut arguments =
+            vec![verb, RELEASE, &self.file, "--namespace", NAMESPACE, "--wait", "--timeout=3m"];
+        arguments.extend(self.image.iter().map(String::as_str));
+        let values: Vec<_> = values.iter().map(|value| format!("--set={value}")).collect();
+        arguments.extend(values.iter().map(String::as_str));
+        run("helm", &arguments).await.map(drop)
+    }
+}
+
+/// Runs Helm on the release.
+pub(crate) async fn helm(verb: &str, more: &[&str]) -> anyhow::Result<String> {
+    run("helm", &[&[verb, RELEASE, "--namespace", NAMESPACE], more].concat()).await
+}
+
+/// Runs kubectl.
+pub(crate) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
+    run("kubectl", arguments).await
+}
+
+async fn run(program: &'static str, arguments: &[&str]) -> anyhow::Result<String> {
+    let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let said = format!("{program} {}", arguments.join(" "));
+    let output = tokio::task::spawn_blocking(move || Command::new(program).args(arguments).output());
+    let output: Output =
+        output.await.context("given up")?.with_context(|| format!("failed to run {said}"))?;
+    if !output.status.success() {
+        bail!("{said}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{said} printed something else than text"))
+}

@@ -1,0 +1,219 @@
+//! A release from its installation to its end.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use nephele_e2e::{
+    Cluster, Look, Management, Scope, Shape, Workload,
+    ipam::{Counts, GROUP},
+    management::kinds,
+    state, until,
+    wait::LIMIT,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    helm::{Chart, NAMESPACE, RELEASE, helm, kubectl},
+    permissions::{self, Permission},
+    pod::Pod,
+};
+
+/// The host that the chart's own Service gives every workload cluster.
+const HOST: &str = "nephele-workload.nephele-system.svc";
+/// Every object of the release says so.
+const OF_RELEASE: &str = "app.kubernetes.io/instance=nephele";
+const MANAGER_ROLE: &str = "nephele-system-manager";
+#[tokio::test]
+async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_nothing_behind()
+-> anyhow::Result<()> {
+    let chart = Chart::from_environment()?;
+    let management = Management::connect().await?;
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {
+            "name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+        },
+    });
+    management.apply("", &[namespace]).await?;
+    beside_clusterctl_it_is_refused(&management, &chart).await?;
+    // Without authentication, so that the test needs no token of its own.
+    chart.apply("install", &["metrics.authentication=false"]).await?;
+    let pod = Pod::other_than(&management, "").await?;
+    Pod::is_restricted()?;
+    let mut asked = permissions::asked(&pod.metrics().await?)?;
+
+    let pod = missing_rule_is_told(&management, pod).await?;
+
+    let scope = Scope::on(management.clone(), "helm").await?;
+    let pool = json!({"addresses": ["10.66.0.10-10.66.0.19"], "prefix": 24, "gateway": "10.66.0.1"});
+    scope.pool(kinds::IP_POOL, "pool", pool).await?;
+    let cluster = scope
+        .of_class_with("cluster", Shape::new(1, 1), |object| {
+            let pools = json!([{"class": "default-worker", "name": "pool", "replicas": 2}]);
+            object["spec"]["topology"]["workers"]["machinePools"] = pools;
+        })
+        .await?;
+    let from_pool =
+        json!({"addressesFromPools": [{"apiGroup": GROUP, "kind": kinds::IP_POOL.2, "name": "pool"}]});
+    let addressed = scope
+        .plain_with("addressed", Shape::new(1, 1), |object| {
+            if object["kind"] == "InMemoryMachineTemplate" {
+                object["spec"]["template"]["spec"]["network"] = from_pool.clone();
+            }
+        })
+        .await?;
+    cluster.settled(1, 3).await?;
+    addressed.settled(1, 1).await?;
+    scope.counts(kinds::IP_POOL, "pool", Counts::of(10, 2)).await?;
+    assert_eq!(cluster.endpoint().await?.0, HOST);
+    let (nodes, since) = (nodes(&cluster, &pod).await?, available_since(&cluster).await?);
+    asked.extend(permissions::asked(&pod.metrics().await?)?);
+
+    chart.apply("upgrade", &["metrics.authentication=false", "logging.level=4"]).await?;
+    let pod = Pod::other_than(&management, &pod.name).await?;
+    until("the Nodes to be back", LIMIT, async || {
+        let now = self::nodes(&cluster, &pod).await?;
+        Ok(Look::when(now == nodes, || format!("{now:?}")))
+    })
+    .await?;
+    // Cluster API reaches clusters where they were: without, it would not see a new machine's Node.
+    addressed.scale_workers(2).await?;
+    addressed.settled(1, 2).await?;
+    assert_eq!(available_since(&cluster).await?, since, "it was not available all through the upgrade");
+    let fewer = json!({"spec": {"topology": {"workers": {"machinePools": [
+        {"class": "default-worker", "name": "pool", "replicas": 1},
+    ]}}}});
+    cluster.patch(kinds::CLUSTER, &cluster.name, &fewer).await?;
+    cluster.settled(1, 2).await?;
+    asked.extend(permissions::asked(&pod.metrics().await?)?);
+
+    let since = available_since(&cluster).await?;
+    let pod = pod.replaced(&management).await?;
+    pod.ready(&management).await?;
+    addressed.scale_workers(1).await?;
+    addressed.settled(1, 1).await?;
+    cluster.settled(1, 2).await?;
+    assert_eq!(available_since(&cluster).await?, since, "it was not available all through the rescheduling");
+
+    helm("test", &["--timeout=1m"]).await?;
+    addressed.delete().await?;
+    scope.finish().await?;
+    asked.extend(permissions::asked(&pod.metrics().await?)?);
+    every_permission_is_used(&asked).await?;
+    nothing_is_left(&management).await
+}
+
+/// clusterctl's inventory has a provider of ours: the chart is not for it.
+async fn beside_clusterctl_it_is_refused(management: &Management, chart: &Chart) -> anyhow::Result<()> {
+    let provider = json!({
+        "apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Provider",
+        "metadata": {"name": "ipam-in-cluster"},
+        "providerName": "in-cluster", "type": "IPAMProvider", "version": "v0.1.0",
+    });
+    management.apply(NAMESPACE, &[provider]).await?;
+    let refused = chart.apply("install", &[]).await.expect_err("clusterctl has installed it").to_string();
+    let reason = format!("clusterctl has installed ipam-in-cluster in the namespace {NAMESPACE}");
+    assert!(refused.contains(&reason), "{refused}");
+    kubectl(&["delete", "providers.clusterctl.cluster.x-k8s.io", "ipam-in-cluster", "--namespace", NAMESPACE])
+        .await
+        .map(drop)
+}
+
+/// A role loses a rule: the next manager says which, and is not ready until the rule is back.
+async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Result<Pod> {
+    const LOST: &str = "permission to list machinepools.cluster.x-k8s.io";
+    let role: Value = serde_json::from_str(&kubectl(&["get", "clusterrole", MANAGER_ROLE, "-o=json"]).await?)
+        .context("failed to read the role")?;
+    let mut fewer = role["rules"].clone();
+    for rule in fewer.as_array_mut().into_iter().flatten() {
+        if rule["apiGroups"] == json!(["cluster.x-k8s.io"])
+            && let Some(resources) = rule["resources"].as_array_mut()
+        {
+            resources.retain(|resource| resource != "machinepools");
+        }
+    }
+    assert_ne!(fewer, role["rules"]);
+    let set = async |rules: &Value| {
+        let patch = json!({"rules": rules}).to_string();
+        kubectl(&["patch", "clusterrole", MANAGER_ROLE, "--type=merge", "--patch", &patch]).await
+    };
+    set(&fewer).await?;
+    let pod = pod.replaced(management).await?;
+    until("the manager to say what is missing", LIMIT, async || {
+        let said = pod.readiness().await?;
+        Ok(Look::when(said.contains(&format!("[-]{LOST} failed")) && said.contains(" 503 "), || said))
+    })
+    .await?;
+    let log = kubectl(&["logs", "--namespace", NAMESPACE, &pod.name]).await?;
+    assert!(log.contains(&format!("Missing {LOST}; not ready before a role grants it")), "{log}");
+    let object = pod.object(management).await?;
+    assert!(state::is(&object, "Ready", "False"), "{}", state::line(&object));
+    set(&role["rules"]).await?;
+    pod.ready(management).await?;
+    let object = pod.object(management).await?;
+    assert_eq!(object["status"]["containerStatuses"][0]["restartCount"], 0);
+    Ok(pod)
+}
+
+/// Nodes with their uids, asked at the pod: its name is for other pods.
+async fn nodes(cluster: &Cluster, pod: &Pod) -> anyhow::Result<Vec<(String, String)>> {
+    let kubeconfig = cluster.kubeconfig().await?;
+    let (_, port) = cluster.endpoint().await?;
+    let advertised = format!("server: https://{HOST}:{port}");
+    assert!(kubeconfig.contains(&advertised), "{kubeconfig}");
+    let direct = format!("server: https://{}:{port}\n    tls-server-name: {HOST}", pod.address);
+    Workload::connect(&kubeconfig.replace(&advertised, &direct)).await?.node_identities().await
+}
+
+/// Since when the cluster has been available: it would be later, had it not been for a moment.
+async fn available_since(cluster: &Cluster) -> anyhow::Result<String> {
+    let object = cluster.get().await?;
+    let condition = state::condition(&object, "Available").context("no condition")?;
+    assert_eq!(condition["status"], "True", "{}", state::line(&object));
+    Ok(condition["lastTransitionTime"].as_str().context("no time")?.to_owned())
+}
+
+async fn every_permission_is_used(asked: &BTreeSet<Permission>) -> anyhow::Result<()> {
+    let roles =
+        kubectl(&["get", "clusterroles,roles", "--all-namespaces", "-l", OF_RELEASE, "-o=json"]).await?;
+    let roles = serde_json::from_str(&roles).context("failed to read the roles")?;
+    permissions::compare(asked, &permissions::granted(&roles))
+}
+
+/// Uninstalls, and finds what is left to be what the chart's README says: definitions, until they are deleted too, and
+/// what the manager made for itself, which goes with the namespace.
+async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
+    helm("uninstall", &["--wait", "--timeout=2m"]).await?;
+    let mut kinds = Vec::new();
+    for scope in ["true", "false"] {
+        let flag = format!("--namespaced={scope}");
+        kinds.push(kubectl(&["api-resources", "--verbs=list,delete", &flag, "--output=name"]).await?);
+    }
+    let kinds = kinds.concat();
+    let kinds: Vec<_> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
+    let kinds = kinds.join(",");
+    let left = async || kubectl(&["get", &kinds, "--all-namespaces", "-l", OF_RELEASE, "-o=name"]).await;
+    let definitions = left().await?;
+    assert_eq!(
+        definitions.lines().count(),
+        definitions.matches("customresourcedefinition").count(),
+        "{definitions}"
+    );
+    for provider in ["infrastructure-in-memory", "ipam-in-cluster"] {
+        let label = format!("cluster.x-k8s.io/provider={provider},{OF_RELEASE}");
+        kubectl(&["delete", "customresourcedefinitions", "--wait", "-l", &label]).await?;
+    }
+    assert_eq!(left().await?, "");
+    let made = kubectl(&["get", "secrets,leases", "--namespace", NAMESPACE, "-o=name"]).await?;
+    let made: BTreeSet<_> = made.lines().collect();
+    let expected = [
+        "secret/nephele-webhook-certificate",
+        "lease.coordination.k8s.io/controller-leader-election-nephele",
+    ];
+    assert_eq!(made, expected.into());
+    management.delete(kinds::NAMESPACE, "", NAMESPACE).await?;
+    until("the namespace to be gone", LIMIT, async || {
+        let found = management.find(kinds::NAMESPACE, "", NAMESPACE).await?;
+        Ok(Look::when(found.is_none(), || format!("{RELEASE}'s namespace is there")))
+    })
+    .await
+}
