@@ -45,6 +45,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!("../../../../config/rbac/role.yaml"),
         include_str!("../../../../config/rbac/leader_election_role.yaml"),
         include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
+        include_str!("../../../../config/rbac/autoscaler_role.yaml"),
         include_str!("../../../../config/webhook-infrastructure/role.yaml"),
         include_str!("../../../../config/webhook-infrastructure/service.yaml"),
         include_str!("../../../../config/manager/manager.yaml"),

@@ -281,3 +281,23 @@ fn permissions_are_those_that_the_contracts_ask_for() {
     }
     assert_eq!(wanted.difference(&ipam).collect::<Vec<_>>(), [""; 0]);
 }
+
+/// Cluster API, docs/book/src/tasks/automated-machine-management/autoscaling.md: what templates say is read by the cluster
+/// autoscaler itself, by a role that its operator binds.
+#[test]
+fn the_autoscaler_has_a_role_for_reading_what_machines_have() {
+    let [(role, ..), _] = PROVIDERS;
+    let objects = components(role);
+    let named = |object: &&Value| text(object, "/metadata/name") == "nephele-system-autoscaler";
+    let role = of_kind(&objects, "ClusterRole").find(named).expect("a role for the autoscaler");
+    let may = permissions(std::slice::from_ref(role));
+    let wanted: BTreeSet<String> =
+        ["inmemorymachinetemplates", "inmemorymachinepooltemplates", "inmemorymachinepools"]
+            .iter()
+            .flat_map(|kind| ["get", "list", "watch"].map(|verb| (kind, verb)))
+            .map(|(kind, verb)| format!("infrastructure.cluster.x-k8s.io/{kind} {verb}"))
+            .collect();
+    assert_eq!(may, wanted);
+    let refers = |object: &Value| text(object, "/roleRef/name") == "nephele-system-autoscaler";
+    assert!(!of_kind(&objects, "ClusterRoleBinding").any(refers));
+}
