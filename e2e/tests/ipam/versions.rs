@@ -2,8 +2,9 @@
 
 use nephele_e2e::{
     Scope,
-    ipam::{Counts, pool},
+    ipam::{Counts, GROUP, claim, pool},
     management::{Kind, kinds},
+    state,
 };
 use serde_json::{Value, json};
 
@@ -89,5 +90,31 @@ async fn older_clients_are_told_what_is_wrong_too() -> anyhow::Result<()> {
             assert!(told, "{spec}: {refusal:?}, not {expected}");
         }
     }
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn claim_of_an_older_client_may_leave_out_the_group_of_its_pool() -> anyhow::Result<()> {
+    let scope = Scope::new("groupless").await?;
+    scope.pool(kinds::IP_POOL, "pool", json!({"addresses": ["10.21.0.10-10.21.0.11"], "prefix": 24})).await?;
+    let claims = ["with", "without"].map(|name| {
+        let mut claim = claim(name, kinds::IP_POOL, "pool");
+        claim["apiVersion"] = json!(format!("{GROUP}/v1beta1"));
+        if name == "without" {
+            claim["spec"]["poolRef"] = json!({"kind": kinds::IP_POOL.2, "name": "pool"});
+        }
+        claim
+    });
+    for (claim, address) in claims.iter().zip(["10.21.0.10", "10.21.0.11"]) {
+        scope.management.apply(&scope.namespace, std::slice::from_ref(claim)).await?;
+        assert_eq!(scope.bound(state::name(claim)).await?, address);
+    }
+    let mut address = scope.address("without").await?;
+    assert!(address["spec"]["poolRef"]["apiGroup"].take().as_str().is_none_or(str::is_empty), "{address}");
+    assert_eq!(address["metadata"]["finalizers"], json!(["ipam.cluster.x-k8s.io/ProtectAddress"]));
+    scope.counts(kinds::IP_POOL, "pool", Counts::of(2, 2)).await?;
+    // All that is written to either is of the newer version, which cannot be without a group.
+    scope.release(&["with", "without"]).await?;
+    scope.counts(kinds::IP_POOL, "pool", Counts::of(2, 0)).await?;
     scope.finish().await
 }
