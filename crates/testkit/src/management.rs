@@ -3,7 +3,7 @@
 use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
 
 use axum::body::Body;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
@@ -101,6 +101,24 @@ impl ManagementApi {
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// A client whose requests are refused (503) of which `refused` says so by method and path.
+    #[must_use]
+    pub fn refusing(&self, refused: fn(&str, &str) -> bool) -> Client {
+        let server = self.server.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let server = server.clone();
+            async move {
+                if refused(request.method().as_str(), request.uri().path()) {
+                    let mut response = Response::new(Body::from("refused"));
+                    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                    return Ok::<_, Infallible>(response);
+                }
+                Ok(server.handle(request.map(Body::new)).await)
+            }
+        });
+        Client::new(service, NAMESPACE)
     }
 
     /// The server, for tests that speak HTTP to it.

@@ -44,11 +44,19 @@ pub(crate) struct Setup {
     pub(crate) watch_filter: Option<String>,
     pub(crate) advertise_host: &'static str,
     pub(crate) prepare_credentials: bool,
+    /// Which requests of the controllers the management API refuses, by method and path.
+    pub(crate) refused: fn(&str, &str) -> bool,
 }
 
 impl Setup {
     pub(crate) fn at(first_port: u16) -> Self {
-        Self { first_port, watch_filter: None, advertise_host: "127.0.0.1", prepare_credentials: true }
+        Self {
+            first_port,
+            watch_filter: None,
+            advertise_host: "127.0.0.1",
+            prepare_credentials: true,
+            refused: |_, _| false,
+        }
     }
 }
 
@@ -63,7 +71,7 @@ impl World {
 
     fn over(api: ManagementApi, setup: Setup) -> Self {
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
-        let Setup { first_port, watch_filter, advertise_host, prepare_credentials } = setup.clone();
+        let Setup { first_port, watch_filter, advertise_host, prepare_credentials, refused } = setup.clone();
         let config = CloudConfig {
             advertise_host: advertise_host.into(),
             bind_address: Ipv4Addr::LOCALHOST.into(),
@@ -89,7 +97,8 @@ impl World {
             cluster_concurrency: concurrency,
             machine_concurrency: concurrency,
         };
-        let run = nephele_infra::run(api.client(), cloud.clone(), services, settings, shutdown.clone());
+        let run =
+            nephele_infra::run(api.refusing(refused), cloud.clone(), services, settings, shutdown.clone());
         let controllers =
             tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") });
         Self { api, cloud, setup, shutdown, controllers }
