@@ -17,7 +17,14 @@ extern crate self as nephele_runtime_sdk;
 
 pub mod catalog;
 pub mod hooks;
+pub mod openapi;
+mod patch;
+#[cfg(feature = "server")]
+pub mod server;
+pub mod topology;
 pub mod wire;
+
+pub use patch::{between as patch_between, merge_patch};
 
 /// What the macros of this crate expand to uses. Not for anybody else.
 #[doc(hidden)]

@@ -11,6 +11,11 @@ use crate::{
 
 const TAGS: &[&str] = &["In-Place Update Hooks"];
 
+/// Whether there is nothing in it: Go then leaves it out.
+fn absent<T: Default + PartialEq>(objects: &T) -> bool {
+    *objects == T::default()
+}
+
 hook! {
     /// Called to learn which changes of a Machine an extension can make in place.
     CanUpdateMachine: CanUpdateMachineRequest => CanUpdateMachineResponse,
@@ -25,10 +30,13 @@ hook! {
 
 request! {
     /// The request of [`CanUpdateMachine`].
+    #[schemars(extend("required" = ["current", "desired"]))]
     pub struct CanUpdateMachineRequest {
         /// The objects as they are.
+        #[serde(skip_serializing_if = "absent")]
         pub current: CanUpdateMachineRequestObjects,
         /// The objects as they are to be.
+        #[serde(skip_serializing_if = "absent")]
         pub desired: CanUpdateMachineRequestObjects,
     }
 }
@@ -36,10 +44,13 @@ request! {
 /// A Machine and what it refers to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["machine", "infrastructureMachine"]))]
 pub struct CanUpdateMachineRequestObjects {
     /// The Machine.
+    #[serde(skip_serializing_if = "Object::is_absent")]
     pub machine: Object,
     /// Its infrastructure.
+    #[serde(skip_serializing_if = "Object::is_absent")]
     pub infrastructure_machine: Object,
     /// Its bootstrap config, if it has one.
     #[serde(skip_serializing_if = "Object::is_absent")]
@@ -65,6 +76,7 @@ response! {
 /// should be left out too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["patchType", "patch"]))]
 pub struct Patch {
     /// What kind of patch it is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,10 +108,13 @@ hook! {
 
 request! {
     /// The request of [`CanUpdateMachineSet`].
+    #[schemars(extend("required" = ["current", "desired"]))]
     pub struct CanUpdateMachineSetRequest {
         /// The objects as they are.
+        #[serde(skip_serializing_if = "absent")]
         pub current: CanUpdateMachineSetRequestObjects,
         /// The objects as they are to be.
+        #[serde(skip_serializing_if = "absent")]
         pub desired: CanUpdateMachineSetRequestObjects,
     }
 }
@@ -107,10 +122,13 @@ request! {
 /// A `MachineSet` and the templates that it refers to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["machineSet", "infrastructureMachineTemplate"]))]
 pub struct CanUpdateMachineSetRequestObjects {
     /// The `MachineSet`.
+    #[serde(skip_serializing_if = "Object::is_absent")]
     pub machine_set: Object,
     /// The template of its infrastructure.
+    #[serde(skip_serializing_if = "Object::is_absent")]
     pub infrastructure_machine_template: Object,
     /// The template of its bootstrap configs, if it has one.
     #[serde(skip_serializing_if = "Object::is_absent")]
@@ -145,8 +163,10 @@ hook! {
 
 request! {
     /// The request of [`UpdateMachine`].
+    #[schemars(extend("required" = ["desired"]))]
     pub struct UpdateMachineRequest {
         /// The objects as they are to be.
+        #[serde(skip_serializing_if = "absent")]
         pub desired: UpdateMachineRequestObjects,
     }
 }
@@ -154,10 +174,13 @@ request! {
 /// A Machine and what it refers to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["machine", "infrastructureMachine"]))]
 pub struct UpdateMachineRequestObjects {
     /// The Machine.
+    #[serde(skip_serializing_if = "Object::is_absent")]
     pub machine: Object,
     /// Its infrastructure.
+    #[serde(skip_serializing_if = "Object::is_absent")]
     pub infrastructure_machine: Object,
     /// Its bootstrap config, if it has one.
     #[serde(skip_serializing_if = "Object::is_absent")]

@@ -11,8 +11,10 @@ const TAGS: &[&str] = &["Lifecycle Hooks"];
 /// A step of an upgrade that is yet to be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["version"]))]
 pub struct UpgradeStepInfo {
     /// The version of Kubernetes that the step leads to.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
 }
 

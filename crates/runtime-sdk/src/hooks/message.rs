@@ -43,11 +43,11 @@ macro_rules! request {
             $($(#[$note:meta])* $field_visibility:vis $field:ident: $type:ty),* $(,)?
         }
     ) => {
-        $(#[$attribute])*
         #[derive(
             Clone, Debug, Default, PartialEq,
             $crate::export::serde::Serialize, $crate::export::serde::Deserialize, $crate::export::schemars::JsonSchema,
         )]
+        $(#[$attribute])*
         #[serde(crate = "nephele_runtime_sdk::export::serde", rename_all = "camelCase", default)]
         #[schemars(crate = "nephele_runtime_sdk::export::schemars")]
         $visibility struct $name {
@@ -137,11 +137,11 @@ macro_rules! response {
         }
     };
     (@declare $(#[$attribute:meta])* $visibility:vis $name:ident { $($retry:tt)* } { $($fields:tt)* }) => {
-        $(#[$attribute])*
         #[derive(
             Clone, Debug, Default, PartialEq,
             $crate::export::serde::Serialize, $crate::export::serde::Deserialize, $crate::export::schemars::JsonSchema,
         )]
+        $(#[$attribute])*
         #[serde(crate = "nephele_runtime_sdk::export::serde", rename_all = "camelCase", default)]
         #[schemars(crate = "nephele_runtime_sdk::export::schemars")]
         $visibility struct $name {

@@ -52,7 +52,8 @@ pub mod upgrade_plan;
 use std::{borrow::Cow, fmt};
 
 pub use discovery::{
-    Discovery, DiscoveryRequest, DiscoveryResponse, ExtensionHandler, FailurePolicy, GroupVersionHook,
+    ApiVersionError, Discovery, DiscoveryRequest, DiscoveryResponse, ExtensionHandler, FailurePolicy,
+    GroupVersionHook,
 };
 pub use in_place::{
     CanUpdateMachine, CanUpdateMachineRequest, CanUpdateMachineRequestObjects, CanUpdateMachineResponse,

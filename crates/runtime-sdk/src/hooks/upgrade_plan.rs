@@ -20,15 +20,19 @@ hook! {
 
 request! {
     /// The request of [`GenerateUpgradePlan`].
+    #[schemars(extend("required" = ["cluster", "fromControlPlaneKubernetesVersion", "toKubernetesVersion"]))]
     pub struct GenerateUpgradePlanRequest {
         /// The Cluster, without its status.
+        #[serde(skip_serializing_if = "Object::is_absent")]
         pub cluster: Object,
         /// The version of Kubernetes that the control plane has.
+        #[serde(skip_serializing_if = "String::is_empty")]
         pub from_control_plane_kubernetes_version: String,
         /// The version that the workers have; nothing when there are none.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub from_workers_kubernetes_version: String,
         /// The version that the cluster is to have.
+        #[serde(skip_serializing_if = "String::is_empty")]
         pub to_kubernetes_version: String,
     }
 }
@@ -48,8 +52,10 @@ response! {
 /// A step of an upgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["version"]))]
 pub struct UpgradeStep {
     /// The version of Kubernetes that the step leads to.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
 }
 

@@ -1,0 +1,67 @@
+//! A hook of one's own, served beside one of Cluster API's without Cluster API ever seeing it; prints what there is.
+#![allow(clippy::print_stdout, reason = "an example prints what it shows")]
+
+use std::error::Error;
+
+use nephele_runtime_sdk::{
+    catalog::Catalog,
+    hooks::{BeforeClusterDelete, Failure, Hook, HookMeta},
+    request, response,
+    server::{Extension, HandlerOptions, Jobs, Mount},
+    wire::Object,
+};
+
+request! {
+    /// Asks before a machine is made.
+    pub struct BeforeMachineCreateRequest {
+        /// The machine that is about to be made.
+        pub machine: Object,
+    }
+}
+
+response! {
+    /// Lets it be made, or has it wait.
+    pub struct BeforeMachineCreateResponse: retry {}
+}
+
+/// Called before a machine is made.
+#[derive(Clone, Copy, Debug)]
+pub struct BeforeMachineCreate;
+
+impl Hook for BeforeMachineCreate {
+    type Request = BeforeMachineCreateRequest;
+    type Response = BeforeMachineCreateResponse;
+    const GROUP: &'static str = "hooks.example.com";
+    const VERSION: &'static str = "v1alpha1";
+    const NAME: &'static str = "BeforeMachineCreate";
+    const META: HookMeta = HookMeta::new("Called before a machine is made").tags(&["Machines"]);
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut catalog = Catalog::empty();
+    catalog.add::<BeforeMachineCreate>()?;
+    let options = HandlerOptions::new().timeout_seconds(2).ignore_failures();
+    let own =
+        Mount::new(catalog).on_with(BeforeMachineCreate, "quota", options, |request, _call| async move {
+            if request.machine.label("example.com/tier") == Some("gold") {
+                return Err(Failure::new("no machines of tier gold are left"));
+            }
+            Ok(BeforeMachineCreateResponse::default())
+        });
+    let jobs = Jobs::default();
+    let service = Extension::new()
+        .on(BeforeClusterDelete, "backup", move |request, _call| {
+            let jobs = jobs.clone();
+            async move {
+                let name = format!("backup-{}", request.cluster.text("/metadata/uid").unwrap_or_default());
+                jobs.answer(&name, "the cluster is being backed up", || async { Ok(()) })
+            }
+        })
+        .mount("/own", own)
+        .build()?;
+    for path in service.paths() {
+        println!("{path}");
+    }
+    println!("{:#}", service.openapi());
+    Ok(())
+}

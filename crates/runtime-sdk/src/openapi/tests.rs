@@ -1,0 +1,184 @@
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    hooks::{Hook, HookMeta},
+    request, response,
+};
+
+/// What is said of the document of Cluster API. Where the Go module is at hand (`CLUSTER_API_SOURCE`), the facts are of
+/// it; see `tests/fixtures/openapi-1.14.json`.
+fn upstream() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/openapi-1.14.json");
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn cluster_api() -> Value {
+    document(&BTreeMap::from([(String::new(), Catalog::cluster_api())]), &Info::default())
+}
+
+fn sorted(value: &Value) -> Vec<String> {
+    let mut texts: Vec<String> =
+        value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn paths_are_those_of_cluster_api() {
+    let (upstream, ours) = (upstream(), cluster_api());
+    let expected = upstream["paths"].as_object().unwrap();
+    assert_eq!(expected.len(), 17);
+    let paths = ours["paths"].as_object().unwrap();
+    assert_eq!(paths.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (path, expected) in expected {
+        let post = &paths[path]["post"];
+        assert_eq!(post["operationId"], expected["operationId"]);
+        assert_eq!(post["tags"], expected["tags"]);
+        for (body, kind) in [(&post["requestBody"], "request"), (&post["responses"]["200"], "response")] {
+            let name = format!("{CLUSTER_API_SCHEMAS}.{}", expected[kind].as_str().unwrap());
+            let reference = &body["content"]["application/json"]["schema"]["$ref"];
+            assert_eq!(*reference, json!(format!("#/components/schemas/{name}")));
+        }
+        assert_eq!(post["responses"].as_object().unwrap().len(), 1);
+        assert_eq!(post["parameters"].is_array(), path.ends_with("/{name}"));
+        assert_eq!(paths[path].as_object().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn schemas_have_the_fields_of_cluster_apis() {
+    let (upstream, ours) = (upstream(), cluster_api());
+    let schemas = ours["components"]["schemas"].as_object().unwrap();
+    for (name, expected) in upstream["schemas"].as_object().unwrap() {
+        let schema = &schemas[&format!("{CLUSTER_API_SCHEMAS}.{name}")];
+        let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+        let names: Vec<String> = properties.keys().cloned().collect();
+        assert_eq!(names, sorted(&expected["properties"]), "{name}");
+        assert_eq!(sorted(&schema["required"]), sorted(&expected["required"]), "{name}");
+        // Cluster API's document has enumerations only where its generator was told so; ours has two more.
+        for (property, schema) in &properties {
+            let known = ["patchType", "failurePolicy"].contains(&property.as_str());
+            if !known {
+                assert_eq!(
+                    sorted(&schema["enum"]),
+                    sorted(&expected["enums"][property]),
+                    "{name}.{property}"
+                );
+            }
+        }
+    }
+    // The rest is of Cluster API's own objects: one of them is described here.
+    let others: Vec<&str> = schemas
+        .keys()
+        .map(|name| name.rsplit('.').next().unwrap())
+        .filter(|name| upstream["schemas"].get(*name).is_none())
+        .collect();
+    assert_eq!(others, ["ClusterClassVariable", "ClusterClassVariableMetadata", "VariableSchema"]);
+}
+
+#[test]
+fn patch_types_and_policies_say_which_there_are() {
+    let ours = cluster_api();
+    let schema = |name: &str| ours["components"]["schemas"][format!("{CLUSTER_API_SCHEMAS}.{name}")].clone();
+    for name in ["Patch", "GeneratePatchesResponseItem"] {
+        assert_eq!(schema(name)["properties"]["patchType"]["enum"], json!(["JSONPatch", "JSONMergePatch"]));
+        assert_eq!(schema(name)["properties"]["patch"]["format"], json!("byte"));
+    }
+    let handler = schema("ExtensionHandler");
+    assert_eq!(handler["properties"]["failurePolicy"]["enum"], json!(["Fail", "Ignore"]));
+    assert_eq!(handler["properties"]["timeoutSeconds"]["type"], json!("integer"));
+    assert_eq!(handler["properties"]["timeoutSeconds"]["format"], json!("int32"));
+}
+
+/// All that a reference leads to is there, and nothing says how Rust has it.
+#[test]
+fn the_document_is_whole() {
+    fn walk(value: &Value, document: &Value) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(Value::String(reference)) = fields.get("$ref") {
+                    let pointer = reference.strip_prefix('#').unwrap();
+                    assert!(document.pointer(pointer).is_some(), "{reference}");
+                }
+                for key in ["default", "nullable", "$schema", "$defs", "const"] {
+                    assert!(!fields.contains_key(key), "{key} in {value}");
+                }
+                assert!(!matches!(fields.get("type"), Some(Value::Array(_))), "{value}");
+                fields.values().for_each(|value| walk(value, document));
+            }
+            Value::Array(values) => values.iter().for_each(|value| walk(value, document)),
+            _ => {}
+        }
+    }
+    let ours = cluster_api();
+    walk(&ours, &ours);
+}
+
+request! {
+    /// Asks.
+    struct AskRequest {
+        /// What.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        what: Option<crate::hooks::HolderReference>,
+        sure: bool,
+    }
+}
+
+response! {
+    /// Answers.
+    struct AskResponse: retry {}
+}
+
+struct Ask;
+
+impl Hook for Ask {
+    type Request = AskRequest;
+    type Response = AskResponse;
+    const GROUP: &'static str = "own-hooks.example.com";
+    const VERSION: &'static str = "v1";
+    const NAME: &'static str = "Ask";
+    const META: HookMeta = HookMeta::new("Asks something").deprecated();
+}
+
+#[test]
+fn own_hooks_are_described_in_the_same_way() {
+    let mut catalog = Catalog::empty();
+    catalog.add::<Ask>().unwrap();
+    let ours = document(
+        &BTreeMap::from([("/own".to_owned(), catalog)]),
+        &Info { title: "Own".into(), description: String::new(), version: "v2".into() },
+    );
+    let schema = |kind: &str| json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/own-hooks.example.com.v1.{kind}") } } });
+    assert_eq!(ours["info"]["version"], json!("v2"));
+    assert_eq!(
+        ours["paths"],
+        json!({
+            "/own/own-hooks.example.com/v1/ask/{name}": { "post": {
+                "operationId": "ownOwnHooksExampleComV1Ask",
+                "summary": "Asks something",
+                "deprecated": true,
+                "parameters": [{
+                    "name": "name", "in": "path", "required": true, "schema": { "type": "string" },
+                    "description": "The name of the handler, in lower case.",
+                }],
+                "requestBody": { "content": schema("AskRequest") },
+                "responses": { "200": {
+                    "description": "The call was processed; its status says how it went.",
+                    "content": schema("AskResponse"),
+                } },
+            } },
+        })
+    );
+    let schemas = &ours["components"]["schemas"];
+    let request = &schemas["own-hooks.example.com.v1.AskRequest"];
+    assert_eq!(request["required"], json!(["sure"]));
+    let reference = "#/components/schemas/own-hooks.example.com.v1.HolderReference";
+    assert_eq!(request["properties"]["what"]["$ref"], json!(reference), "{request}");
+    assert_eq!(
+        schemas["own-hooks.example.com.v1.AskResponse"]["required"],
+        json!(["status", "retryAfterSeconds"])
+    );
+}

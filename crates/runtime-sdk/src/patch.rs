@@ -1,0 +1,112 @@
+//! Patches between two objects.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    hooks::{Patch, PatchType},
+    wire::Bytes,
+};
+
+/// The patch that makes `after` of `before`, of a kind. That which changes nothing is `[]` or `{}`.
+///
+/// The same two objects give the same patch each time. A kind that is none is taken for a JSON Patch.
+#[must_use]
+pub fn between(before: &Value, after: &Value, kind: &PatchType) -> Bytes {
+    let patch = match kind {
+        PatchType::JsonMergePatch => merge_patch(before, after).to_string(),
+        PatchType::JsonPatch | PatchType::Other(_) => json_patch::diff(before, after).to_string(),
+    };
+    Bytes(patch.into_bytes())
+}
+
+impl Patch {
+    /// The JSON Patch that makes `after` of `before`, or none when they are equal: Cluster API takes no patch for "there
+    /// is nothing to change here", and refuses some ways to write an empty one.
+    #[must_use]
+    pub fn between(before: &Value, after: &Value) -> Self {
+        if before == after {
+            return Self::default();
+        }
+        Self { patch_type: Some(PatchType::JsonPatch), patch: between(before, after, &PatchType::JsonPatch) }
+    }
+}
+
+/// The JSON Merge Patch (RFC 7396) that makes `after` of `before`. Such a patch cannot set anything to `null`.
+#[must_use]
+pub fn merge_patch(before: &Value, after: &Value) -> Value {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return after.clone() };
+    let mut patch = Map::new();
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in after {
+        match before.get(key) {
+            Some(same) if same == value => {}
+            Some(other) => {
+                patch.insert(key.clone(), merge_patch(other, value));
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Value::Object(patch)
+}
+
+/// Applies a JSON Merge Patch (RFC 7396).
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
+    json_patch::merge(target, patch);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_changes_nothing_is_empty_and_a_patch_in_place_is_left_out() {
+        let object = json!({ "spec": { "a": 1 } });
+        assert_eq!(between(&object, &object, &PatchType::JsonPatch), Bytes(b"[]".to_vec()));
+        assert_eq!(between(&object, &object, &PatchType::JsonMergePatch), Bytes(b"{}".to_vec()));
+        assert!(Patch::between(&object, &object).is_absent());
+        let patch = Patch::between(&object, &json!({ "spec": { "a": 2 } }));
+        assert_eq!(
+            serde_json::to_value(&patch).unwrap(),
+            json!({ "patchType": "JSONPatch", "patch": "W3sib3AiOiJyZXBsYWNlIiwicGF0aCI6Ii9zcGVjL2EiLCJ2YWx1ZSI6Mn1d" })
+        );
+    }
+
+    fn object() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[a-c~/]{0,3}".prop_map(Value::from)
+        ];
+        let value = leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[a-c~/]{1,2}", inner, 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        });
+        prop::collection::btree_map("[a-c]", value, 0..4)
+            .prop_map(|fields| Value::Object(fields.into_iter().collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn a_patch_makes_the_one_of_the_other(before in object(), after in object()) {
+            let mut patched = before.clone();
+            let patch = between(&before, &after, &PatchType::JsonPatch);
+            json_patch::patch(&mut patched, &serde_json::from_slice::<json_patch::Patch>(&patch.0).unwrap()).unwrap();
+            prop_assert_eq!(&patched, &after);
+            let mut merged = before.clone();
+            let patch = between(&before, &after, &PatchType::JsonMergePatch);
+            merge(&mut merged, &serde_json::from_slice(&patch.0).unwrap());
+            prop_assert_eq!(&merged, &after);
+            prop_assert_eq!(between(&before, &after, &PatchType::JsonPatch), between(&before, &after, &PatchType::JsonPatch));
+        }
+    }
+}

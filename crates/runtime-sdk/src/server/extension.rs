@@ -1,0 +1,377 @@
+//! What an extension offers, and the checks of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use thiserror::Error;
+
+use super::{
+    handler::{Call, Handler, HandlerOptions},
+    metrics::Metrics,
+    service::Service,
+};
+use crate::{
+    catalog::{Catalog, CatalogError, Release},
+    hooks::{
+        Discovery, DiscoveryResponse, Failure, FailurePolicy, Hook, HookId,
+        discovery::{TIMEOUT_SECONDS_DEFAULT, TIMEOUT_SECONDS_MAX},
+    },
+    wire,
+};
+
+/// How much an extension takes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest body of a request, in bytes. Cluster API's own limit is 20 MiB.
+    pub body_bytes_max: usize,
+    /// The sum of the bodies being read and handled, in bytes; further calls wait for room as long as their callers do.
+    /// It is at least one body.
+    pub bodies_bytes_max: usize,
+    /// Connections served at a time; further ones wait in the listener's backlog.
+    pub connections_max: usize,
+}
+
+impl Default for Limits {
+    /// Bodies of 20 MiB, 64 MiB of them, and 1024 connections, of which a Cluster API has a few.
+    fn default() -> Self {
+        Self { body_bytes_max: 20 << 20, bodies_bytes_max: 64 << 20, connections_max: 1024 }
+    }
+}
+
+/// The handlers under one prefix, with a discovery of their own.
+///
+/// Hooks of Cluster API and hooks of anybody else's are to be on different mounts: one hook that Cluster API does not
+/// know in the answer of its discovery hides the whole extension from it, and can keep it from starting.
+#[derive(Clone)]
+pub struct Mount {
+    catalog: Catalog,
+    only: Option<BTreeSet<HookId>>,
+    handlers: Vec<Handler>,
+}
+
+impl Mount {
+    /// For the hooks of a catalog.
+    #[must_use]
+    pub fn new(catalog: Catalog) -> Self {
+        Self { catalog, only: None, handlers: Vec::new() }
+    }
+
+    /// For the hooks of Cluster API.
+    #[must_use]
+    pub fn cluster_api() -> Self {
+        Self::new(Catalog::cluster_api())
+    }
+
+    /// With a handler, about which discovery says nothing but its hook.
+    #[must_use]
+    pub fn on<H, F, Fut>(self, hook: H, name: impl Into<String>, handle: F) -> Self
+    where
+        H: Hook,
+        F: Fn(H::Request, Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
+    {
+        self.on_with(hook, name, HandlerOptions::new(), handle)
+    }
+
+    /// With a handler.
+    #[must_use]
+    pub fn on_with<H, F, Fut>(
+        mut self,
+        _: H,
+        name: impl Into<String>,
+        options: HandlerOptions,
+        handle: F,
+    ) -> Self
+    where
+        H: Hook,
+        F: Fn(H::Request, Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
+    {
+        self.handlers.push(Handler::new::<H, F, Fut>(name.into(), options, handle));
+        self
+    }
+
+    /// Offers the handlers of these hooks only; others are neither discovered nor served.
+    #[must_use]
+    pub fn only(mut self, hooks: impl IntoIterator<Item = HookId>) -> Self {
+        self.only = Some(hooks.into_iter().collect());
+        self
+    }
+
+    /// Offers the handlers only of hooks that a release of Cluster API knows: one that it does not know would hide the
+    /// whole extension from it.
+    #[must_use]
+    pub fn for_release(self, release: Release) -> Self {
+        self.only(Catalog::cluster_api_at(release).ids().cloned())
+    }
+
+    /// The catalog of its hooks.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The handlers that are offered, checked, with that of discovery.
+    fn offered(&self, strict: bool) -> Result<Vec<Handler>, ExtensionError> {
+        for handler in &self.handlers {
+            check(&self.catalog, handler, strict)?;
+        }
+        let offered =
+            |handler: &&Handler| self.only.as_ref().is_none_or(|only| only.contains(&*handler.hook));
+        let mut handlers: Vec<Handler> = self.handlers.iter().filter(offered).cloned().collect();
+        handlers.sort_by(|one, other| one.name.cmp(&other.name));
+        if let Some(pair) = handlers.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(ExtensionError::SameName { handler: pair[0].name.to_string() });
+        }
+        let response = DiscoveryResponse {
+            handlers: handlers.iter().map(Handler::advertised).collect(),
+            ..DiscoveryResponse::default()
+        };
+        let discover = move |_request, _call| {
+            let response = response.clone();
+            async move { Ok(response) }
+        };
+        handlers.push(Handler::new::<Discovery, _, _>(String::new(), HandlerOptions::new(), discover));
+        Ok(handlers)
+    }
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.handlers.iter().map(|handler| (&handler.name, handler.hook.to_string())))
+            .finish()
+    }
+}
+
+fn check(catalog: &Catalog, handler: &Handler, strict: bool) -> Result<(), ExtensionError> {
+    let name = || handler.name.to_string();
+    let hook = || Box::new((*handler.hook).clone());
+    if handler.singleton {
+        return Err(ExtensionError::Singleton { hook: hook() });
+    }
+    if !catalog.knows(&handler.hook) {
+        return Err(ExtensionError::UnknownHook { handler: name(), hook: hook() });
+    }
+    if !wire::is_dns_label(&handler.name) {
+        return Err(ExtensionError::Name { handler: name() });
+    }
+    let seconds = handler.options.timeout_seconds.unwrap_or_default();
+    let max = if strict { TIMEOUT_SECONDS_DEFAULT } else { TIMEOUT_SECONDS_MAX };
+    if !(0..=max).contains(&seconds) {
+        return Err(ExtensionError::Timeout { handler: name(), seconds, max });
+    }
+    if let Some(FailurePolicy::Other(policy)) = &handler.options.failure_policy {
+        return Err(ExtensionError::FailurePolicy { handler: name(), policy: policy.clone() });
+    }
+    Ok(())
+}
+
+/// Why an extension cannot be served. Callers would refuse it, or two handlers would be one.
+#[derive(Debug, Error)]
+pub enum ExtensionError {
+    /// The hook is not of the mount's catalog.
+    #[error("handler {handler}: the mount does not have {hook}")]
+    UnknownHook {
+        /// The handler.
+        handler: String,
+        /// Its hook.
+        hook: Box<HookId>,
+    },
+    /// Discovery is answered by the mount itself.
+    #[error("{hook} is not for handlers")]
+    Singleton {
+        /// The hook.
+        hook: Box<HookId>,
+    },
+    /// The name is no DNS label.
+    #[error("handler {handler:?}: the name is not a DNS label")]
+    Name {
+        /// The handler.
+        handler: String,
+    },
+    /// Two handlers of a mount have one name, if for different hooks.
+    #[error("handler {handler} is there twice")]
+    SameName {
+        /// The handler.
+        handler: String,
+    },
+    /// The timeout is not allowed.
+    #[error("handler {handler}: a timeout of {seconds} s is not between 0 and {max}")]
+    Timeout {
+        /// The handler.
+        handler: String,
+        /// Its timeout.
+        seconds: i32,
+        /// The longest allowed.
+        max: i32,
+    },
+    /// The failure policy is none.
+    #[error("handler {handler}: {policy:?} is not a failure policy")]
+    FailurePolicy {
+        /// The handler.
+        handler: String,
+        /// The policy.
+        policy: String,
+    },
+    /// The prefix is no path, or two mounts have it.
+    #[error("{prefix:?} is not a prefix of its own, such as /own")]
+    Prefix {
+        /// The prefix.
+        prefix: String,
+    },
+    /// A hook could not be described.
+    #[error("failed to complete the catalog")]
+    Catalog(#[source] CatalogError),
+    /// The metrics could not be made.
+    #[error("failed to make metrics")]
+    Metrics(#[source] prometheus::Error),
+}
+
+/// An extension: handlers of Cluster API's hooks at the root, and further mounts.
+#[derive(Debug)]
+pub struct Extension {
+    mounts: Vec<(String, Mount)>,
+    strict: bool,
+    limits: Limits,
+    metrics: Option<Metrics>,
+    openapi: Option<String>,
+}
+
+impl Default for Extension {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Extension {
+    /// An extension without handlers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            mounts: vec![(String::new(), Mount::cluster_api())],
+            strict: false,
+            limits: Limits::default(),
+            metrics: None,
+            openapi: None,
+        }
+    }
+
+    /// With a handler of a hook of Cluster API, about which discovery says nothing but its hook. The name is a DNS label
+    /// of its own among all handlers.
+    #[must_use]
+    pub fn on<H, F, Fut>(self, hook: H, name: impl Into<String>, handle: F) -> Self
+    where
+        H: Hook,
+        F: Fn(H::Request, Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
+    {
+        self.on_with(hook, name, HandlerOptions::new(), handle)
+    }
+
+    /// With a handler of a hook of Cluster API.
+    #[must_use]
+    pub fn on_with<H, F, Fut>(
+        self,
+        hook: H,
+        name: impl Into<String>,
+        options: HandlerOptions,
+        handle: F,
+    ) -> Self
+    where
+        H: Hook,
+        F: Fn(H::Request, Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
+    {
+        self.at_root(|root| root.on_with(hook, name, options, handle))
+    }
+
+    /// Offers, at the root, only what a release of Cluster API knows.
+    #[must_use]
+    pub fn for_release(self, release: Release) -> Self {
+        self.at_root(|root| root.for_release(release))
+    }
+
+    /// Puts another mount in the root's place.
+    #[must_use]
+    pub fn root(self, mount: Mount) -> Self {
+        self.at_root(|_| mount)
+    }
+
+    /// With a mount under a prefix such as `/own`, which is the `path` of the registration's service.
+    #[must_use]
+    pub fn mount(mut self, prefix: impl Into<String>, mount: Mount) -> Self {
+        self.mounts.push((prefix.into(), mount));
+        self
+    }
+
+    /// Refuses timeouts over 10 s, which is the most that the Runtime SDK's proposal has.
+    #[must_use]
+    pub fn strict_timeouts(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// With other limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Counts calls.
+    #[must_use]
+    pub fn metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// Answers a GET of a path, such as `/openapi/v3`, with the `OpenAPI` document of all mounts.
+    #[must_use]
+    pub fn openapi(mut self, path: impl Into<String>) -> Self {
+        self.openapi = Some(path.into());
+        self
+    }
+
+    /// Checks everything and makes it a service.
+    ///
+    /// # Errors
+    /// When callers would refuse a handler, or two of them would be one.
+    pub fn build(self) -> Result<Service, ExtensionError> {
+        let Self { mounts, strict, limits, metrics, openapi } = self;
+        let metrics = match metrics {
+            Some(metrics) => metrics,
+            None => Metrics::unregistered().map_err(ExtensionError::Metrics)?,
+        };
+        let mut catalogs = BTreeMap::new();
+        let mut routes = BTreeMap::new();
+        for (prefix, mount) in mounts {
+            let clean = prefix.is_empty()
+                || (prefix.starts_with('/')
+                    && prefix.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
+                    && prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte)));
+            if !clean || catalogs.contains_key(&prefix) {
+                return Err(ExtensionError::Prefix { prefix });
+            }
+            for handler in mount.offered(strict)? {
+                // A prefix that looks like the path of a hook could otherwise shadow it.
+                let path = format!("{prefix}{}", handler.path());
+                if routes.insert(path, handler).is_some() {
+                    return Err(ExtensionError::Prefix { prefix });
+                }
+            }
+            let mut catalog = mount.catalog;
+            catalog.add::<Discovery>().map_err(ExtensionError::Catalog)?;
+            catalogs.insert(prefix, catalog);
+        }
+        Ok(Service::new(routes, &catalogs, limits, metrics, openapi))
+    }
+
+    fn at_root(mut self, change: impl FnOnce(Mount) -> Mount) -> Self {
+        let (prefix, root) = self.mounts.remove(0);
+        self.mounts.insert(0, (prefix, change(root)));
+        self
+    }
+}

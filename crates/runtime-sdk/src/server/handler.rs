@@ -1,0 +1,207 @@
+//! Handlers: what they are given, and what becomes of what they say.
+
+use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use axum::body::Bytes;
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::time::Instant;
+use tracing::{debug, error, warn};
+
+use super::metrics::Outcome;
+use crate::{
+    hooks::{
+        ExtensionHandler, Failure, FailurePolicy, GroupVersionHook, Hook, HookId, Response, ResponseStatus,
+    },
+    wire,
+};
+
+/// What a handler is told about a call besides the request.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub(super) hook: Arc<HookId>,
+    pub(super) handler: Arc<str>,
+    pub(super) deadline: Instant,
+}
+
+impl Call {
+    /// Which hook is called.
+    #[must_use]
+    pub fn hook(&self) -> &HookId {
+        &self.hook
+    }
+
+    /// The name of the handler.
+    #[must_use]
+    pub fn handler(&self) -> &str {
+        &self.handler
+    }
+
+    /// When the caller waits no longer. A handler that has not answered by then is dropped where it awaits.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// How long the caller still waits.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+/// What discovery says about a handler besides its name and hook. Left out, it is the caller's to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandlerOptions {
+    /// How long the caller is to wait, in seconds: 0 to 30; 0 and nothing are 10.
+    pub timeout_seconds: Option<i32>,
+    /// What the caller is to do when the call does not come about; nothing is to fail.
+    pub failure_policy: Option<FailurePolicy>,
+}
+
+impl HandlerOptions {
+    /// Nothing said.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long the caller is to wait, in seconds: 0 to 30.
+    #[must_use]
+    pub fn timeout_seconds(mut self, seconds: i32) -> Self {
+        self.timeout_seconds = Some(seconds);
+        self
+    }
+
+    /// The caller goes on when the call does not come about.
+    #[must_use]
+    pub fn ignore_failures(mut self) -> Self {
+        self.failure_policy = Some(FailurePolicy::Ignore);
+        self
+    }
+}
+
+/// An answer, written.
+pub(super) struct Answer {
+    /// The response; nothing when it cannot be written.
+    pub(super) body: Option<Vec<u8>>,
+    pub(super) outcome: Outcome,
+}
+
+type Run = dyn Fn(Bytes, Call) -> BoxFuture<'static, Answer> + Send + Sync;
+
+/// A handler whose hook is no longer known by type.
+#[derive(Clone)]
+pub(super) struct Handler {
+    pub(super) hook: Arc<HookId>,
+    pub(super) name: Arc<str>,
+    pub(super) options: HandlerOptions,
+    pub(super) singleton: bool,
+    pub(super) run: Arc<Run>,
+    /// A response with status `Failure`.
+    pub(super) fail: fn(String, Outcome) -> Answer,
+}
+
+impl Handler {
+    pub(super) fn new<H, F, Fut>(name: String, options: HandlerOptions, handle: F) -> Self
+    where
+        H: Hook,
+        F: Fn(H::Request, Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
+    {
+        let handle = Arc::new(handle);
+        let run = move |body: Bytes, call: Call| {
+            let handle = Arc::clone(&handle);
+            async move { run::<H, F, Fut>(&body, call, handle).await }.boxed()
+        };
+        Self {
+            hook: Arc::new(H::id()),
+            name: name.into(),
+            options,
+            singleton: H::SINGLETON,
+            run: Arc::new(run),
+            fail: fail::<H::Response>,
+        }
+    }
+
+    /// It as discovery names it.
+    pub(super) fn advertised(&self) -> ExtensionHandler {
+        ExtensionHandler {
+            name: self.name.to_string(),
+            request_hook: GroupVersionHook::from(&*self.hook),
+            timeout_seconds: self.options.timeout_seconds,
+            failure_policy: self.options.failure_policy.clone(),
+        }
+    }
+
+    pub(super) fn path(&self) -> String {
+        self.hook.path((!self.singleton).then_some(&*self.name))
+    }
+}
+
+async fn run<H, F, Fut>(body: &Bytes, call: Call, handle: Arc<F>) -> Answer
+where
+    H: Hook,
+    F: Fn(H::Request, Call) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
+{
+    let request: H::Request = match wire::from_slice(body) {
+        Ok(request) => request,
+        Err(error) => {
+            debug!(%error, "Body is not a request");
+            return fail::<H::Response>(format!("error unmarshalling request: {error}"), Outcome::Malformed);
+        }
+    };
+    // A handler that panics before it makes its future is caught too.
+    let guarded = AssertUnwindSafe(async { handle(request, call.clone()).await }).catch_unwind();
+    match guarded.await {
+        Ok(Ok(response)) => settle(&call, &response),
+        Ok(Err(failure)) => {
+            debug!(%failure, "Handler failed");
+            fail::<H::Response>(failure.message().to_owned(), Outcome::Failure)
+        }
+        Err(panic) => {
+            error!(panic = panic_text(&*panic), "Handler panicked");
+            // Not with the text of the panic: what callers show in conditions should not change from call to call.
+            let message = format!("handler {} of {} panicked", call.handler, call.hook.group_hook());
+            fail::<H::Response>(message, Outcome::Panicked)
+        }
+    }
+}
+
+fn settle<R: Response>(call: &Call, response: &R) -> Answer {
+    match response.status() {
+        ResponseStatus::Success => {
+            let waits = response.retry_after_seconds().is_some_and(|seconds| seconds > 0);
+            write(response, if waits { Outcome::Retry } else { Outcome::Success })
+        }
+        ResponseStatus::Failure => write(response, Outcome::Failure),
+        ResponseStatus::Other(text) => {
+            warn!(status = text, "Handler made a status that no caller knows");
+            let message =
+                format!("handler {} of {} has no known status", call.handler, call.hook.group_hook());
+            fail::<R>(message, Outcome::Failure)
+        }
+    }
+}
+
+fn fail<R: Response>(message: String, outcome: Outcome) -> Answer {
+    let mut response = R::default();
+    response.set_status(ResponseStatus::Failure);
+    response.set_message(message);
+    write(&response, outcome)
+}
+
+fn write<R: Response>(response: &R, outcome: Outcome) -> Answer {
+    match serde_json::to_vec(response) {
+        Ok(body) => Answer { body: Some(body), outcome },
+        Err(error) => {
+            error!(%error, "Failed to write a response");
+            Answer { body: None, outcome: Outcome::Unwritten }
+        }
+    }
+}
+
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
+}

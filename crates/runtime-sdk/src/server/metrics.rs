@@ -1,0 +1,163 @@
+//! What is counted of served calls.
+
+use std::time::Duration;
+
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+/// A handler answers in less than a millisecond, or asks somebody; 30 s is the longest a caller waits.
+const CALL_SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Done.
+    Success,
+    /// Not yet; the caller is to ask again.
+    Retry,
+    /// The handler said no.
+    Failure,
+    Panicked,
+    /// The body is no request.
+    Malformed,
+    /// The body is too large.
+    TooLarge,
+    /// The body did not come whole.
+    Unread,
+    /// The caller's time was over.
+    TimedOut,
+    /// The response is no JSON.
+    Unwritten,
+}
+
+impl Outcome {
+    const ALL: [Self; 9] = [
+        Self::Success,
+        Self::Retry,
+        Self::Failure,
+        Self::Panicked,
+        Self::Malformed,
+        Self::TooLarge,
+        Self::Unread,
+        Self::TimedOut,
+        Self::Unwritten,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Retry => "retry",
+            Self::Failure => "failure",
+            Self::Panicked => "panicked",
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::Unread => "unread",
+            Self::TimedOut => "timed_out",
+            Self::Unwritten => "unwritten",
+        }
+    }
+}
+
+/// The metrics of an extension. Every label is of a closed set: hooks and handlers are those that were registered.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    calls: IntCounterVec,
+    seconds: HistogramVec,
+    in_flight: IntGaugeVec,
+    reloads: IntCounterVec,
+}
+
+impl Metrics {
+    /// Declares the metrics in a registry.
+    ///
+    /// # Errors
+    /// When the registry has a metric of one of these names already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let metrics = Self::unregistered()?;
+        registry.register(Box::new(metrics.calls.clone()))?;
+        registry.register(Box::new(metrics.seconds.clone()))?;
+        registry.register(Box::new(metrics.in_flight.clone()))?;
+        registry.register(Box::new(metrics.reloads.clone()))?;
+        Ok(metrics)
+    }
+
+    /// Metrics that nobody sees.
+    pub(super) fn unregistered() -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            calls: IntCounterVec::new(
+                Opts::new(
+                    "capi_runtime_extension_calls_total",
+                    "Served calls by group, hook, handler and what came of them.",
+                ),
+                &["group", "hook", "handler", "outcome"],
+            )?,
+            seconds: HistogramVec::new(
+                HistogramOpts::new(
+                    "capi_runtime_extension_call_duration_seconds",
+                    "Time from the head of a request to its response, by group, hook and handler.",
+                )
+                .buckets(CALL_SECONDS.to_vec()),
+                &["group", "hook", "handler"],
+            )?,
+            in_flight: IntGaugeVec::new(
+                Opts::new(
+                    "capi_runtime_extension_calls_in_flight",
+                    "Calls being served, by group, hook and handler.",
+                ),
+                &["group", "hook", "handler"],
+            )?,
+            reloads: IntCounterVec::new(
+                Opts::new(
+                    "capi_runtime_extension_certificate_reloads_total",
+                    "Certificates taken from files anew, and those that could not be.",
+                ),
+                &["result"],
+            )?,
+        })
+    }
+
+    /// The metrics of a handler, so that a call looks nothing up.
+    pub(super) fn of(&self, group: &str, hook: &str, handler: &str) -> HandlerMetrics {
+        let labels = [group, hook, handler];
+        HandlerMetrics {
+            calls: Outcome::ALL
+                .map(|outcome| self.calls.with_label_values(&[group, hook, handler, outcome.as_str()])),
+            seconds: self.seconds.with_label_values(&labels),
+            in_flight: self.in_flight.with_label_values(&labels),
+        }
+    }
+
+    pub(super) fn reloaded(&self, taken: bool) {
+        self.reloads.with_label_values(&[if taken { "taken" } else { "failed" }]).inc();
+    }
+}
+
+/// The metrics of a handler.
+#[derive(Clone, Debug)]
+pub(super) struct HandlerMetrics {
+    calls: [IntCounter; Outcome::ALL.len()],
+    seconds: Histogram,
+    in_flight: IntGauge,
+}
+
+impl HandlerMetrics {
+    /// Counts a call as in flight until it is dropped.
+    pub(super) fn begin(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight(self.in_flight.clone())
+    }
+
+    pub(super) fn ended(&self, outcome: Outcome, took: Duration) {
+        self.calls[outcome as usize].inc();
+        self.seconds.observe(took.as_secs_f64());
+    }
+}
+
+pub(super) struct InFlight(IntGauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,245 @@
+//! An extension behind HTTP: paths, methods, bodies and deadlines.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, Bytes, HttpBody as _, to_bytes},
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use http::{Method, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError};
+use serde_json::Value;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
+use tracing::{Instrument as _, debug, debug_span, warn};
+
+use super::{
+    extension::Limits,
+    handler::{Answer, Call, Handler},
+    metrics::{HandlerMetrics, Metrics, Outcome},
+};
+use crate::{
+    catalog::Catalog,
+    hooks::discovery::{TIMEOUT_SECONDS_DEFAULT, TIMEOUT_SECONDS_MAX},
+    openapi,
+    wire::GoDuration,
+};
+
+/// Room for bodies is given in pieces of so many bytes.
+const PIECE: usize = 1024;
+
+/// An extension that can be served. It is cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    routes: BTreeMap<String, Route>,
+    limits: Limits,
+    room: Semaphore,
+    pieces_max: u32,
+    metrics: Metrics,
+    document: Value,
+    openapi: Option<(String, Bytes)>,
+}
+
+struct Route {
+    handler: Handler,
+    metrics: HandlerMetrics,
+    timeout: Duration,
+}
+
+impl Service {
+    pub(super) fn new(
+        routes: BTreeMap<String, Handler>,
+        catalogs: &BTreeMap<String, Catalog>,
+        limits: Limits,
+        metrics: Metrics,
+        openapi: Option<String>,
+    ) -> Self {
+        let route = |handler: Handler| {
+            let seconds = match handler.options.timeout_seconds {
+                None | Some(0) => TIMEOUT_SECONDS_DEFAULT,
+                Some(seconds) => seconds,
+            };
+            Route {
+                metrics: metrics.of(&handler.hook.group, &handler.hook.hook, &handler.name),
+                timeout: seconds_of(seconds),
+                handler,
+            }
+        };
+        let routes = routes.into_iter().map(|(path, handler)| (path, route(handler))).collect();
+        let document = openapi::document(catalogs, &openapi::Info::default());
+        let openapi = openapi.map(|path| (path, Bytes::from(document.to_string())));
+        let pieces_max = limits.bodies_bytes_max.max(limits.body_bytes_max).div_ceil(PIECE);
+        let pieces_max = u32::try_from(pieces_max.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
+        let room = Semaphore::new(pieces_max as usize);
+        Self { inner: Arc::new(Inner { routes, limits, room, pieces_max, metrics, document, openapi }) }
+    }
+
+    /// It as routes, for an HTTP server of one's own, with or without TLS. It answers every path.
+    pub fn router(&self) -> Router {
+        Router::new().fallback(call).with_state(self.clone())
+    }
+
+    /// Which paths are served, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.inner.routes.keys().map(String::as_str)
+    }
+
+    /// The `OpenAPI` document of all mounts.
+    #[must_use]
+    pub fn openapi(&self) -> &Value {
+        &self.inner.document
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.inner.limits
+    }
+
+    /// The metrics that it counts in.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.paths()).finish()
+    }
+}
+
+async fn call(State(service): State<Service>, request: Request) -> Response {
+    let service = &service.inner;
+    let path = request.uri().path();
+    let Some(route) = service.routes.get(path) else {
+        return match &service.openapi {
+            Some((at, document)) if at == path && request.method() == Method::GET => {
+                json(Body::from(document.clone()))
+            }
+            _ => StatusCode::NOT_FOUND.into_response(),
+        };
+    };
+    if request.method() != Method::POST {
+        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")]).into_response();
+    }
+    let started = Instant::now();
+    let deadline = started + patience(request.uri().query(), route.timeout);
+    let _in_flight = route.metrics.begin();
+    let span = debug_span!("hook", hook = %route.handler.hook.hook, handler = &*route.handler.name);
+    let answered =
+        timeout_at(deadline, answer(service, route, request.into_body(), deadline)).instrument(span);
+    let (response, outcome) = match answered.await {
+        Ok(Answer { body: Some(body), outcome }) => (json(Body::from(body)), outcome),
+        Ok(Answer { body: None, outcome: Outcome::Unread }) => {
+            (StatusCode::BAD_REQUEST.into_response(), Outcome::Unread)
+        }
+        Ok(Answer { body: None, outcome }) => (StatusCode::INTERNAL_SERVER_ERROR.into_response(), outcome),
+        Err(_elapsed) => {
+            warn!(hook = %route.handler.hook, handler = &*route.handler.name, "Call did not end in time");
+            (
+                (StatusCode::GATEWAY_TIMEOUT, "the handler did not answer in time").into_response(),
+                Outcome::TimedOut,
+            )
+        }
+    };
+    route.metrics.ended(outcome, started.elapsed());
+    response
+}
+
+async fn answer(service: &Inner, route: &Route, body: Body, deadline: Instant) -> Answer {
+    let max = service.limits.body_bytes_max;
+    let too_large = || {
+        let message = format!("error reading request: the body has more than {max} bytes");
+        (route.handler.fail)(message, Outcome::TooLarge)
+    };
+    // A body of a known length takes that much room, another one as much as it may have.
+    let declared = body.size_hint().exact().map_or(max, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if declared > max {
+        // Read as far as an allowed one would be: a client that is still writing may never see the response.
+        discard(body, max).await;
+        return too_large();
+    }
+    let pieces = u32::try_from(declared.div_ceil(PIECE).max(1))
+        .map_or(service.pieces_max, |n| n.min(service.pieces_max));
+    let _room = service.room.acquire_many(pieces).await.expect("nobody closes the semaphore");
+    let bytes = match to_bytes(body, max).await {
+        Ok(bytes) => bytes,
+        Err(error) if is_too_long(&error) => return too_large(),
+        Err(error) => {
+            debug!(%error, "Body did not come whole");
+            return Answer { body: None, outcome: Outcome::Unread };
+        }
+    };
+    let handler = &route.handler;
+    let call = Call { hook: Arc::clone(&handler.hook), handler: Arc::clone(&handler.name), deadline };
+    (handler.run)(bytes, call).await
+}
+
+async fn discard(mut body: Body, max: usize) {
+    let mut read = 0;
+    while read <= max {
+        match body.frame().await {
+            Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
+            Some(Err(_)) | None => return,
+        }
+    }
+}
+
+/// How long the caller waits: what it says, else what discovery told it.
+fn patience(query: Option<&str>, timeout: Duration) -> Duration {
+    let said = query
+        .unwrap_or_default()
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("timeout="))
+        .and_then(|text| text.parse::<GoDuration>().ok())
+        .filter(|said| !said.0.is_zero());
+    said.map_or(timeout, |said| said.0).min(seconds_of(TIMEOUT_SECONDS_MAX))
+}
+
+fn seconds_of(seconds: i32) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}
+
+fn is_too_long(error: &axum::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn json(body: Body) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caller_says_how_long_it_waits_up_to_thirty_seconds() {
+        let ten = Duration::from_secs(10);
+        for (query, milliseconds) in [
+            (None, 10_000),
+            (Some("timeout=1s"), 1_000),
+            (Some("a=b&timeout=250ms"), 250),
+            (Some("timeout=30s"), 30_000),
+            (Some("timeout=1h"), 30_000),
+            (Some("timeout=0s"), 10_000),
+            (Some("timeout=soon"), 10_000),
+            (Some("timeout="), 10_000),
+        ] {
+            assert_eq!(patience(query, ten), Duration::from_millis(milliseconds), "{query:?}");
+        }
+    }
+}

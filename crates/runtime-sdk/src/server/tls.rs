@@ -1,0 +1,226 @@
+//! The server's certificate and the authority of its clients, taken anew from files when they change.
+
+use std::{
+    error::Error,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::RwLock;
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::aws_lc_rs,
+    server::{VerifierBuilderError, WebPkiClientVerifier},
+};
+use rustls_pki_types::{
+    CertificateDer, PrivateKeyDer,
+    pem::{self, PemObject as _},
+};
+use thiserror::Error;
+use tokio::{task::spawn_blocking, time::sleep};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::metrics::Metrics;
+
+/// How often the files are read. A kubelet needs a minute to bring a changed Secret to a pod.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Where the files are, all PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate and those above it.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// The authorities of clients. With it, clients without a certificate of theirs are not served.
+    pub client_authorities: Option<PathBuf>,
+    /// How often the files are looked at.
+    pub interval: Duration,
+}
+
+impl TlsFiles {
+    /// `tls.crt` and `tls.key` of a folder, as a Secret of type `kubernetes.io/tls` leads to; any client is served.
+    #[must_use]
+    pub fn in_folder(folder: impl AsRef<Path>) -> Self {
+        let folder = folder.as_ref();
+        Self {
+            certificate: folder.join("tls.crt"),
+            key: folder.join("tls.key"),
+            client_authorities: None,
+            interval: INTERVAL,
+        }
+    }
+}
+
+/// Why a certificate cannot be served.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file could not be read.
+    #[error("failed to read {path}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// It is not PEM of what it should be.
+    #[error("failed to read {what} as PEM")]
+    Pem {
+        /// What it should be.
+        what: &'static str,
+        /// The cause.
+        #[source]
+        source: pem::Error,
+    },
+    /// There is none.
+    #[error("there is no certificate among {what}")]
+    Empty {
+        /// Where.
+        what: &'static str,
+    },
+    /// The authorities of clients are none.
+    #[error("failed to take the authorities of clients")]
+    Authorities(#[source] VerifierBuilderError),
+    /// TLS would not take the certificate, or its key.
+    #[error("failed to take the certificate")]
+    Certificate(#[source] rustls::Error),
+}
+
+/// What was read.
+#[derive(Clone, PartialEq, Eq)]
+struct Material {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_authorities: Option<Vec<u8>>,
+}
+
+/// How connections are encrypted. It is cheap to clone, and its clones change together.
+#[derive(Clone)]
+pub struct Tls {
+    files: Option<Arc<TlsFiles>>,
+    /// What is served, and what it was made of. Owned here; [`Tls::reload`] writes it.
+    current: Arc<RwLock<(Material, Arc<ServerConfig>)>>,
+}
+
+impl Tls {
+    /// From a certificate and those above it, its key, and the authorities of clients if they have to show
+    /// certificates, all PEM.
+    ///
+    /// # Errors
+    /// When it cannot be served.
+    pub fn from_pem(
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+        client_authorities: Option<Vec<u8>>,
+    ) -> Result<Self, TlsError> {
+        let material = Material { certificate: certificate.into(), key: key.into(), client_authorities };
+        Self::new(None, material)
+    }
+
+    /// From files, which are followed while the extension is served.
+    ///
+    /// # Errors
+    /// When they cannot be served.
+    pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let files = Arc::new(files);
+        let material = read(Arc::clone(&files)).await?;
+        Self::new(Some(files), material)
+    }
+
+    fn new(files: Option<Arc<TlsFiles>>, material: Material) -> Result<Self, TlsError> {
+        let config = config(&material)?;
+        Ok(Self { files, current: Arc::new(RwLock::new((material, config))) })
+    }
+
+    /// Reads the files anew and serves what is in them. Says whether it is something else than before. What was served
+    /// stays when it cannot be.
+    ///
+    /// # Errors
+    /// When it cannot be served.
+    pub async fn reload(&self) -> Result<bool, TlsError> {
+        let Some(files) = &self.files else { return Ok(false) };
+        let material = read(Arc::clone(files)).await?;
+        if self.current.read().0 == material {
+            return Ok(false);
+        }
+        let config = config(&material)?;
+        *self.current.write() = (material, config);
+        Ok(true)
+    }
+
+    /// Follows the files until `shutdown`.
+    pub(super) async fn follow(self, metrics: Metrics, shutdown: CancellationToken) {
+        let Some(interval) = self.files.as_ref().map(|files| files.interval) else { return };
+        while shutdown.run_until_cancelled(sleep(interval)).await.is_some() {
+            match self.reload().await {
+                Ok(false) => {}
+                Ok(true) => {
+                    metrics.reloaded(true);
+                    info!("Serving another certificate");
+                }
+                Err(error) => {
+                    metrics.reloaded(false);
+                    warn!(error = &error as &(dyn Error + 'static), "Failed to take another certificate");
+                }
+            }
+        }
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.current.read().1))
+    }
+}
+
+async fn read(files: Arc<TlsFiles>) -> Result<Material, TlsError> {
+    let read =
+        |path: &Path| fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source });
+    let all = move || {
+        Ok(Material {
+            certificate: read(&files.certificate)?,
+            key: read(&files.key)?,
+            client_authorities: files.client_authorities.as_deref().map(read).transpose()?,
+        })
+    };
+    spawn_blocking(all).await.expect("reading files does not panic")
+}
+
+fn config(material: &Material) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let chain = certificates(&material.certificate, "the certificate")?;
+    let key = PrivateKeyDer::from_pem_slice(&material.key)
+        .map_err(|source| TlsError::Pem { what: "the key", source })?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Certificate)?;
+    let builder = match &material.client_authorities {
+        None => builder.with_no_client_auth(),
+        Some(authorities) => {
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(authorities, "the authorities of clients")? {
+                roots.add(authority).map_err(TlsError::Certificate)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(TlsError::Authorities)?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Certificate)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn certificates(bytes: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|source| TlsError::Pem { what, source })?;
+    if certificates.is_empty() {
+        return Err(TlsError::Empty { what });
+    }
+    Ok(certificates)
+}

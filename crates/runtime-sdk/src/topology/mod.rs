@@ -1,0 +1,23 @@
+//! Help with the hooks of a cluster's topology: variables by path, and a walk over templates that makes patches of what
+//! was changed.
+//!
+//! ```
+//! use nephele_runtime_sdk::{hooks::{Failure, GeneratePatchesRequest, GeneratePatchesResponse}, topology::Walk};
+//!
+//! fn patches(request: &GeneratePatchesRequest) -> Result<GeneratePatchesResponse, Failure> {
+//!     Walk::new()
+//!         .on("infrastructure.cluster.x-k8s.io", "InMemoryMachineTemplate", |template| {
+//!             if let Some(zone) = template.variables.find("zone")? {
+//!                 template.object["spec"]["template"]["spec"]["zone"] = zone.clone();
+//!             }
+//!             Ok(())
+//!         })
+//!         .patches(request)
+//! }
+//! ```
+
+mod variables;
+mod walk;
+
+pub use variables::{VariableError, Variables};
+pub use walk::{Template, Walk};

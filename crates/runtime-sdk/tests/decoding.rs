@@ -1,0 +1,254 @@
+//! Bodies that nobody means: whatever comes, a served call is answered, and no handler is called that panics.
+#![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
+
+use std::sync::LazyLock;
+
+use axum::{Router, body::Body};
+use http_body_util::BodyExt as _;
+use hyper::{Request, StatusCode};
+use nephele_runtime_sdk::{
+    catalog::Catalog,
+    hooks::{self, Hook},
+    server::{Extension, Jobs},
+    topology::Walk,
+    wire,
+};
+use proptest::{prelude::*, sample::Index};
+use serde_json::{Map, Value};
+use tower::ServiceExt as _;
+
+macro_rules! every_hook {
+    ($do:ident) => {
+        $do! {
+            BeforeClusterCreate, AfterControlPlaneInitialized, BeforeClusterUpgrade, BeforeControlPlaneUpgrade,
+            AfterControlPlaneUpgrade, BeforeWorkersUpgrade, AfterWorkersUpgrade, AfterClusterUpgrade,
+            BeforeClusterDelete, ValidateTopology, DiscoverVariables, CanUpdateMachine, CanUpdateMachineSet,
+            GenerateUpgradePlan,
+        }
+    };
+}
+
+/// An extension with a handler of every hook; those of some do something with what they are given.
+fn extension() -> Extension {
+    let mut extension = Extension::new()
+        .on(hooks::GeneratePatches, "patches", |request, _| async move {
+            Walk::new()
+                .on_others(|template| {
+                    let zone = template.variables.find("a.b[0].c")?.cloned().unwrap_or_default();
+                    if let Some(fields) = template.object.as_object_mut() {
+                        fields.insert("zone".into(), zone);
+                    }
+                    Ok(())
+                })
+                .patches(&request)
+        })
+        .on(hooks::UpdateMachine, "update", |request, _| async move {
+            Jobs::default().answer(request.desired.machine.name(), "busy", || async { Ok(()) })
+        });
+    macro_rules! add {
+        ($($hook:ident,)+) => {
+            $(extension = extension.on(hooks::$hook, stringify!($hook).to_lowercase(), |_, _| async {
+                Ok(<hooks::$hook as Hook>::Response::default())
+            });)+
+        };
+    }
+    every_hook!(add);
+    extension
+}
+
+static ROUTER: LazyLock<(Router, Vec<String>)> = LazyLock::new(|| {
+    let service = extension().build().unwrap();
+    (service.router(), service.paths().map(ToOwned::to_owned).collect())
+});
+
+static MESSAGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let fixtures: Map<String, Value> =
+        serde_json::from_str(include_str!("fixtures/messages-1.14.json")).unwrap();
+    fixtures.into_values().flat_map(|messages| messages.as_array().unwrap().clone()).collect()
+});
+
+fn answer(path: &str, body: Vec<u8>) -> Value {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let request = Request::post(path).body(Body::from(body)).unwrap();
+        let response = ROUTER.0.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
+    })
+}
+
+fn check(answer: &Value) -> Result<(), TestCaseError> {
+    let status = answer["status"].as_str().unwrap();
+    prop_assert!(["Success", "Failure"].contains(&status), "{answer}");
+    let message = answer["message"].as_str().unwrap_or_default();
+    prop_assert!(!message.contains("panicked"), "{answer}");
+    prop_assert!(status == "Success" || !message.is_empty(), "{answer}");
+    Ok(())
+}
+
+/// A change of a body.
+#[derive(Clone, Debug)]
+enum Mutation {
+    Replace(Index, u8),
+    Remove(Index, u8),
+    Insert(Index, Vec<u8>),
+    Truncate(Index),
+    Repeat(Index, u8),
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    // Bytes that mean something in JSON come more often than others.
+    let byte = prop_oneof![prop::sample::select(br#"{}[]",:\nue0-9. "#.to_vec()), any::<u8>()];
+    prop_oneof![
+        (any::<Index>(), byte.clone()).prop_map(|(at, byte)| Mutation::Replace(at, byte)),
+        (any::<Index>(), 1_u8..20).prop_map(|(at, length)| Mutation::Remove(at, length)),
+        (any::<Index>(), prop::collection::vec(byte, 1..8))
+            .prop_map(|(at, bytes)| Mutation::Insert(at, bytes)),
+        any::<Index>().prop_map(Mutation::Truncate),
+        (any::<Index>(), 1_u8..40).prop_map(|(at, length)| Mutation::Repeat(at, length)),
+    ]
+}
+
+fn mutate(body: &mut Vec<u8>, mutation: &Mutation) {
+    if body.is_empty() {
+        return;
+    }
+    let range = |at: &Index, length: u8| {
+        let at = at.index(body.len());
+        at..(at + usize::from(length)).min(body.len())
+    };
+    match mutation {
+        Mutation::Replace(at, byte) => {
+            let at = at.index(body.len());
+            body[at] = *byte;
+        }
+        Mutation::Remove(at, length) => {
+            body.drain(range(at, *length));
+        }
+        Mutation::Insert(at, bytes) => {
+            let at = at.index(body.len());
+            body.splice(at..at, bytes.iter().copied());
+        }
+        Mutation::Truncate(at) => body.truncate(at.index(body.len())),
+        Mutation::Repeat(at, length) => {
+            let range = range(at, *length);
+            let again = body[range.clone()].to_vec();
+            body.splice(range.start..range.start, again);
+        }
+    }
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,6}".prop_map(Value::from),
+    ];
+    let key = prop_oneof![
+        prop::sample::select(vec![
+            "settings",
+            "cluster",
+            "items",
+            "variables",
+            "object",
+            "holderReference",
+            "apiVersion",
+            "name",
+            "value",
+            "uid",
+            "metadata",
+            "current",
+            "desired",
+            "Machine",
+            "SETTINGS",
+            "patch",
+            "patchType",
+            "status",
+            "retryAfterSeconds",
+            "handlers",
+            "requestHook",
+            "timeoutSeconds",
+            "controlPlaneUpgrades",
+            "a",
+            "b",
+            "c",
+        ])
+        .prop_map(ToOwned::to_owned),
+        "\\PC{0,4}",
+    ];
+    leaf.prop_recursive(5, 64, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map(key.clone(), inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// Reads the bytes as a response of every hook.
+fn read_responses(bytes: &[u8]) {
+    let catalog = Catalog::cluster_api();
+    macro_rules! read {
+        ($($hook:ident,)+) => {
+            $(let _ = catalog.read_response::<hooks::$hook>(bytes, &hooks::$hook::id());)+
+        };
+    }
+    every_hook!(read);
+    let _ = catalog.read_response::<hooks::Discovery>(bytes, &hooks::Discovery::id());
+    let _ = catalog.read_response::<hooks::GeneratePatches>(bytes, &hooks::GeneratePatches::id());
+    let _ = catalog.read_response::<hooks::UpdateMachine>(bytes, &hooks::UpdateMachine::id());
+    let _ = wire::from_slice::<Value>(bytes);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_answered(path in any::<Index>(), body in prop::collection::vec(any::<u8>(), 0..300)) {
+        check(&answer(path.get::<String>(&ROUTER.1), body.clone()))?;
+        read_responses(&body);
+    }
+
+    #[test]
+    fn any_json_is_answered(path in any::<Index>(), body in json()) {
+        check(&answer(path.get::<String>(&ROUTER.1), body.to_string().into_bytes()))?;
+        read_responses(body.to_string().as_bytes());
+    }
+
+    #[test]
+    fn spoilt_messages_are_answered(
+        path in any::<Index>(),
+        message in any::<Index>(),
+        mutations in prop::collection::vec(mutation(), 1..6),
+    ) {
+        let mut body = message.get(&MESSAGES).to_string().into_bytes();
+        for mutation in &mutations {
+            mutate(&mut body, mutation);
+        }
+        check(&answer(path.get::<String>(&ROUTER.1), body.clone()))?;
+        read_responses(&body);
+    }
+}
+
+/// A message of one hook sent to another is a request or is none, and never more than that.
+#[test]
+fn every_message_at_every_path_is_answered() {
+    for path in &ROUTER.1 {
+        for message in MESSAGES.iter() {
+            check(&answer(path, message.to_string().into_bytes())).unwrap();
+        }
+    }
+    assert_eq!(ROUTER.1.len(), 17);
+}
+
+#[test]
+fn deep_bodies_are_refused_and_do_not_overflow() {
+    let deep = format!("{}{}", r#"{"cluster":"#.repeat(50_000), "1");
+    for path in &ROUTER.1 {
+        for body in ["[".repeat(100_000), deep.clone()] {
+            assert_eq!(answer(path, body.into_bytes())["status"], "Failure", "{path}");
+        }
+    }
+}
