@@ -4,9 +4,11 @@ mod world;
 
 use nephele_api::cloud::v1alpha1::{InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone};
 use nephele_api::conditions::{self, types};
-use nephele_api::core::Cluster;
+use nephele_api::core::{Cluster, MachinePool};
+use nephele_api::infrastructure;
 use nephele_api::infrastructure::v1beta2::{
-    CloudReference, InMemoryCluster, InMemoryMachine, InMemoryMachineTemplate,
+    CloudReference, InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachineTemplate,
+    PoolMachine,
 };
 use nephele_cloud::Hardware;
 use nephele_testkit::objects::{self, NAMESPACE};
@@ -167,5 +169,66 @@ async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alo
     world.api.eventually("of-class", "to have nothing to say", silent).await;
     written = world.writes("of-cluster");
     assert_eq!(written, [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_says_what_its_machines_have_before_there_is_one() {
+    let world = World::start(47_400);
+    world.api.create(&cloud("default", &["a"], &["large"])).await;
+    world.cluster("demo").await;
+    let pool: MachinePool = serde_json::from_value(json!({
+        "metadata": { "name": "pool", "namespace": NAMESPACE },
+        "spec": { "clusterName": "demo", "replicas": 0, "template": { "spec": {
+            "clusterName": "demo",
+            "infrastructureRef":
+                { "apiGroup": infrastructure::GROUP, "kind": "InMemoryMachinePool", "name": "pool" },
+        } } },
+    }))
+    .expect("a pool");
+    let pool = world.api.create(&pool).await;
+    let mut object = InMemoryMachinePool::default();
+    object.metadata.name = Some("pool".into());
+    object.metadata.namespace = Some(NAMESPACE.into());
+    object.spec.template = Some(PoolMachine { instance_type: "large".into(), ..PoolMachine::default() });
+    objects::own(&mut object, &pool);
+    world.api.create(&object).await;
+    let said = |object: &InMemoryMachinePool| {
+        let status = object.status.clone().unwrap_or_default();
+        let cpu = status.capacity.get("cpu").map(|quantity| quantity.0.clone());
+        (cpu, status.node_info.map(|info| info.architecture))
+    };
+    let has = |cpu: &str, architecture: &str| (Some(cpu.to_owned()), Some(architecture.to_owned()));
+    let large = has("16", "arm64");
+    world.api.eventually("pool", "to have 16 processors", |object| said(object) == large).await;
+    let patch = json!({ "spec": { "instanceTypes": null } });
+    world.api.patch::<SimulatedCloud>("default", &patch).await;
+    let large = has("8", "amd64");
+    world.api.eventually("pool", "to have 8 processors", |object| said(object) == large).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_for_an_unknown_zone_says_so_and_boots_there_when_the_zone_is_there() {
+    let world = World::start(47_500);
+    world.cluster("demo").await;
+    let with_zones = |names: &[&str]| {
+        let mut status = json!(objects::provisioned(true));
+        status["failureDomains"] = names.iter().map(|name| json!({ "name": name })).collect();
+        status
+    };
+    world.api.patch_status::<Cluster>("demo", &with_zones(&["a", "b"])).await;
+    let mut machine = objects::worker("demo", "w");
+    machine.spec.failure_domain = "c".into();
+    let machine = world.api.create(&machine).await;
+    let object = world.api.create(&objects::in_memory_machine(&machine)).await;
+    let waiting = world.waits(&object, "UnknownFailureDomain").await;
+    let status = waiting.status.unwrap_or_default();
+    let ready = conditions::find(&status.conditions, types::READY).expect("a summary");
+    let message = "VMProvisioned: The Machine asks for failure domain c; the cluster has a, b";
+    assert_eq!((ready.message.as_str(), status.failure_domain.as_str()), (message, ""));
+    world.api.patch_status::<Cluster>("demo", &with_zones(&["a", "b", "c"])).await;
+    let status = world.ready(&object).await.status.unwrap_or_default();
+    assert_eq!(status.failure_domain, "c");
     world.stop().await;
 }

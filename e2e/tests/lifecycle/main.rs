@@ -12,3 +12,4 @@ mod remediation;
 mod scale;
 mod upgrade;
 mod versions;
+mod zones;

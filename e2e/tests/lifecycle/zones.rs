@@ -1,0 +1,211 @@
+//! Clusters in a SimulatedCloud: they are spread over its zones, their machines are as large as their types say.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use nephele_e2e::{
+    Cluster, Look, Scope, Shape,
+    cluster::Role,
+    management::{Kind, kinds},
+    state, until,
+    wait::LIMIT,
+};
+use serde_json::{Value, json};
+
+const SIMULATED_CLOUD: Kind = ("cloud.nephele.dev", "v1alpha1", "SimulatedCloud");
+const IN_MEMORY_MACHINE_TEMPLATE: Kind =
+    ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachineTemplate");
+
+const ZONES: [&str; 3] = ["north-1a", "north-1b", "north-1c"];
+
+/// A cloud with one region of these zones, in which `edge` is no place for a control plane.
+fn cloud(zones: &[&str], types: &[&str]) -> Value {
+    let zones: Vec<_> = zones.iter().map(|zone| json!({"name": zone})).collect();
+    let edge = json!({"name": "edge-1a", "controlPlane": false});
+    let types: Vec<_> = types
+        .iter()
+        .map(|name| json!({"name": name, "cpu": 16, "memory": "64Gi", "pods": 250, "architecture": "arm64"}))
+        .collect();
+    json!({
+        "apiVersion": "cloud.nephele.dev/v1alpha1",
+        "kind": "SimulatedCloud",
+        "metadata": {"name": "north"},
+        "spec": {
+            "regions": [{"name": "north-1", "zones": zones}, {"name": "edge-1", "zones": [edge]}],
+            "instanceTypes": types,
+        },
+    })
+}
+
+fn in_the_cloud(object: &mut Value) {
+    if object["kind"] == "InMemoryCluster" {
+        object["spec"]["cloudRef"] = json!({"name": "north"});
+    }
+    if object["kind"] == "InMemoryMachineTemplate" {
+        object["spec"]["template"]["spec"]["instanceType"] = json!("m.large");
+    }
+}
+
+/// The objects of a MachineDeployment beside that of the template, in a failure domain of its own.
+async fn workers_in(cluster: &Cluster, zone: &str) -> anyhow::Result<()> {
+    let mut object = cluster.object(kinds::MACHINE_DEPLOYMENT, &cluster.workers()).await?;
+    let name = format!("{}-{zone}", cluster.workers());
+    object["metadata"] = json!({"name": name, "namespace": cluster.namespace});
+    object["status"].take();
+    object.as_object_mut().map(|fields| fields.remove("status"));
+    let spec = &mut object["spec"];
+    spec["replicas"] = json!(1);
+    spec["selector"] = json!({"matchLabels": {}});
+    spec["template"].as_object_mut().map(|fields| fields.remove("metadata"));
+    spec["template"]["spec"]["failureDomain"] = json!(zone);
+    cluster.management.apply(&cluster.namespace, &[object]).await
+}
+
+#[tokio::test]
+async fn cluster_is_spread_over_the_zones_of_its_cloud() -> anyhow::Result<()> {
+    let scope = Scope::new("zones").await?;
+    scope.management.apply(&scope.namespace, &[cloud(&ZONES, &["m.large"])]).await?;
+    let cluster = scope.plain_with("cluster", Shape::new(3, 0), in_the_cloud).await?;
+    for zone in ZONES {
+        workers_in(&cluster, zone).await?;
+    }
+    cluster.settled(3, 3).await?;
+    let object = cluster.get().await?;
+    let domain = |zone: &str, control_plane: bool| {
+        let region = zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
+        json!({"name": zone, "controlPlane": control_plane, "attributes": {"region": region}})
+    };
+    let all = json!([
+        domain("edge-1a", false),
+        domain("north-1a", true),
+        domain("north-1b", true),
+        domain("north-1c", true),
+    ]);
+    assert_eq!(object["status"]["failureDomains"], all);
+
+    // One of each role in each zone; what Machines and Nodes say of it is the same.
+    let mut of_nodes = placement_of_nodes(&cluster).await?;
+    for role in [Role::ControlPlane, Role::Worker] {
+        let mut zones = Vec::new();
+        for machine in cluster.machines(Some(role)).await? {
+            let zone = machine["status"]["failureDomain"].as_str().unwrap_or_default().to_owned();
+            assert_eq!(machine["spec"]["failureDomain"], json!(zone), "{}", state::name(&machine));
+            let node = machine["status"]["nodeRef"]["name"].as_str().unwrap_or_default();
+            let labels = of_nodes.remove(node);
+            assert_eq!(labels, Some((zone.clone(), "north-1".to_owned())), "{node}");
+            zones.push(zone);
+        }
+        zones.sort();
+        assert_eq!(zones, ZONES, "{role:?}");
+    }
+    assert_eq!(of_nodes, BTreeMap::new());
+
+    // A zone that is no more is no failure domain any more; its machines stay.
+    let fewer = json!({"spec": cloud(&ZONES[..2], &["m.large"])["spec"]});
+    scope.management.patch(SIMULATED_CLOUD, &scope.namespace, "north", &fewer).await?;
+    until("the zone to be gone from the Cluster", LIMIT, async || {
+        let object = cluster.get().await?;
+        let domains = object["status"]["failureDomains"].as_array().into_iter().flatten();
+        let names: Vec<_> = domains.filter_map(|domain| domain["name"].as_str()).collect();
+        Ok(Look::when(names == ["edge-1a", "north-1a", "north-1b"], || format!("{names:?}")))
+    })
+    .await?;
+    cluster.settled(3, 3).await?;
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn machine_of_an_unknown_type_says_so_and_comes_up_when_the_type_is_there() -> anyhow::Result<()> {
+    let scope = Scope::new("types").await?;
+    scope.management.apply(&scope.namespace, &[cloud(&ZONES, &["c.large"])]).await?;
+    let cluster = scope
+        .plain_with("cluster", Shape::new(1, 1), |object| {
+            in_the_cloud(object);
+            if state::name(object).ends_with("-control-plane") && object["kind"] == "InMemoryMachineTemplate"
+            {
+                object["spec"]["template"]["spec"]["instanceType"] = json!("c.large");
+            }
+        })
+        .await?;
+    let expected = "The cloud has no instance type m.large; it has c.large";
+    until("the worker to say what is wrong with it", LIMIT, async || {
+        let workers = cluster.machines(Some(Role::Worker)).await?;
+        let told = workers.iter().any(|machine| {
+            let ready = state::condition(machine, "InfrastructureReady");
+            ready.is_some_and(|ready| ready["message"].as_str().is_some_and(|text| text.contains(expected)))
+        });
+        Ok(Look::when(told, || format!("{workers:?}")))
+    })
+    .await?;
+    let template = &format!("{}-workers", cluster.name);
+    let offered = cluster.object(IN_MEMORY_MACHINE_TEMPLATE, template).await?;
+    assert_eq!(offered["status"]["capacity"], Value::Null);
+
+    let more = json!({"spec": cloud(&ZONES, &["c.large", "m.large"])["spec"]});
+    scope.management.patch(SIMULATED_CLOUD, &scope.namespace, "north", &more).await?;
+    cluster.settled(1, 1).await?;
+    let workload = cluster.workload().await?;
+    let worker = workload.nodes().await?.into_iter().find(|node| label(node, INSTANCE_TYPE) == "m.large");
+    let status = worker.and_then(|node| node.status).unwrap_or_default();
+    for quantities in [status.capacity, status.allocatable] {
+        let quantities = serde_json::to_value(quantities)?;
+        for (resource, quantity) in
+            [("cpu", "16"), ("memory", "64Gi"), ("pods", "250"), ("ephemeral-storage", "40Gi")]
+        {
+            assert_eq!(quantities[resource], quantity, "{resource}");
+        }
+    }
+    assert_eq!(status.node_info.map(|info| info.architecture).as_deref(), Some("arm64"));
+
+    // What the cluster autoscaler reads to scale from nothing.
+    let offered = until("the template to say what its machines have", LIMIT, async || {
+        let template = cluster.object(IN_MEMORY_MACHINE_TEMPLATE, template).await?;
+        let known = template["status"]["capacity"].is_object();
+        Ok(if known { Look::Done(template) } else { Look::NotYet(template.to_string()) })
+    })
+    .await?;
+    assert_eq!(
+        offered["status"],
+        json!({
+            "capacity": {"cpu": "16", "memory": "64Gi", "pods": "250", "ephemeral-storage": "40Gi"},
+            "nodeInfo": {"architecture": "arm64", "operatingSystem": "linux"},
+        })
+    );
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn cloud_with_a_name_used_twice_is_refused() -> anyhow::Result<()> {
+    let scope = Scope::new("clouds").await?;
+    let refused = async |cloud: &Value| scope.management.refusal(&scope.namespace, cloud).await;
+    assert_eq!(refused(&cloud(&ZONES, &["m.large"])).await?, None);
+    let mut twice = cloud(&ZONES, &[]);
+    twice["spec"]["regions"][1]["zones"][0]["name"] = json!(ZONES[0]);
+    for (cloud, message) in [
+        (twice, "the name of a zone is used in one region only"),
+        (cloud(&["a", "a"], &[]), "Duplicate value"),
+        (cloud(&ZONES, &["m", "m"]), "Duplicate value"),
+        (cloud(&["Not_a_zone"], &[]), "spec.regions[0].zones[0].name"),
+    ] {
+        let told = refused(&cloud).await?.unwrap_or_default();
+        assert!(told.contains(message), "{told}");
+    }
+    scope.finish().await
+}
+
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+fn label<'a>(node: &'a Node, name: &str) -> &'a str {
+    node.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map_or("", String::as_str)
+}
+
+/// Zone and region of each Node, by its labels.
+async fn placement_of_nodes(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, (String, String)>> {
+    let nodes = cluster.workload().await?.nodes().await?;
+    let place = |node: Node| {
+        let of = |name: &str| label(&node, name).to_owned();
+        let place = (of("topology.kubernetes.io/zone"), of("topology.kubernetes.io/region"));
+        (node.metadata.name.clone().unwrap_or_default(), place)
+    };
+    Ok(nodes.into_iter().map(place).collect())
+}
