@@ -1,10 +1,11 @@
 //! What the cloud of a cluster offers to it and its machines. Pure but for the ledger, by which machines learn of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use nephele_api::cloud::v1alpha1::{SimulatedCloud, SimulatedCloudSpec, built_in_instance_types};
 use nephele_api::conditions::reasons;
 use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
 use nephele_cloud::{ClusterId, Hardware};
@@ -168,9 +169,10 @@ impl Offer {
         };
         let mut hardware = Hardware::default();
         if !model.instance_type.is_empty() {
-            let types = cloud.cloned().unwrap_or_default().instance_types();
+            let types = cloud
+                .map_or_else(|| Cow::Owned(built_in_instance_types()), SimulatedCloudSpec::instance_types);
             let Some(found) = types.iter().find(|known| known.name == model.instance_type) else {
-                let known = types.into_iter().map(|known| known.name).collect();
+                let known = types.iter().map(|known| known.name.clone()).collect();
                 return Err(Unknown::InstanceType { wanted: model.instance_type.to_owned(), known });
             };
             hardware.capacity = found.capacity();

@@ -1,5 +1,6 @@
 //! `SimulatedCloud`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -195,8 +196,12 @@ impl SimulatedCloudSpec {
 
     /// The instance types that there are: those listed, or those built in.
     #[must_use]
-    pub fn instance_types(&self) -> Vec<InstanceType> {
-        if self.instance_types.is_empty() { built_in_instance_types() } else { self.instance_types.clone() }
+    pub fn instance_types(&self) -> Cow<'_, [InstanceType]> {
+        if self.instance_types.is_empty() {
+            Cow::Owned(built_in_instance_types())
+        } else {
+            Cow::Borrowed(&self.instance_types)
+        }
     }
 }
 

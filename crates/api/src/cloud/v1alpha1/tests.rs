@@ -54,7 +54,7 @@ fn a_type_offers_what_it_says_and_the_usual_of_the_rest() {
 #[test]
 fn a_cloud_without_types_has_those_built_in() {
     let names = |spec: &SimulatedCloudSpec| -> Vec<String> {
-        spec.instance_types().into_iter().map(|known| known.name).collect()
+        spec.instance_types().iter().map(|known| known.name.clone()).collect()
     };
     let mut spec = SimulatedCloudSpec::default();
     assert_eq!(names(&spec), ["small", "medium", "large", "xlarge", "medium-arm64", "large-gpu"]);
