@@ -16,6 +16,8 @@ pub struct Bare {
     /// The management cluster, as its administrator sees it.
     pub management: Management,
     name: String,
+    /// What it was brought up with.
+    more: Vec<String>,
     environment: BTreeMap<String, String>,
 }
 
@@ -26,10 +28,21 @@ impl Bare {
     ///
     /// When it does not come up, with what was printed.
     pub async fn up(name: &str, target_namespace: Option<&str>) -> anyhow::Result<Self> {
-        let program = variable("NEPHELE_PROGRAM")?;
-        let mut args = vec!["up", "--bare", name, "--program", &program];
-        args.extend(target_namespace.into_iter().flat_map(|namespace| ["--target-namespace", namespace]));
-        cluster(&args).await?;
+        let namespace = target_namespace.map(|namespace| ["--target-namespace", namespace]);
+        Self::up_with(name, namespace.as_ref().map_or(&[], |args| &args[..])).await
+    }
+
+    /// Brings one up with this release of Cluster API: `1.13`.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up, with what was printed.
+    pub async fn of_release(name: &str, cluster_api: &str) -> anyhow::Result<Self> {
+        Self::up_with(name, &["--cluster-api", cluster_api]).await
+    }
+
+    async fn up_with(name: &str, more: &[&str]) -> anyhow::Result<Self> {
+        bring_up(name, more).await?;
         let environment: BTreeMap<_, _> = cluster(&["env", "--bare", name])
             .await?
             .lines()
@@ -38,7 +51,18 @@ impl Bare {
             .collect();
         let kubeconfig = environment.get("KUBECONFIG").context("the cluster has no kubeconfig")?;
         let management = Management::of(Path::new(kubeconfig)).await?;
-        Ok(Self { management, name: name.to_owned(), environment })
+        let more = more.iter().map(|&word| word.to_owned()).collect();
+        Ok(Self { management, name: name.to_owned(), more, environment })
+    }
+
+    /// Starts the managers anew whose Deployments are others than those that they were started for, as a node would,
+    /// and waits until all are ready. Our providers are installed again where they are not.
+    ///
+    /// # Errors
+    ///
+    /// When one does not become ready, with the end of its log.
+    pub async fn follow_deployments(&self) -> anyhow::Result<()> {
+        bring_up(&self.name, &self.more.iter().map(String::as_str).collect::<Vec<_>>()).await
     }
 
     /// Stops it and throws its state away.
@@ -70,14 +94,27 @@ impl Bare {
     /// When it fails, with what it said.
     pub async fn clusterctl(&self, args: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("clusterctl");
-        command.args(args);
-        for variable in ["KUBECONFIG", "CLUSTERCTL_CONFIG"] {
-            command.env(variable, self.environment.get(variable).map_or("", String::as_str));
-        }
+        command.args(args).env("KUBECONFIG", self.kubeconfig());
         command.arg("--config").arg(self.environment.get("CLUSTERCTL_CONFIG").map_or("", String::as_str));
         command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
         run(command).await
     }
+
+    /// Runs kubectl on it as its administrator and returns what it prints.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, with what it said.
+    pub async fn kubectl(&self, args: &[&str]) -> anyhow::Result<String> {
+        let mut command = Command::new("kubectl");
+        command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);
+        run(command).await
+    }
+}
+
+async fn bring_up(name: &str, more: &[&str]) -> anyhow::Result<()> {
+    let program = variable("NEPHELE_PROGRAM")?;
+    cluster(&[&["up", "--bare", name, "--program", &program], more].concat()).await.map(drop)
 }
 
 /// Runs `cargo xtask cluster`.

@@ -87,6 +87,7 @@ fn node(node: &Node) -> (String, Value) {
         "uid": node.metadata.uid, "created": node.metadata.creation_timestamp, "labels": node.metadata.labels,
         "providerID": node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()),
         "addresses": node.status.as_ref().and_then(|status| status.addresses.as_ref()),
+        "capacity": node.status.as_ref().and_then(|status| status.capacity.as_ref()),
     });
     (node.name_any(), seen)
 }

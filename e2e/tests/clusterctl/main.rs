@@ -3,3 +3,4 @@
 
 mod identity;
 mod moves;
+mod provider;

@@ -17,7 +17,7 @@ use crate::identity::Identity;
 const ELSEWHERE: &str = "nephele-elsewhere";
 
 /// Kinds of which a move leaves nothing behind.
-const MOVED: [Kind; 17] = [
+const MOVED: [Kind; 18] = [
     kinds::CLUSTER,
     kinds::CLUSTER_CLASS,
     kinds::CONTROL_PLANE,
@@ -35,6 +35,7 @@ const MOVED: [Kind; 17] = [
     kinds::CLAIM,
     kinds::ADDRESS,
     kinds::IP_POOL,
+    kinds::SIMULATED_CLOUD,
 ];
 
 #[tokio::test]
@@ -74,8 +75,8 @@ async fn clusters_move_there_and_back_and_are_the_same() -> anyhow::Result<()> {
     target.down().await
 }
 
-/// Clusters of each kind: one whose machines and load balancer have addresses from pools, one of a class, one with a
-/// machine pool.
+/// Clusters of each kind: one in a SimulatedCloud, whose machines and load balancer have addresses from pools, one of a
+/// class, one with a machine pool.
 async fn clusters(scope: &Scope) -> anyhow::Result<[Cluster; 3]> {
     let namespaced = pool_reference(kinds::IP_POOL, "workers");
     let global_name = format!("{}-control-planes", scope.namespace);
@@ -83,13 +84,26 @@ async fn clusters(scope: &Scope) -> anyhow::Result<[Cluster; 3]> {
     let range = |addresses: &str| json!({"addresses": [addresses], "prefix": 24, "gateway": "10.40.0.1"});
     scope.pool(kinds::IP_POOL, "workers", range("10.40.0.10-10.40.0.50")).await?;
     scope.pool(kinds::GLOBAL_IP_POOL, &global_name, range("10.40.0.60-10.40.0.90")).await?;
+    let cloud = json!({
+        "apiVersion": "cloud.nephele.dev/v1alpha1",
+        "kind": kinds::SIMULATED_CLOUD.2,
+        "metadata": {"name": "north"},
+        "spec": {
+            "regions": [{"name": "here", "zones": [{"name": "north-1a"}]}],
+            "instanceTypes": [{"name": "m.large", "cpu": 16, "memory": "64Gi", "architecture": "arm64"}],
+        },
+    });
+    scope.management.apply(&scope.namespace, &[cloud]).await?;
     let plain = scope.plain_with("plain", Shape::new(1, 1), |object| {
         let of_workers = state::name(object).ends_with("-workers");
         if object["kind"] == "InMemoryMachineTemplate" {
             let pool = if of_workers { &namespaced } else { &global };
-            object["spec"]["template"]["spec"] = json!({"network": {"addressesFromPools": [pool]}});
+            object["spec"]["template"]["spec"] =
+                json!({"instanceType": "m.large", "network": {"addressesFromPools": [pool]}});
         } else if object["kind"] == "InMemoryCluster" {
-            object["spec"] = json!({"network": {"controlPlaneAddressFromPool": namespaced}});
+            object["spec"] = json!({
+                "cloudRef": {"name": "north"}, "network": {"controlPlaneAddressFromPool": namespaced},
+            });
         }
     });
     let of_class = scope.of_class("of-class", Shape::new(1, 1));
@@ -147,15 +161,15 @@ async fn nothing_is_left(management: &Management, namespace: &str) -> anyhow::Re
     Ok(())
 }
 
-/// Every object has a chain of owners that ends at what clusterctl moves by itself: a Cluster, a ClusterClass, or a pool,
-/// whose definition says so.
+/// Every object has a chain of owners that ends at what clusterctl moves by itself: a Cluster, a ClusterClass, or a pool
+/// or a cloud, whose definitions say so.
 fn everything_belongs_to_something_that_moves(objects: &[Value]) -> anyhow::Result<()> {
     let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let by_uid: BTreeMap<String, &Value> = objects.iter().map(|object| (uid(object), object)).collect();
     let moves_by_itself = |object: &Value| {
         let pools = POOLS.map(|(_, _, kind)| kind);
         let kind = object["kind"].as_str().unwrap_or_default();
-        ["Cluster", "ClusterClass"].contains(&kind) || pools.contains(&kind)
+        ["Cluster", "ClusterClass", kinds::SIMULATED_CLOUD.2].contains(&kind) || pools.contains(&kind)
     };
     for object in objects {
         let mut reached = vec![object];

@@ -147,6 +147,10 @@ fn comparable(object: &Value) -> Value {
         }
     }
     if let Some(metadata) = object["metadata"].as_object_mut() {
+    // What tells one provider's pods from another's in the same namespace: Helm's own labels do.
+    if let Some(selector) = object.pointer_mut("/spec/selector").and_then(Value::as_object_mut) {
+        selector.remove("cluster.x-k8s.io/provider");
+    }
         let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
         let left = annotations.map(|annotations| {
             annotations.retain(|name, _| !name.starts_with("helm.sh/"));

@@ -5,6 +5,7 @@
 //! ```
 
 use std::{
+    fs,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
@@ -38,6 +39,8 @@ struct Manager {
     label: String,
     namespace: String,
     deployment: String,
+    /// Of the Deployment: another one's pods are others.
+    uid: String,
     account: String,
     arguments: Vec<String>,
     /// The Secret with the certificate that it is given; it makes its own where there is none.
@@ -47,23 +50,28 @@ struct Manager {
 }
 
 impl Manager {
-    fn read(deployment: &Value, port: u16) -> anyhow::Result<Self> {
+    fn read(deployment: &Value, number: Number) -> anyhow::Result<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let metadata = &deployment["metadata"];
         let pod = &deployment["spec"]["template"]["spec"];
         let read = || {
             let volumes = pod["volumes"].as_array().into_iter().flatten();
             let arguments = pod["containers"][0]["args"].as_array()?.iter();
+            let label = text(&metadata["labels"][PROVIDER])?;
+            // The same for one that is installed again.
+            let mut known = Repository::programs().chain([release::LABEL, release::IPAM_LABEL]).zip(0..);
+            let index: u16 = known.find(|(known, _)| *known == label)?.1;
             Some(Self {
-                label: text(&metadata["labels"][PROVIDER])?,
+                port: number.port(3 * index),
+                label,
                 namespace: text(&metadata["namespace"])?,
                 deployment: text(&metadata["name"])?,
+                uid: text(&metadata["uid"])?,
                 account: text(&pod["serviceAccountName"])?,
                 arguments: arguments.filter_map(text).collect(),
                 certificate: volumes
                     .filter(|volume| volume["name"] == "cert")
                     .find_map(|volume| text(&volume["secret"]["secretName"])),
-                port,
             })
         };
         read().with_context(|| format!("failed to read Deployment {}", metadata["name"]))
@@ -106,8 +114,8 @@ impl Manager {
     }
 }
 
-/// Starts the manager of each provider that is installed and has none yet, and waits until all are ready. Ours are this
-/// program.
+/// Starts the manager of each provider that is installed and has none yet, or one of an earlier Deployment, and waits
+/// until all are ready. Ours are this program.
 pub(super) fn up(
     layout: &Layout,
     tools: &Tools,
@@ -118,12 +126,19 @@ pub(super) fn up(
 ) -> anyhow::Result<()> {
     let address = number.site().address;
     let deployments = kubectl.items(&["deployments.apps", "-A", "-l", PROVIDER])?;
-    let managers: Vec<_> = (deployments.iter().zip(0..))
-        .map(|(deployment, index)| Manager::read(deployment, number.port(3 * index)))
+    let managers: Vec<_> = deployments
+        .iter()
+        .map(|deployment| Manager::read(deployment, number))
         .collect::<anyhow::Result<_>>()?;
-    for manager in managers.iter().filter(|manager| !processes.is_running(&manager.label)) {
+    for manager in &managers {
         expose(kubectl, manager, &address)?;
         let folder = layout.at("managers").join(&manager.label);
+        let followed = folder.join("deployment");
+        let same = fs::read_to_string(&followed).is_ok_and(|uid| uid == manager.uid);
+        if same && processes.is_running(&manager.label) {
+            continue;
+        }
+        processes.stop(&manager.label)?;
         if let Some(secret) = &manager.certificate {
             certificate(kubectl, &manager.namespace, secret, &folder)?;
         }
@@ -141,6 +156,7 @@ pub(super) fn up(
             .env("POD_NAMESPACE", &manager.namespace)
             .env("POD_NAME", &manager.deployment);
         processes.start(&manager.label, &mut command)?;
+        write(&followed, &manager.uid)?;
     }
     for manager in &managers {
         wait::until(&format!("{} to be ready", manager.label), READY_LIMIT, LOOK_EVERY, || {
@@ -227,7 +243,7 @@ mod tests {
     fn deployment() -> Value {
         json!({
             "metadata": {
-                "name": "capi-controller-manager", "namespace": "capi-system",
+                "name": "capi-controller-manager", "namespace": "capi-system", "uid": "u",
                 "labels": {PROVIDER: "cluster-api"},
             },
             "spec": {"template": {"spec": {
@@ -242,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_process_has_the_arguments_of_its_container_but_for_its_places() {
-        let manager = Manager::read(&deployment(), 9200).expect("a Deployment");
+        let manager = Manager::read(&deployment(), Number::first()).expect("a Deployment");
         let expected = [
             "--feature-gates=A=true,B=false",
             "--webhook-port=9200",

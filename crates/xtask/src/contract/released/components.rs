@@ -86,6 +86,24 @@ fn every_variable_of_the_components_is_ours_and_has_a_default() {
     }
 }
 
+/// All providers may be installed in one namespace.
+#[test]
+fn services_select_the_pods_of_their_own_provider_alone() {
+    let all = PROVIDERS.map(|(role, ..)| components(role));
+    let labels = |objects: &[Value]| deployment(objects)["spec"]["template"]["metadata"]["labels"].clone();
+    for (index, objects) in all.iter().enumerate() {
+        for service in of_kind(objects, "Service") {
+            let selector = service["spec"]["selector"].as_object().expect("a selector");
+            let selected = all.iter().map(|others| {
+                let labels = labels(others);
+                selector.iter().all(|(name, value)| labels[name] == *value)
+            });
+            let expected = (0..all.len()).map(|other| other == index);
+            assert!(selected.eq(expected), "{}", text(service, "/metadata/name"));
+        }
+    }
+}
+
 /// clusterctl, cmd/clusterctl/client/repository/components.go, replaces it in metadata, subjects and references of
 /// webhooks to Services.
 #[test]

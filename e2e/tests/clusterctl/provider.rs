@@ -1,0 +1,255 @@
+//! The life of our providers on a management cluster: clusters from every template, an upgrade, and the end.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use anyhow::Context;
+use futures::future::try_join_all;
+use nephele_e2e::{
+    Bare, Cluster, Look, Scope,
+    management::{Kind, kinds},
+    state, templates, until,
+    wait::LIMIT,
+};
+use serde_json::Value;
+
+use crate::identity::Identity;
+
+/// Our providers, as clusterctl labels what belongs to them.
+const LABELS: [&str; 2] = ["infrastructure-in-memory", "ipam-in-cluster"];
+/// What clusterctl keeps its inventory in.
+const PROVIDER: Kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
+/// Their namespaces.
+const NAMESPACES: [&str; 2] = ["nephele-system", "capi-ipam-in-cluster-system"];
+
+#[tokio::test]
+async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_leaves_nothing()
+-> anyhow::Result<()> {
+    let bare = Bare::up("provider", None).await?;
+    let scope = Scope::on(bare.management.clone(), "provider").await?;
+    let clusters = generated(&bare, &scope).await?;
+    try_join_all(clusters.iter().map(Cluster::available)).await?;
+    for cluster in &clusters {
+        described(&bare, cluster).await?;
+    }
+    upgraded(&bare, &clusters).await?;
+    scope.finish().await?;
+    deleted(&bare).await?;
+    bare.down().await
+}
+
+/// A cluster of every template there is, with nothing given but what clusterctl has flags for.
+async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
+    let mut clusters = Vec::new();
+    for flavor in flavors(&release(&bare.repository(), LABELS[0])?)? {
+        let name = format!("of-{}", if flavor.is_empty() { "default" } else { flavor.as_str() });
+        let mut args = vec!["generate", "cluster", &name, "--target-namespace", &scope.namespace];
+        args.extend(["--infrastructure", "in-memory", "--kubernetes-version", templates::VERSION]);
+        if !flavor.is_empty() {
+            args.extend(["--flavor", &flavor]);
+        }
+        let variables = bare.clusterctl(&[args.as_slice(), &["--list-variables"]].concat()).await?;
+        let required = variables.split("Optional Variables").next().unwrap_or_default();
+        let asked: Vec<_> = required.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
+        // Those that clusterctl has flags or arguments for.
+        let given = ["CLUSTER_NAME", "NAMESPACE", "KUBERNETES_VERSION"];
+        assert!(asked.iter().all(|variable| given.contains(variable)), "{flavor}: {variables}");
+
+        let manifest = bare.clusterctl(&args).await?;
+        let objects = documents(&manifest)?;
+        let elsewhere = objects.iter().filter(|object| object["metadata"]["namespace"] != *scope.namespace);
+        assert_eq!(elsewhere.collect::<Vec<_>>(), Vec::<&Value>::new(), "{flavor}");
+        scope.management.apply(&scope.namespace, &objects).await?;
+        // The class is there now, and is not made a second time.
+        let again = documents(&bare.clusterctl(&args).await?)?;
+        assert!(again.iter().all(|object| object["kind"] != "ClusterClass"), "{flavor}: {again:?}");
+        let (management, namespace) = (scope.management.clone(), scope.namespace.clone());
+        clusters.push(Cluster { management, namespace, name });
+    }
+    Ok(clusters)
+}
+
+/// The flavors in a folder of a release; the empty one is the default.
+fn flavors(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut flavors = BTreeSet::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
+        let file = entry.context("failed to list a release")?.file_name();
+        let template =
+            file.to_str().and_then(|file| file.strip_prefix("cluster-template")?.strip_suffix(".yaml"));
+        flavors.extend(template.map(|flavor| flavor.trim_start_matches('-').to_owned()));
+    }
+    anyhow::ensure!(flavors.len() > 1, "only {flavors:?}");
+    Ok(flavors)
+}
+
+fn documents(manifest: &str) -> anyhow::Result<Vec<Value>> {
+    use serde::Deserialize;
+    serde_yaml_ng::Deserializer::from_str(manifest)
+        .map(|document| Value::deserialize(document).context("failed to read what was generated"))
+        .collect()
+}
+
+/// What people see of a cluster has our objects in it, and that they are ready.
+async fn described(bare: &Bare, cluster: &Cluster) -> anyhow::Result<()> {
+    let args = ["describe", "cluster", &cluster.name, "--namespace", &cluster.namespace];
+    let text = bare
+        .clusterctl(&[&args[..], &["--show-conditions", "all", "--grouping=false", "--echo"]].concat())
+        .await?;
+    let infrastructure = cluster.infrastructure().await?;
+    let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
+    let of_machines = cluster.of_kind(kinds::MACHINE).await?;
+    let owned = machines.iter().filter(|machine| {
+        of_machines
+            .iter()
+            .any(|owner| owner["spec"]["infrastructureRef"]["name"] == machine["metadata"]["name"])
+    });
+    for object in owned.chain([&infrastructure]) {
+        let (kind, name) = (object["kind"].as_str().unwrap_or_default(), state::name(object));
+        let lines: Vec<_> = text.lines().collect();
+        let at =
+            lines.iter().position(|line| line.contains(&format!("{kind} {}/{name} ", cluster.namespace)));
+        let at = at.with_context(|| format!("{kind} {name} is not shown:\n{text}"))?;
+        // Its conditions follow, as deep as it is.
+        let shown = lines[at + 1..].iter().take_while(|line| !line.contains('/'));
+        let ready = shown.into_iter().any(|line| line.contains("Ready") && line.contains("True"));
+        anyhow::ensure!(ready, "{kind} {name} is not shown as ready:\n{text}");
+    }
+    Ok(())
+}
+
+/// The next release replaces this one while clusters run, and they do not notice.
+async fn upgraded(bare: &Bare, clusters: &[Cluster]) -> anyhow::Result<()> {
+    let repository = bare.repository();
+    let mut next = String::new();
+    for label in LABELS {
+        next = next_release(&release(&repository, label)?)?;
+    }
+    let plan = bare.clusterctl(&["upgrade", "plan"]).await?;
+    for label in LABELS {
+        let offered = plan.lines().any(|line| line.starts_with(label) && line.trim_end().ends_with(&next));
+        anyhow::ensure!(offered, "{label} {next} is not offered:\n{plan}");
+    }
+
+    let before = identities(clusters).await?;
+    let stop = AtomicBool::new(false);
+    let upgrade = async {
+        let infrastructure = format!("in-memory:{next}");
+        let ipam = format!("in-cluster:{next}");
+        bare.clusterctl(&["upgrade", "apply", "--infrastructure", &infrastructure, "--ipam", &ipam]).await?;
+        bare.follow_deployments().await?;
+        let after = identities(clusters).await;
+        stop.store(true, Ordering::Relaxed);
+        after
+    };
+    let (after, available) = tokio::join!(upgrade, available_until(&stop, clusters));
+    assert_eq!(after?, before);
+    available?;
+    for (label, namespace) in LABELS.into_iter().zip(NAMESPACES) {
+        let provider = bare.management.get(PROVIDER, namespace, label).await?;
+        assert_eq!(provider["version"], *next);
+    }
+    Ok(())
+}
+
+/// Looks at the clusters all the time, until it is told to stop.
+async fn available_until(stop: &AtomicBool, clusters: &[Cluster]) -> anyhow::Result<()> {
+    while !stop.load(Ordering::Relaxed) {
+        for cluster in clusters {
+            let object = cluster.get().await?;
+            anyhow::ensure!(state::is(&object, "Available", "True"), "{}", state::line(&object));
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Ok(())
+}
+
+async fn identities(clusters: &[Cluster]) -> anyhow::Result<Vec<Identity>> {
+    try_join_all(clusters.iter().map(Identity::of)).await
+}
+
+/// The only folder of a provider's release.
+fn release(repository: &Path, label: &str) -> anyhow::Result<std::path::PathBuf> {
+    let folder = repository.join(label);
+    let attempt = || format!("failed to list {}", folder.display());
+    let releases = fs::read_dir(&folder).with_context(attempt)?;
+    let mut releases = releases.collect::<Result<Vec<_>, _>>().with_context(attempt)?;
+    anyhow::ensure!(releases.len() == 1, "{} releases in {}", releases.len(), folder.display());
+    Ok(releases.remove(0).path())
+}
+
+/// Lays out a release that is one patch later than this one, and says which it is.
+fn next_release(folder: &Path) -> anyhow::Result<String> {
+    let version = folder.file_name().and_then(|name| name.to_str()).context("a release has a version")?;
+    let (series, patch) = version.rsplit_once('.').context("a version has three parts")?;
+    let next = format!("{series}.{}", patch.parse::<u32>().context("a version is of numbers")? + 1);
+    let target = folder.with_file_name(&next);
+    fs::create_dir_all(&target).context("failed to make a release")?;
+    for entry in fs::read_dir(folder).context("failed to list a release")? {
+        let file = entry.context("failed to list a release")?;
+        let text = fs::read_to_string(file.path()).context("failed to read a release")?;
+        let image = (format!("/nephele:{version}"), format!("/nephele:{next}"));
+        fs::write(target.join(file.file_name()), text.replace(&image.0, &image.1))
+            .context("failed to make a release")?;
+    }
+    Ok(next)
+}
+
+/// clusterctl takes away what it brought: first all but definitions and namespaces, which are asked for by name, then
+/// those too.
+async fn deleted(bare: &Bare) -> anyhow::Result<()> {
+    let delete = ["delete", "--infrastructure", "in-memory", "--ipam", "in-cluster"];
+    bare.clusterctl(&delete).await?;
+    let kinds: BTreeSet<_> = left(bare).await?.into_iter().map(|(kind, _)| kind).collect();
+    // What the managers made for themselves in their namespaces: who leads, and the certificates of their webhooks. The
+    // slices are the test's, in place of pods.
+    let of_managers = ["EndpointSlice", "Lease", "Secret"];
+    let expected = ["CustomResourceDefinition", "Namespace"].into_iter().chain(of_managers);
+    assert_eq!(kinds, expected.map(str::to_owned).collect());
+
+    // Over what is left it can be installed again.
+    bare.follow_deployments().await?;
+    // One after the other: clusterctl cannot list what is left of one while the kinds of another are going.
+    for ([kind, name], label) in
+        [["--infrastructure", "in-memory"], ["--ipam", "in-cluster"]].into_iter().zip(LABELS)
+    {
+        bare.clusterctl(&["delete", kind, name, "--include-crd", "--include-namespace"]).await?;
+        let of_provider = format!("cluster.x-k8s.io/provider={label}");
+        bare.kubectl(&["wait", "--for=delete", "--timeout=60s", "crd", "-l", &of_provider]).await?;
+    }
+    until("nothing of the providers to be left", LIMIT, async || {
+        let left = left(bare).await?;
+        Ok(Look::when(left.is_empty(), || format!("{left:?}")))
+    })
+    .await
+}
+
+/// What belongs to our providers by label, by namespace or by name: kind and name.
+async fn left(bare: &Bare) -> anyhow::Result<BTreeSet<(String, String)>> {
+    let resources = bare.kubectl(&["api-resources", "--verbs=list", "-o", "name"]).await?;
+    let columns = "custom-columns=K:.kind,N:.metadata.name,S:.metadata.namespace,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
+    let mut found = BTreeSet::new();
+    // What happens in a namespace is told there, and what is told goes by itself.
+    let lasting = resources.lines().filter(|resource| !resource.starts_with("events"));
+    for resource in lasting {
+        let args = ["get", resource, "--all-namespaces", "--no-headers", "-o", columns];
+        // A definition may go between the question and the answer.
+        let Ok(objects) = bare.kubectl(&args).await else { continue };
+        for object in objects.lines() {
+            let fields: Vec<_> = object.split_whitespace().collect();
+            let [kind, name, namespace, label] = fields[..] else { continue };
+            let ours = LABELS.contains(&label)
+                || NAMESPACES.iter().any(|ours| namespace == *ours || name.starts_with(ours));
+            // Every namespace has these.
+            let of_namespace = ["kube-root-ca.crt", "default"].contains(&name);
+            if ours && !of_namespace {
+                found.insert((kind.to_owned(), name.to_owned()));
+            }
+        }
+    }
+    Ok(found)
+}
