@@ -59,6 +59,8 @@ pub mod kinds {
         ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachinePoolTemplate");
     /// ClusterClass.
     pub const CLUSTER_CLASS: Kind = ("cluster.x-k8s.io", "v1beta2", "ClusterClass");
+    /// SimulatedCloud.
+    pub const SIMULATED_CLOUD: Kind = ("cloud.nephele.dev", "v1alpha1", "SimulatedCloud");
     /// Secret.
     pub const SECRET: Kind = ("", "v1", "Secret");
     /// Namespace.

@@ -146,11 +146,11 @@ fn comparable(object: &Value) -> Value {
             labels.retain(|name, _| HELMS.iter().all(|helms| !name.starts_with(helms)));
         }
     }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
     // What tells one provider's pods from another's in the same namespace: Helm's own labels do.
     if let Some(selector) = object.pointer_mut("/spec/selector").and_then(Value::as_object_mut) {
         selector.remove("cluster.x-k8s.io/provider");
     }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
         let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
         let left = annotations.map(|annotations| {
             annotations.retain(|name, _| !name.starts_with("helm.sh/"));
