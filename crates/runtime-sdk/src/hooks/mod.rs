@@ -36,11 +36,12 @@
 //! | hooks | module | answered with |
 //! |---|---|---|
 //! | [`Discovery`] | [`discovery`] | the handlers there are |
-//! | nine of a cluster's life | [`lifecycle`] | [retry](response!), but for [`AfterControlPlaneInitialized`] |
+//! | nine of a cluster's life | [`lifecycle`] | [retry](crate::response!), but for [`AfterControlPlaneInitialized`] |
 //! | three of a cluster's topology | [`topology`] | patches, a verdict, variables |
 //! | three of updates in place | [`in_place`] | patches, or retry |
 //! | [`GenerateUpgradePlan`] | [`upgrade_plan`] | versions |
 
+pub mod builtins;
 pub mod discovery;
 pub mod in_place;
 pub mod lifecycle;

@@ -153,6 +153,23 @@ impl Tls {
         Ok(true)
     }
 
+    /// Serves another certificate to connections that come from now on, for those who have it from elsewhere than
+    /// files. What was served stays when it cannot be.
+    ///
+    /// # Errors
+    /// When it cannot be served.
+    pub fn replace(
+        &self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+        client_authorities: Option<Vec<u8>>,
+    ) -> Result<(), TlsError> {
+        let material = Material { certificate: certificate.into(), key: key.into(), client_authorities };
+        let config = config(&material)?;
+        *self.current.write() = (material, config);
+        Ok(())
+    }
+
     /// Follows the files until `shutdown`.
     pub(super) async fn follow(self, metrics: Metrics, shutdown: CancellationToken) {
         let Some(interval) = self.files.as_ref().map(|files| files.interval) else { return };

@@ -160,3 +160,17 @@ async fn what_cannot_be_served_is_said_at_once() {
     let missing = Tls::load(TlsFiles::in_folder("/nonexistent")).await.err().unwrap();
     assert!(matches!(missing, TlsError::Read { .. }));
 }
+
+#[tokio::test]
+async fn a_certificate_from_elsewhere_takes_the_place_of_another() {
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let tls = old.tls();
+    let running = start(service(&Registry::new()), tls.clone());
+    assert!(served(running.address, &old.pem, None).await);
+    let leaf = new.leaf();
+    tls.replace(leaf.certificate.clone(), leaf.key, None).unwrap();
+    assert!(served(running.address, &new.pem, None).await);
+    assert!(!served(running.address, &old.pem, None).await);
+    assert!(tls.replace(leaf.certificate, old.leaf().key, None).is_err());
+    assert!(served(running.address, &new.pem, None).await);
+}

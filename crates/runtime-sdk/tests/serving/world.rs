@@ -143,6 +143,8 @@ impl Client {
             Some(Protocol::Http2) => vec![b"h2".to_vec()],
         };
         let stream = TcpStream::connect(address).await?;
+        // As Go does.
+        stream.set_nodelay(true)?;
         let name = ServerName::try_from("localhost")?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
         let agreed = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
