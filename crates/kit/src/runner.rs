@@ -235,7 +235,17 @@ where
                 gate.open();
             }
         };
-        future::join(work, open).await;
+        // Before the first list nothing is in flight, and kube-runtime does not hear that it is to stop.
+        let asked_before_the_first_list = async {
+            shutdown.cancelled().await;
+            if store.wait_until_ready().now_or_never().is_some() {
+                future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            _ = future::join(work, open) => {}
+            () = asked_before_the_first_list => {}
+        }
         if shutdown.is_cancelled() {
             info!(controller = name, "Stopped");
             Ok(())

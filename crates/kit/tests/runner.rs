@@ -397,3 +397,23 @@ async fn touched_objects_of_a_cache_and_ids_from_elsewhere_wake_the_objects_they
     assert_eq!(looks.recv().await.as_deref(), Some("a"));
     assert!(secrets.get("default", "for-a").is_some(), "the cache took note before it told");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_ends_when_it_is_asked_to_before_the_first_list() {
+    let world = World::new(&[]);
+    let asked = Arc::new(Notify::new());
+    let listing = Arc::clone(&asked);
+    let silent = tower::service_fn(move |_: Request<Body>| {
+        listing.notify_one();
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    let api: Api<ConfigMap> = Api::all(Client::new(silent, "default"));
+    let config = watcher::Config::default();
+    let runner = Runner::new("configmap", &world.services, api, config, NonZeroU16::MIN);
+    let reconcile = |_| async { Ok::<_, Refused>(Outcome::Done) };
+    let running = tokio::spawn(runner.run(reconcile, world.shutdown.clone()));
+    asked.notified().await;
+    world.shutdown.cancel();
+    let ended = tokio::time::timeout(Duration::from_hours(1), running).await.expect("it ends");
+    assert!(ended.expect("no panic").is_ok());
+}
