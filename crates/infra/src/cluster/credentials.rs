@@ -132,8 +132,8 @@ async fn existing_authority(context: &Context, made: &Made<'_>) -> Result<Option
     }
 }
 
-/// The key algorithm that the cluster's KubeadmControlPlane asks for; none when there is no such control plane, or it
-/// asks for something that is left to it.
+/// The key algorithm that the cluster's KubeadmControlPlane asks for; none when there is no such control plane, it is of
+/// an older Cluster API, or it asks for something that is left to it.
 async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlgorithm> {
     let reference = cluster.spec.control_plane_ref.as_ref()?;
     if reference.kind != "KubeadmControlPlane" {
@@ -150,6 +150,11 @@ async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlg
             return None;
         }
     };
+    if control_plane.types.as_ref().is_none_or(|types| !types.api_version.ends_with("/v1beta2")) {
+        // One of before Cluster API 1.11 may not delete Secrets, so that it cannot adopt them where
+        // OwnerReferencesPermissionEnforcement is on. There is no cluster cache to be early for, either.
+        return None;
+    }
     let configuration = &control_plane.data["spec"]["kubeadmConfigSpec"]["clusterConfiguration"];
     if configuration.get("caCertificateValidityPeriodDays").is_some() {
         return None;

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     codegen,
     components::{self, Role},
+    release,
 };
 
 /// A role's components, and the values by which the chart is the same.
@@ -214,43 +215,15 @@ fn difference(theirs: &Value, ours: &Value, place: &str) -> String {
 
 /// What clusterctl creates when no variable is set.
 fn components(role: Role) -> anyhow::Result<Vec<Value>> {
-    let text = expanded(&components::render(role, components::IMAGE))?;
+    let text = release::with_defaults(&components::render(role, components::IMAGE))?;
     let objects: Result<Vec<Value>, _> =
         serde_yaml_ng::Deserializer::from_str(&text).map(Value::deserialize).collect();
     objects.context("failed to read the components")
 }
 
-/// `${VARIABLE:=default}` is its default, `$$` is `$`.
-fn expanded(text: &str) -> anyhow::Result<String> {
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        expanded.push_str(before);
-        if let Some(after) = after.strip_prefix('$') {
-            expanded.push('$');
-            rest = after;
-        } else {
-            let variable = after.strip_prefix('{').and_then(|after| after.split_once('}'));
-            let (variable, after) = variable.context("a $ that is neither a variable nor escaped")?;
-            let (_, default) =
-                variable.split_once(":=").with_context(|| format!("{variable} has no default"))?;
-            expanded.push_str(default);
-            rest = after;
-        }
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn variables_are_their_defaults_and_dollars_themselves() {
-        assert_eq!(expanded("a ${A:=:8443} b$$ ${B:=c}").expect("expanded"), "a :8443 b$ c");
-        assert!(expanded("${A}").is_err() && expanded("$A").is_err());
-    }
 
     #[test]
     fn whole_numbers_are_equal_however_they_are_written() {

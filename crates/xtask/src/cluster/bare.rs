@@ -11,7 +11,10 @@ use super::{
     repository::Repository,
     site::{self, Number},
 };
-use crate::{components, release};
+use crate::{
+    components::{self, Role},
+    release,
+};
 
 /// What is to be there.
 pub(crate) struct Wanted<'a> {
@@ -60,11 +63,10 @@ pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
 
 /// Installs our providers, where they are not installed.
 fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubectl) -> anyhow::Result<()> {
-    let clusterctl = |args: &[&str]| init::clusterctl(layout, tools.program("clusterctl"), args);
     if !wanted.cluster_api.installs_us() {
-        // A clusterctl of that age renders providers of our contract, and leaves it at that.
-        for provider in [["--infrastructure", "in-memory"], ["--ipam", "in-cluster"]] {
-            kubectl.apply(&clusterctl(&[&["generate", "provider"][..], &provider[..]].concat())?)?;
+        // A clusterctl of that age refuses providers of our contract. The definitions have both contracts.
+        for role in [Role::Infrastructure, Role::Ipam] {
+            kubectl.apply(&release::with_defaults(&components::render(role, components::IMAGE))?)?;
         }
         return Ok(());
     }
@@ -73,7 +75,7 @@ fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubect
         args.extend(
             wanted.target_namespace.map(|namespace| ["--target-namespace", namespace]).into_iter().flatten(),
         );
-        clusterctl(&args)?;
+        init::clusterctl(layout, tools.program("clusterctl"), &args)?;
     }
     Ok(())
 }
