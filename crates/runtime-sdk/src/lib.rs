@@ -76,6 +76,8 @@
 extern crate self as nephele_runtime_sdk;
 
 pub mod catalog;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod hooks;
 pub mod openapi;
 mod patch;

@@ -1,0 +1,104 @@
+//! One response of several.
+
+use crate::hooks::{Response, ResponseStatus};
+
+/// The smaller of two `retryAfterSeconds` that is not 0, or 0. Zero is the one that does not block, so it yields to any
+/// other, negative ones too: to Cluster API whatever is not 0 blocks.
+#[must_use]
+pub fn lowest_non_zero(a: i32, b: i32) -> i32 {
+    match (a, b) {
+        (0, other) | (other, 0) => other,
+        (a, b) => a.min(b),
+    }
+}
+
+/// One response of several that went well (Cluster API, `internal/runtime/client`): success, their messages joined by
+/// a comma, and the lowest `retryAfterSeconds` of those and of `into` that is not 0. Whatever else is in them is not
+/// merged, and stays as it is in `into`.
+#[must_use]
+pub fn aggregate<'a, R: Response>(mut into: R, responses: impl IntoIterator<Item = &'a R>) -> R {
+    let mut messages = Vec::new();
+    let mut retry = into.retry_after_seconds().unwrap_or_default();
+    for response in responses {
+        retry = lowest_non_zero(retry, response.retry_after_seconds().unwrap_or_default());
+        if !response.message().is_empty() {
+            messages.push(response.message());
+        }
+    }
+    into.set_status(ResponseStatus::Success);
+    into.set_retry_after_seconds(retry);
+    into.set_message(messages.join(", "));
+    into
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hooks::{
+        AfterControlPlaneInitializedResponse as Plain, BeforeClusterCreateResponse as Retry, ResponseStatus,
+    };
+
+    fn retry((retry_after_seconds, message): &(i32, &str)) -> Retry {
+        Retry {
+            status: ResponseStatus::Success,
+            message: (*message).to_owned(),
+            retry_after_seconds: *retry_after_seconds,
+        }
+    }
+
+    /// AGG-1.
+    #[test]
+    fn a_plain_response_alone_is_as_it_was() {
+        let one = Plain { message: "test".into(), ..Plain::default() };
+        assert_eq!(aggregate(Plain::default(), [&one]), one);
+        assert_eq!(aggregate(Plain::default(), []), Plain::default());
+    }
+
+    /// AGG-2, AGG-3.
+    #[test]
+    fn the_lowest_wait_wins_and_messages_are_joined() {
+        for (responses, expected) in [
+            (vec![(5, "test")], (5, "test")),
+            (vec![(0, "test1"), (1, "test2"), (5, ""), (4, ""), (3, "")], (1, "test1, test2")),
+            (vec![(0, ""), (0, "")], (0, "")),
+            (vec![], (0, "")),
+        ] {
+            let responses: Vec<Retry> = responses.iter().map(retry).collect();
+            assert_eq!(aggregate(Retry::default(), &responses), retry(&expected));
+        }
+        let into = Retry { status: ResponseStatus::Failure, ..retry(&(3, "before")) };
+        assert_eq!(aggregate(into, [&retry(&(7, "after"))]), retry(&(3, "after")));
+    }
+
+    proptest! {
+        #[test]
+        fn the_wait_does_not_depend_on_the_order_of_responses(
+            (waits, shuffled) in prop::collection::vec(-3..50_i32, 0..8)
+                .prop_flat_map(|waits| (Just(waits.clone()), Just(waits).prop_shuffle()))
+        ) {
+            let aggregated = |waits: &[i32]| {
+                let responses: Vec<Retry> = waits.iter().map(|wait| retry(&(*wait, ""))).collect();
+                aggregate(Retry::default(), &responses)
+            };
+            prop_assert_eq!(aggregated(&waits), aggregated(&shuffled));
+            let expected = waits.iter().copied().filter(|wait| *wait != 0).min().unwrap_or(0);
+            prop_assert_eq!(aggregated(&waits).retry_after_seconds, expected);
+        }
+
+        #[test]
+        fn responses_aggregated_in_groups_are_those_aggregated_at_once(
+            waits in prop::collection::vec(0..50_i32, 1..8), split in 0..8_usize
+        ) {
+            let responses: Vec<Retry> = waits.iter().map(|wait| retry(&(*wait, "m"))).collect();
+            let (first, second) = responses.split_at(split.min(responses.len()));
+            let groups: Vec<Retry> = [first, second]
+                .into_iter()
+                .filter(|group| !group.is_empty())
+                .map(|group| aggregate(Retry::default(), group))
+                .collect();
+            prop_assert_eq!(aggregate(Retry::default(), &groups), aggregate(Retry::default(), &responses));
+        }
+    }
+}

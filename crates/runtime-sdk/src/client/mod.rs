@@ -1,0 +1,85 @@
+//! Calling hooks: which extensions there are, what they offer, and calls of them.
+//!
+//! ```text
+//!  ExtensionConfig ┐                                        ┌─▶ Namespaces
+//!  a kind of your  ├─▶ Client::discover ─▶ Registration ─▶ Registry ─▶ Client::call, ::call_all
+//!  own, a file     ┘        │   judged: validate                          │  settings, failure policy, timeouts,
+//!                           │                                             │  circuit, versions by the catalog
+//!                           └────────────────▶ Transport (Https) ◀────────┘
+//! ```
+//!
+//! The smallest caller, of an extension that is known beforehand:
+//!
+//! ```no_run
+//! use nephele_runtime_sdk::{
+//!     catalog::Catalog,
+//!     client::{Client, ClientConfig, LabelSelector, Registration, Registry, Subject, UnknownHooks},
+//!     hooks::{BeforeClusterCreate, BeforeClusterCreateRequest},
+//!     wire::Object,
+//! };
+//!
+//! # async fn run(cluster: Object) -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder(Catalog::cluster_api()).registry(Registry::of([])?).build();
+//!
+//! let client_config = ClientConfig { url: "https://extension.example.com".into(), ..ClientConfig::default() };
+//! let discovered = client.discover("my-extension", &client_config, UnknownHooks::Refuse).await?;
+//! client.registry().add(Registration {
+//!     name: "my-extension".into(),
+//!     client_config,
+//!     namespace_selector: Some(LabelSelector::default()),
+//!     handlers: discovered.handlers,
+//!     ..Registration::default()
+//! })?;
+//!
+//! let request = BeforeClusterCreateRequest { cluster, ..BeforeClusterCreateRequest::default() };
+//! let subject = Subject::new("my-namespace", "my-cluster");
+//! let response = client.call_all::<BeforeClusterCreate>(&subject, &request).await?;
+//! if response.retry_after_seconds != 0 {
+//!     println!("not yet: {}", response.message);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What it does as Cluster API's own client (`internal/runtime/client`) and what it does better:
+//!
+//! | | here |
+//! |---|---|
+//! | all handlers of a hook | one after the other in order of their names, the first failure ends it; several at a time if asked for, and with a total time |
+//! | `Ignore` | lets calls pass that did not come about, and only those: a conversion that fails, or a response that says so, is a failure |
+//! | responses | 20 MiB at most, whatever their status |
+//! | a registration that cannot be | leaves the one that was there |
+//! | a namespace that cannot be read | is named, with the cause |
+//! | an extension that is dead at warm-up | keeps no other out, unless asked for |
+//! | an extension that keeps failing | is left alone for a while |
+
+mod aggregate;
+mod cache;
+mod call;
+mod chain;
+mod circuit;
+mod discovery;
+mod endpoint;
+mod error;
+mod handler;
+mod metrics;
+mod namespaces;
+mod registry;
+mod selector;
+pub mod transport;
+
+pub use aggregate::{aggregate, lowest_non_zero};
+pub use cache::{CacheKey, ResponseCache};
+pub use call::{CallAll, Client, ClientBuilder, Retries, Subject};
+pub use chain::chain;
+pub use circuit::{Circuit, CircuitSettings};
+pub use discovery::{Discovered, DiscoveryProblem, HANDLERS_MAX, InvalidDiscovery, UnknownHooks, validate};
+pub use endpoint::{ClientConfig, Endpoint, EndpointError, ServiceReference};
+pub use error::{
+    CallAllCause, CallAllError, CallCause, CallError, DiscoverCause, DiscoverError, ExternalError,
+};
+pub use handler::{Handler, HandlerNameError, OnError, extension_of};
+pub use metrics::Metrics;
+pub use namespaces::{NamespaceError, Namespaces};
+pub use registry::{Candidate, Registration, RegistrationError, Registry, RegistryError, WarmUp, WarmedUp};
+pub use selector::{LabelSelector, LabelSelectorRequirement, Labels, Selector, SelectorError};

@@ -1,0 +1,413 @@
+//! Which extensions there are, and which handlers they have.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parking_lot::{Mutex, RwLock};
+use thiserror::Error;
+
+use super::{
+    chain::{aggregate, chain},
+    circuit::Circuit,
+    endpoint::{ClientConfig, Endpoint, EndpointError},
+    handler::Handler,
+    selector::{LabelSelector, Selector, SelectorError},
+};
+use crate::{
+    hooks::{HookId, Settings},
+    wire,
+};
+
+/// An extension as it is registered, wherever that comes from: an `ExtensionConfig`, an object of a kind of one's own, a
+/// file. Whatever keeps a [`Registry`] filled with these is a source of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registration {
+    /// The name, a DNS label. Handlers are called `<handler>.<name>`.
+    pub name: String,
+    /// Changes whenever anything about the registration does, such as the `resourceVersion` of its object.
+    pub resource_version: String,
+    /// How the extension is reached.
+    pub client_config: ClientConfig,
+    /// The namespaces that it is called for: none when there is no selector, all when it is empty.
+    pub namespace_selector: Option<LabelSelector>,
+    /// Settings that travel with each call.
+    pub settings: Settings,
+    /// The handlers that it has.
+    pub handlers: Vec<Handler>,
+}
+
+/// Why an extension cannot be registered.
+#[derive(Debug, Error)]
+pub enum RegistrationError {
+    /// The name is no DNS label, so that names of handlers could not be told apart.
+    #[error("{0:?} is not a DNS label")]
+    Name(String),
+    /// The name of a handler is no DNS label.
+    #[error("the name of handler {0:?} is not a DNS label")]
+    Handler(String),
+    /// Two handlers have one name.
+    #[error("there is more than one handler {0:?}")]
+    Duplicate(String),
+    /// There is no address.
+    #[error("failed to compute the URL")]
+    Endpoint(#[source] EndpointError),
+    /// The selector is none.
+    #[error("failed to read the namespace selector")]
+    Selector(#[source] SelectorError),
+}
+
+/// Why a registry does not do what it is asked.
+#[derive(Debug, Error)]
+pub enum RegistryError {
+    /// It was not warmed up: nothing is called before it is known who has to be.
+    #[error("the registry is not warmed up")]
+    NotReady,
+    /// It was warmed up before.
+    #[error("the registry is warmed up already")]
+    Ready,
+    /// There is no such handler.
+    #[error("there is no extension handler {0:?}")]
+    Unknown(String),
+    /// The handler's extension is known, but could not be registered.
+    #[error("extension {extension:?} is not available: {cause}")]
+    Unavailable {
+        /// The extension.
+        extension: String,
+        /// Why, as it was said then.
+        cause: String,
+    },
+    /// The registration is none.
+    #[error("failed to register extension {extension:?}")]
+    Registration {
+        /// The extension.
+        extension: String,
+        /// The cause.
+        #[source]
+        source: RegistrationError,
+    },
+    /// Not all extensions could be registered, and all had to.
+    #[error("failed to warm up the registry: {}", aggregate(.0))]
+    WarmUp(Vec<String>),
+}
+
+impl RegistryError {
+    /// A word for it, out of few.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::NotReady | Self::Ready => "readiness",
+            Self::Unknown(_) => "unknown_handler",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Registration { .. } => "registration",
+            Self::WarmUp(_) => "warm_up",
+        }
+    }
+}
+
+/// An extension at warm-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its name.
+    pub name: String,
+    /// What to register, or why that could not be found out.
+    pub found: Result<Registration, String>,
+    /// What was known of it the last time, for when it could not be found out now.
+    pub last_known: Option<Registration>,
+}
+
+impl From<Registration> for Candidate {
+    fn from(registration: Registration) -> Self {
+        Self { name: registration.name.clone(), found: Ok(registration), last_known: None }
+    }
+}
+
+/// What becomes of a warm-up in which an extension cannot be registered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WarmUp {
+    /// The others are. Of this one, what was last known is registered, so that a hook it had a say in is not decided
+    /// without it; if nothing was known, its handlers are [unavailable](RegistryError::Unavailable).
+    #[default]
+    Isolated,
+    /// It fails, and nothing is registered: the way of Cluster API, whose manager then ends.
+    AllOrNothing,
+}
+
+/// How extensions came through a warm-up, by name, with what went wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WarmedUp {
+    /// Registered as they are.
+    pub registered: BTreeSet<String>,
+    /// Registered as they were last known.
+    pub last_known: BTreeMap<String, String>,
+    /// Not registered.
+    pub unavailable: BTreeMap<String, String>,
+}
+
+/// A registered extension. It is shared by its handlers.
+#[derive(Debug)]
+pub(crate) struct Extension {
+    pub(crate) name: String,
+    pub(crate) resource_version: String,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) ca_bundle: Arc<[u8]>,
+    pub(crate) selector: Selector,
+    pub(crate) settings: Settings,
+    /// Owned by the registration, so that a changed one begins anew.
+    pub(crate) circuit: Mutex<Circuit>,
+    handlers: Vec<Handler>,
+}
+
+/// A handler of a registered extension.
+#[derive(Clone, Debug)]
+pub(crate) struct Registered {
+    pub(crate) name: String,
+    pub(crate) extension: Arc<Extension>,
+    pub(crate) handler: Handler,
+}
+
+impl Extension {
+    fn new(registration: Registration) -> Result<Self, RegistrationError> {
+        let Registration { name, resource_version, client_config, namespace_selector, settings, handlers } =
+            registration;
+        if !wire::is_dns_label(&name) {
+            return Err(RegistrationError::Name(name));
+        }
+        let mut names = BTreeSet::new();
+        for handler in &handlers {
+            if !wire::is_dns_label(&handler.name) {
+                return Err(RegistrationError::Handler(handler.name.clone()));
+            }
+            if !names.insert(&handler.name) {
+                return Err(RegistrationError::Duplicate(handler.name.clone()));
+            }
+        }
+        let endpoint = Endpoint::new(&client_config).map_err(RegistrationError::Endpoint)?;
+        let selector = Selector::new(namespace_selector.as_ref()).map_err(RegistrationError::Selector)?;
+        Ok(Self {
+            name,
+            resource_version,
+            endpoint,
+            ca_bundle: client_config.ca_bundle.0.into(),
+            selector,
+            settings,
+            circuit: Mutex::default(),
+            handlers,
+        })
+    }
+}
+
+/// Which extensions there are. It is empty and not ready until it is warmed up, once, with all that are known then: a
+/// hook must not be decided without an extension that only was not looked at yet. It is cheap to clone, and clones are
+/// one registry.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    state: Arc<RwLock<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: bool,
+    /// By name of the extension.
+    extensions: BTreeMap<String, Arc<Extension>>,
+    /// By full name of the handler; of the extensions above.
+    handlers: BTreeMap<String, Arc<Registered>>,
+    /// Why extensions that are known are not among those above, by name.
+    unavailable: BTreeMap<String, String>,
+}
+
+impl State {
+    fn add(&mut self, extension: Extension) {
+        let name = extension.name.clone();
+        let unchanged = self.remove(&name).filter(|before| {
+            before.resource_version == extension.resource_version && before.endpoint == extension.endpoint
+        });
+        if let Some(before) = unchanged {
+            *extension.circuit.lock() = before.circuit.lock().clone();
+        }
+        let extension = Arc::new(extension);
+        for handler in &extension.handlers {
+            let name = handler.full_name(&extension.name);
+            let registered =
+                Registered { name: name.clone(), extension: extension.clone(), handler: handler.clone() };
+            self.handlers.insert(name, Arc::new(registered));
+        }
+        self.extensions.insert(name, extension);
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Arc<Extension>> {
+        self.unavailable.remove(name);
+        let removed = self.extensions.remove(name)?;
+        for handler in &removed.handlers {
+            self.handlers.remove(&handler.full_name(name));
+        }
+        Some(removed)
+    }
+}
+
+impl Registry {
+    /// An empty one, not ready.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One with these extensions and ready at once: for tests, and for extensions that are known beforehand.
+    ///
+    /// # Errors
+    /// When a registration is none.
+    pub fn of(registrations: impl IntoIterator<Item = Registration>) -> Result<Self, RegistryError> {
+        let registry = Self::default();
+        registry.warm_up(registrations.into_iter().map(Candidate::from), WarmUp::AllOrNothing)?;
+        Ok(registry)
+    }
+
+    /// Registers all extensions that are known, once. After it the registry is ready.
+    ///
+    /// # Errors
+    /// When it is ready already, and when all have to be registered and not all can be; it is not ready then.
+    pub fn warm_up(
+        &self,
+        candidates: impl IntoIterator<Item = Candidate>,
+        mode: WarmUp,
+    ) -> Result<WarmedUp, RegistryError> {
+        let mut report = WarmedUp::default();
+        let mut warm = State { ready: true, ..State::default() };
+        for Candidate { name, found, last_known } in candidates {
+            let found = found.and_then(|registration| {
+                Extension::new(registration).map_err(|error| chain(&registration_error(&name, error)))
+            });
+            let cause = match found {
+                Ok(extension) => {
+                    warm.add(extension);
+                    report.registered.insert(name);
+                    continue;
+                }
+                Err(cause) => cause,
+            };
+            if let Some(Ok(extension)) = last_known.map(Extension::new) {
+                warm.add(extension);
+                report.last_known.insert(name, cause);
+            } else {
+                warm.unavailable.insert(name.clone(), cause.clone());
+                report.unavailable.insert(name, cause);
+            }
+        }
+        let failed: Vec<String> =
+            report.last_known.values().chain(report.unavailable.values()).cloned().collect();
+        if mode == WarmUp::AllOrNothing && !failed.is_empty() {
+            return Err(RegistryError::WarmUp(failed));
+        }
+        let mut state = self.state.write();
+        if state.ready {
+            return Err(RegistryError::Ready);
+        }
+        *state = warm;
+        Ok(report)
+    }
+
+    /// Whether it was warmed up.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.state.read().ready
+    }
+
+    /// Registers an extension, or replaces what was registered of it. It is looked at before anything is replaced: one
+    /// that cannot be registered leaves what was there.
+    ///
+    /// # Errors
+    /// When the registry is not ready, or the registration is none.
+    pub fn add(&self, registration: Registration) -> Result<(), RegistryError> {
+        let name = registration.name.clone();
+        let extension = Extension::new(registration).map_err(|source| registration_error(&name, source));
+        let mut state = self.state.write();
+        if !state.ready {
+            return Err(RegistryError::NotReady);
+        }
+        state.add(extension?);
+        Ok(())
+    }
+
+    /// Removes an extension; one that is not there is removed.
+    ///
+    /// # Errors
+    /// When the registry is not ready.
+    pub fn remove(&self, extension: &str) -> Result<(), RegistryError> {
+        let mut state = self.state.write();
+        if !state.ready {
+            return Err(RegistryError::NotReady);
+        }
+        state.remove(extension);
+        Ok(())
+    }
+
+    /// The full names of the handlers of a hook, in whichever version, in order.
+    ///
+    /// # Errors
+    /// When the registry is not ready.
+    pub fn handlers(&self, hook: &HookId) -> Result<Vec<String>, RegistryError> {
+        Ok(self.list(hook)?.into_iter().map(|registered| registered.name.clone()).collect())
+    }
+
+    /// The handler of a full name.
+    ///
+    /// # Errors
+    /// When the registry is not ready, there is no such handler, or its extension is not available.
+    pub fn handler(&self, name: &str) -> Result<Handler, RegistryError> {
+        Ok(self.get(name)?.handler.clone())
+    }
+
+    /// Whether an extension is left alone at present, and why; `None` when it is not registered.
+    #[must_use]
+    pub fn circuit(&self, extension: &str) -> Option<Circuit> {
+        let state = self.state.read();
+        let circuit = state.extensions.get(extension)?.circuit.lock().clone();
+        Some(circuit)
+    }
+
+    /// The extension answered something that is no call of a handler: it need not be left alone any longer.
+    pub(crate) fn answered(&self, extension: &str) {
+        if let Some(extension) = self.state.read().extensions.get(extension) {
+            extension.circuit.lock().succeeded();
+        }
+    }
+
+    /// How many extensions are left alone at present.
+    pub(crate) fn open(&self) -> usize {
+        self.state.read().extensions.values().filter(|extension| extension.circuit.lock().is_open()).count()
+    }
+
+    pub(crate) fn list(&self, hook: &HookId) -> Result<Vec<Arc<Registered>>, RegistryError> {
+        let state = self.state.read();
+        if !state.ready {
+            return Err(RegistryError::NotReady);
+        }
+        let of_hook = state.handlers.values().filter(|registered| registered.handler.hook.same_hook(hook));
+        Ok(of_hook.cloned().collect())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Registered>, RegistryError> {
+        let state = self.state.read();
+        if !state.ready {
+            return Err(RegistryError::NotReady);
+        }
+        if let Some(registered) = state.handlers.get(name) {
+            return Ok(registered.clone());
+        }
+        let extension = name.split_once('.').map_or("", |(_, extension)| extension);
+        match state.unavailable.get(extension) {
+            Some(cause) => {
+                Err(RegistryError::Unavailable { extension: extension.to_owned(), cause: cause.clone() })
+            }
+            None => Err(RegistryError::Unknown(name.to_owned())),
+        }
+    }
+}
+
+fn registration_error(extension: &str, source: RegistrationError) -> RegistryError {
+    RegistryError::Registration { extension: extension.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! HTTPS over kept connections.
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    io,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Method, Request, StatusCode};
+use http_body::Body as _;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use parking_lot::Mutex;
+use rustls::{CertificateError, ClientConfig, RootCertStore, crypto::CryptoProvider};
+use rustls_pki_types::{CertificateDer, pem, pem::PemObject as _};
+use thiserror::Error;
+use tokio::time::{Instant, timeout_at};
+
+use super::{BoxedError, Identity, Incoming, Outgoing, Transport, TransportError, resolve::Resolver};
+
+/// The longest response of Cluster API's own client. Its limit does not hold for the responses that are read in full,
+/// though it says so; this one does.
+const RESPONSE_LIMIT: usize = 20 << 20;
+
+/// So much is read of a response that is not one of the hook, for the error message.
+const QUOTED: usize = 512;
+
+/// How calls are made.
+#[derive(Clone, Debug)]
+pub struct HttpsSettings {
+    /// The longest response, in bytes; 20 MiB.
+    pub response_limit: usize,
+    /// So many connections are kept to a host that nobody uses at the moment. There is one to a host with HTTP/2.
+    pub idle_per_host: usize,
+    /// How long a connection is kept that nobody uses.
+    pub idle_for: Duration,
+    /// How long the settings of a host are kept, with its connections.
+    pub keep_for: Duration,
+    /// Of so many hosts settings and connections are kept; the oldest go first.
+    pub hosts: usize,
+    /// Only HTTP/1.1 is spoken.
+    pub http1_only: bool,
+    /// Where hosts are that the system's names do not say, or not rightly: for callers outside the cluster. The port
+    /// counts when the extension's URL has none.
+    pub hosts_at: BTreeMap<String, SocketAddr>,
+}
+
+impl Default for HttpsSettings {
+    fn default() -> Self {
+        Self {
+            response_limit: RESPONSE_LIMIT,
+            idle_per_host: 25,
+            idle_for: Duration::from_secs(90),
+            keep_for: Duration::from_secs(24 * 3600),
+            // At 30 to 50 KiB a connection these are some 12 MiB.
+            hosts: 256,
+            http1_only: false,
+            hosts_at: BTreeMap::new(),
+        }
+    }
+}
+
+/// Why a bundle or an identity is of no use.
+#[derive(Debug, Error)]
+pub enum TrustError {
+    /// The bundle is not PEM.
+    #[error("failed to read the CA bundle")]
+    Bundle(#[source] pem::Error),
+    /// A certificate of the bundle is none.
+    #[error("failed to use a certificate of the CA bundle")]
+    Certificate(#[source] rustls::Error),
+    /// There is no certificate in the bundle.
+    #[error("there is no certificate in the CA bundle")]
+    Empty,
+    /// The system has no authorities.
+    #[error("failed to find certificate authorities of the system")]
+    System,
+    /// TLS does not take what it was given.
+    #[error("failed to use the client certificate")]
+    Identity(#[source] rustls::Error),
+    /// The cryptography has no version of TLS in common with this crate.
+    #[error("failed to set up the versions of TLS")]
+    Versions(#[source] rustls::Error),
+}
+
+type HttpClient = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
+
+/// Calls over HTTPS, with HTTP/2 where the extension speaks it and HTTP/1.1 where not. Connections are kept.
+/// Redirects are not followed: an extension must not send its callers elsewhere.
+#[derive(Debug)]
+pub struct Https {
+    settings: HttpsSettings,
+    provider: Arc<CryptoProvider>,
+    resolver: Resolver,
+    state: Mutex<State>,
+    system: OnceLock<Arc<RootCertStore>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    identity: Option<Identity>,
+    clients: BTreeMap<Trusted, (Instant, HttpClient)>,
+}
+
+/// Host without port, and bundle: TLS knows no more.
+type Trusted = (String, Arc<[u8]>);
+
+impl Default for Https {
+    fn default() -> Self {
+        Self::new(HttpsSettings::default())
+    }
+}
+
+impl Https {
+    /// A transport without connections yet.
+    #[must_use]
+    pub fn new(settings: HttpsSettings) -> Self {
+        Self {
+            resolver: Resolver::new(settings.hosts_at.clone()),
+            settings,
+            provider: Arc::new(rustls::crypto::aws_lc_rs::default_provider()),
+            state: Mutex::default(),
+            system: OnceLock::new(),
+        }
+    }
+
+    /// Shows another identity to extensions from the next call on, or none. What is connected with the former one is let
+    /// go of.
+    pub fn set_identity(&self, identity: Option<Identity>) {
+        let mut state = self.state.lock();
+        state.identity = identity;
+        state.clients.clear();
+    }
+
+    /// Of how many hosts settings and connections are kept.
+    #[must_use]
+    pub fn hosts(&self) -> usize {
+        self.state.lock().clients.len()
+    }
+
+    fn client(&self, call: &Outgoing, now: Instant) -> Result<HttpClient, TrustError> {
+        let key = (call.uri.host().unwrap_or_default().to_owned(), call.ca_bundle.clone());
+        let mut state = self.state.lock();
+        if let Some((since, client)) = state.clients.get(&key)
+            && now.duration_since(*since) < self.settings.keep_for
+        {
+            return Ok(client.clone());
+        }
+        let client = self.connect(&key.1, state.identity.as_ref())?;
+        if state.clients.len() >= self.settings.hosts.max(1) {
+            let oldest =
+                state.clients.iter().min_by_key(|(_, (since, _))| *since).map(|(key, _)| key.clone());
+            oldest.map(|key| state.clients.remove(&key));
+        }
+        state.clients.insert(key, (now, client.clone()));
+        Ok(client)
+    }
+
+    fn connect(&self, ca_bundle: &[u8], identity: Option<&Identity>) -> Result<HttpClient, TrustError> {
+        let config = ClientConfig::builder_with_provider(self.provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(TrustError::Versions)?
+            .with_root_certificates(self.roots(ca_bundle)?);
+        let config = match identity.map(|identity| &identity.inner) {
+            None => config.with_no_client_auth(),
+            Some(pair) => config
+                .with_client_auth_cert(pair.certificates.clone(), pair.key.clone_key())
+                .map_err(TrustError::Identity)?,
+        };
+        let mut http = HttpConnector::new_with_resolver(self.resolver.clone());
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_keepalive(Some(Duration::from_secs(30)));
+        let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_only();
+        let https = if self.settings.http1_only {
+            builder.enable_http1().wrap_connector(http)
+        } else {
+            builder.enable_all_versions().wrap_connector(http)
+        };
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(self.settings.idle_for)
+            .pool_max_idle_per_host(self.settings.idle_per_host)
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            // A connection of HTTP/2 whose other end is gone without a word is found out.
+            .http2_keep_alive_interval(Duration::from_secs(30))
+            .http2_keep_alive_timeout(Duration::from_secs(15))
+            .http2_adaptive_window(true)
+            .build(https);
+        Ok(client)
+    }
+
+    fn roots(&self, ca_bundle: &[u8]) -> Result<Arc<RootCertStore>, TrustError> {
+        if ca_bundle.is_empty() {
+            let system = self.system.get_or_init(|| {
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                Arc::new(roots)
+            });
+            return if system.is_empty() { Err(TrustError::System) } else { Ok(system.clone()) };
+        }
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(ca_bundle) {
+            roots.add(certificate.map_err(TrustError::Bundle)?).map_err(TrustError::Certificate)?;
+        }
+        if roots.is_empty() {
+            return Err(TrustError::Empty);
+        }
+        Ok(Arc::new(roots))
+    }
+
+    async fn exchange(&self, client: HttpClient, call: Outgoing) -> Result<Incoming, TransportError> {
+        let mut request = Request::new(Full::new(call.body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = call.uri;
+        // Upstream says nothing of the type; extensions that look at it want this.
+        let json = http::HeaderValue::from_static("application/json");
+        request.headers_mut().insert(http::header::CONTENT_TYPE, json);
+        let response = client.request(request).await.map_err(|error| {
+            if error.is_connect() {
+                TransportError::Connect(cause(&error))
+            } else {
+                TransportError::Exchange(cause(&error))
+            }
+        })?;
+        let (head, mut body) = response.into_parts();
+        let code = head.status.as_u16();
+        if head.status != StatusCode::OK {
+            let mut beginning = Vec::new();
+            while beginning.len() <= QUOTED
+                && let Some(Ok(frame)) = body.frame().await
+            {
+                if let Ok(data) = frame.into_data() {
+                    let room = QUOTED + 1 - beginning.len();
+                    beginning.extend_from_slice(&data[..data.len().min(room)]);
+                }
+            }
+            return Ok(Incoming { code, body: beginning.into() });
+        }
+        let limit = self.settings.response_limit;
+        if body.size_hint().lower() > limit as u64 {
+            return Err(TransportError::TooLarge { limit });
+        }
+        match Limited::new(body, limit).collect().await {
+            Ok(collected) => Ok(Incoming { code, body: collected.to_bytes() }),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(TransportError::TooLarge { limit })
+            }
+            Err(error) => Err(TransportError::Exchange(error)),
+        }
+    }
+}
+
+impl Transport for Https {
+    fn send(&self, call: Outgoing) -> BoxFuture<'_, Result<Incoming, TransportError>> {
+        Box::pin(async move {
+            let deadline = call.deadline;
+            let client = self.client(&call, Instant::now()).map_err(TransportError::Trust)?;
+            timeout_at(deadline, self.exchange(client, call)).await.unwrap_or(Err(TransportError::Timeout))
+        })
+    }
+}
+
+/// What the causes of an error of the client say; its own message says no more than that there are some.
+fn cause(error: &hyper_util::client::legacy::Error) -> BoxedError {
+    let mut texts: Vec<String> = Vec::new();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let text = tls_within(error).map_or_else(|| error.to_string(), of_tls);
+        if !texts.iter().any(|said| said.contains(&text)) {
+            texts.push(text);
+        }
+        next = error.source();
+    }
+    if texts.is_empty() {
+        texts.push(error.to_string());
+    }
+    texts.join(": ").into()
+}
+
+/// The error of TLS that others are wrapped around.
+fn tls_within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => tls_within(inner),
+        None => error.downcast_ref(),
+    }
+}
+
+/// What TLS says, without the time of day: it gets into conditions, which should not change while nothing does.
+fn of_tls(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. }) => {
+            format!("invalid peer certificate: expired at {} seconds since 1970", not_after.as_secs())
+        }
+        rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. }) => {
+            format!("invalid peer certificate: not valid before {} seconds since 1970", not_before.as_secs())
+        }
+        other => other.to_string(),
+    }
+}
