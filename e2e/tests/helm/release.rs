@@ -63,6 +63,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
         .await?;
     cluster.settled(1, 3).await?;
     addressed.settled(1, 1).await?;
+    the_rest_of_it(&scope).await?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(10, 2)).await?;
     assert_eq!(cluster.endpoint().await?.0, HOST);
     let (nodes, since) = (nodes(&cluster, &pod).await?, available_since(&cluster).await?);
@@ -173,10 +174,47 @@ async fn available_since(cluster: &Cluster) -> anyhow::Result<String> {
 }
 
 async fn every_permission_is_used(asked: &BTreeSet<Permission>) -> anyhow::Result<()> {
-    let roles =
-        kubectl(&["get", "clusterroles,roles", "--all-namespaces", "-l", OF_RELEASE, "-o=json"]).await?;
-    let roles = serde_json::from_str(&roles).context("failed to read the roles")?;
-    permissions::compare(asked, &permissions::granted(&roles))
+    let read = async |kinds: &str| -> anyhow::Result<Value> {
+        let text = kubectl(&["get", kinds, "--all-namespaces", "-l", OF_RELEASE, "-o=json"]).await?;
+        serde_json::from_str(&text).with_context(|| format!("failed to read {kinds}"))
+    };
+    let (roles, bindings) =
+        (read("clusterroles,roles").await?, read("clusterrolebindings,rolebindings").await?);
+    permissions::compare(asked, &permissions::granted(&roles, &bindings, "nephele-manager"))
+}
+
+/// Uses what clusters do not: pools of every kind, and a cloud.
+async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
+    let pool = |third: u8| json!({"addresses": [format!("10.66.{third}.10-10.66.{third}.19")], "prefix": 24});
+    let prefixes =
+        |third: u8| json!({"prefixes": [format!("fd66:{third}::/60")], "allocationPrefixLength": 64});
+    let name = &scope.namespace;
+    for (kind, spec) in [
+        (kinds::GLOBAL_IP_POOL, pool(1)),
+        (kinds::PREFIX_POOL, prefixes(2)),
+        (kinds::GLOBAL_PREFIX_POOL, prefixes(3)),
+    ] {
+        scope.pool(kind, name, spec).await?;
+        let claim = kind.2.to_lowercase();
+        scope.claim(&claim, kind, name).await?;
+        scope.bound(&claim).await?;
+    }
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples/simulated_cloud.yaml");
+    kubectl(&["apply", "--namespace", name, "--filename", sample]).await?;
+    until("the cloud to say how it is", LIMIT, async || {
+        let status = [
+            "get",
+            "simulatedclouds",
+            "north",
+            "--namespace",
+            name,
+            "--output=jsonpath={.status.conditions}",
+        ];
+        let said = kubectl(&status).await?;
+        Ok(Look::when(!said.is_empty(), || "nothing".to_owned()))
+    })
+    .await?;
+    kubectl(&["delete", "--namespace", name, "--filename", sample]).await.map(drop)
 }
 
 /// Uninstalls, and finds what is left to be what the chart's README says: definitions, until they are deleted too, and

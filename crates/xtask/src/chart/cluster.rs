@@ -7,20 +7,26 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use anyhow::Context;
 
 use super::helm::Helm;
 use crate::{
-    cluster::{Layout, Repository},
+    cluster::{LOOK_EVERY, Layout, Repository},
     command::{capture, path_with, show},
     paths,
     place::{Found, Place},
+    wait::{self, Look},
 };
 
 /// What clusterctl has installed, and what the chart is instead.
-const PROVIDERS: [&str; 4] = ["--infrastructure", "in-memory", "--ipam", "in-cluster"];
+const PROVIDERS: [[&str; 2]; 2] = [["--ipam", "in-cluster"], ["--infrastructure", "in-memory"]];
+/// By parts of the names of their definitions and namespaces.
+const OURS: [&str; 5] =
+    ["/inmemory", "incluster", "/simulatedcloud", "/nephele-system", "/capi-ipam-in-cluster-system"];
+const GONE_LIMIT: Duration = Duration::from_secs(60);
 const MANAGER: [&str; 6] = [
     "get",
     "deployment",
@@ -44,10 +50,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let chart = said.trim().rsplit(' ').next().map(PathBuf::from).context("Helm named no file")?;
         // The same image, which is on the node already.
         let image = capture(command(found, "kubectl")?.args(MANAGER))?;
-        let delete = ["delete", "--include-crd", "--include-namespace"];
-        show(command(found, "clusterctl")?.args(delete).args(PROVIDERS))?;
+        bare(found)?;
         show(&mut tests(found, helm.program(), &chart, &image)?)?;
-        show(command(found, "clusterctl")?.arg("init").args(PROVIDERS))
+        show(command(found, "clusterctl")?.arg("init").args(PROVIDERS.concat()))
     })
 }
 
@@ -56,10 +61,27 @@ fn command(found: &Found, program: &str) -> anyhow::Result<Command> {
     let path = found.programs.as_ref().map_or_else(|| program.into(), |folder| folder.join(program));
     let mut command = Command::new(path);
     command.env("KUBECONFIG", &found.kubeconfig);
-    if found.programs.is_some() {
-        command.env("CLUSTERCTL_CONFIG", Repository::config_file(&Layout::new()?));
+    if program == "clusterctl" {
+        command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+        if found.programs.is_some() {
+            command.arg("--config").arg(Repository::config_file(&Layout::new()?));
+        }
     }
     Ok(command)
+}
+
+/// Removes what clusterctl has installed.
+fn bare(found: &Found) -> anyhow::Result<()> {
+    // One after the other: clusterctl would look for objects of the kinds that it has just removed.
+    for provider in PROVIDERS {
+        let delete = ["delete", "--include-crd", "--include-namespace"];
+        show(command(found, "clusterctl")?.args(delete).args(provider))?;
+    }
+    wait::until("what clusterctl installed to be gone", GONE_LIMIT, LOOK_EVERY, || {
+        let names = capture(command(found, "kubectl")?.args(["get", "crd,namespaces", "--output=name"]))?;
+        let left: Vec<_> = names.lines().filter(|name| OURS.iter().any(|ours| name.contains(ours))).collect();
+        Ok(if left.is_empty() { Look::Done(()) } else { Look::NotYet(left.join(", ")) })
+    })
 }
 
 fn tests(found: &Found, helm: &Path, chart: &Path, image: &str) -> anyhow::Result<Command> {
