@@ -1,6 +1,24 @@
 //! Cluster API's own kinds, group `cluster.x-k8s.io`, version `v1beta2`: the fields we read.
 //!
 //! They are read and patched, never written whole, as that would lose what is not here. Every field may be absent.
+//! What is relied on, and why that may be (cluster-api, docs/book/src/developer/providers/contracts and the API types'
+//! own documentation):
+//!
+//! | Of | Field | Promised by |
+//! |---|---|---|
+//! | Cluster | `spec.paused` | the contract's pausing rule |
+//! | | `spec.clusterNetwork`, `spec.controlPlaneEndpoint` | user's API; the endpoint rule lets a user set it |
+//! | | `spec.infrastructureRef`, `spec.controlPlaneRef` | user's API: which objects are the cluster's |
+//! | | `status.initialization`, before 1.11 `status.infrastructureReady` | the contract: bootstrap and machines wait for it |
+//! | | condition `ControlPlaneInitialized` | the contract: worker machines may wait for it |
+//! | | `status.failureDomains` | the contract: from there machines get their failure domain |
+//! | Machine | `spec.clusterName`, `spec.infrastructureRef` | user's API |
+//! | | `spec.bootstrap.dataSecretName` | the contract: wait for it, read the Secret |
+//! | | `spec.version`, `spec.failureDomain`, `spec.providerID` | the contract: placement; user's API |
+//! | | `status.nodeRef`, `status.addresses`, `status.initialization`, conditions | user's API; shown by demo and stand-in, no decision depends on them |
+//! | MachinePool | `spec.replicas`, `spec.failureDomains`, `spec.template.spec`, `spec.providerIDList` | the contract of machine pools |
+//! | all | `status.phase` | user's API; shown, no decision depends on it |
+//!
 //! They read what Cluster API up to 1.10 has as `v1beta1`, too: where a field has another shape there, either will do.
 
 mod cluster;
