@@ -606,3 +606,35 @@ async fn an_etcd_member_that_was_removed_stays_away_over_a_restart() {
     assert_eq!(seen.etcd_members, ["cp-1"]);
     world.stop().await;
 }
+
+#[tokio::test]
+async fn what_runs_behind_paused_objects_goes_on_and_nothing_is_written_of_it() {
+    let world = World::start(48_400);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.api.create(&objects::control_plane("demo", "cp")).await;
+    let mut slow = objects::in_memory_machine(&machine);
+    slow.spec = objects::starting_in("500ms");
+    let slow = world.api.create(&slow).await;
+    world.waits(&slow, "WaitingForStartupTimeout").await;
+    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": true } })).await;
+    let paused = world.paused("cp", "Cluster spec.paused is set to true").await;
+    let _ = world.api.take_writes();
+
+    world
+        .until("the machine is up", |cloud| {
+            cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.backends == 1)
+        })
+        .await;
+    // Whoever was told of that has had its turn when another cluster is up.
+    world.cluster("other").await;
+    let names = ["demo", "cp"];
+    let written: Vec<_> =
+        world.api.take_writes().into_iter().filter(|write| names.contains(&write.name.as_str())).collect();
+    assert_eq!(written.len(), 0, "{:?}", written.iter().map(|write| &write.resource).collect::<Vec<_>>());
+    assert_eq!(world.api.get::<InMemoryMachine>("cp").await, paused);
+
+    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": false } })).await;
+    world.ready(&slow).await;
+    world.stop().await;
+}
