@@ -53,7 +53,10 @@ fn finished(versions: [CustomResourceDefinition; 2]) -> CustomResourceDefinition
     for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
         let schema = &mut version["schema"]["openAPIV3Schema"];
         tidy_schema(schema);
-        if !template {
+        if template {
+            let made = "/properties/spec/properties/template/properties/spec";
+            leave_to_each(schema.pointer_mut(made).expect("a template says what is made from it"));
+        } else {
             allow_no_spec(schema);
         }
     }
@@ -99,6 +102,53 @@ pub(crate) fn allow_no_spec(schema: &mut Value) {
         fields.remove("required");
     }
     schema["properties"]["spec"]["default"] = json!({});
+}
+
+/// What each object has for itself, and none of the objects that a template is for can have in common.
+const OF_EACH: [&str; 3] = ["controlPlaneEndpoint", "providerID", "providerIDList"];
+
+/// Makes the spec of an object the spec in a template: what is of each object is refused, and there is no rule about
+/// changes. A webhook refuses these, which knows a dry run of the topology controller from a change in earnest.
+fn leave_to_each(spec: &mut Value) {
+    forget_changes(spec);
+    let refused = OF_EACH.into_iter().filter(|field| spec["properties"].get(field).is_some());
+    let rules: Vec<_> = refused
+        .map(|field| {
+            // Cluster API's own types of contract v1beta1 write an endpoint that nobody knows yet.
+            let unknown = match spec["properties"][field]["required"].is_null() {
+                true => String::new(),
+                false => format!(" || (self.{field}.host == '' && self.{field}.port == 0)"),
+            };
+            json!({
+                "rule": format!("!has(self.{field}){unknown}"),
+                "message": format!("{field} is of each object, and no template has it"),
+                "fieldPath": format!(".{field}"),
+                "reason": "FieldValueForbidden",
+            })
+        })
+        .collect();
+    if !rules.is_empty() {
+        spec["x-kubernetes-validations"] = rules.into();
+    }
+}
+
+/// Walks a schema, and takes the rules out that compare with what was before.
+fn forget_changes(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    if let Some(rules) = fields.get_mut("x-kubernetes-validations").and_then(Value::as_array_mut) {
+        rules.retain(|rule| !rule["rule"].as_str().is_some_and(|rule| rule.contains("oldSelf")));
+        if rules.is_empty() {
+            fields.remove("x-kubernetes-validations");
+        }
+    }
+    for properties in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter() {
+        properties.values_mut().for_each(forget_changes);
+    }
+    for nested in ["items", "additionalProperties"] {
+        if let Some(schema) = fields.get_mut(nested) {
+            forget_changes(schema);
+        }
+    }
 }
 
 /// Walks a schema. An optional key is one that may be absent: `null` is no value for it, and the default that the

@@ -334,6 +334,19 @@ pub(crate) fn capacity(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Labels, with values that objects can have (`apimachinery/pkg/util/validation`, `IsValidLabelValue`).
+pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "Labels.",
+        "type": "object",
+        "additionalProperties": {
+            "type": "string",
+            "maxLength": 63,
+            "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
+        },
+    })
+}
+
 /// As many and as long as Cluster API takes over (`api/core/v1beta2/machinepool_types.go`).
 pub(crate) fn provider_ids(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

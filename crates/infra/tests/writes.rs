@@ -313,3 +313,36 @@ async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
     assert_eq!(reason(&now.status.unwrap_or_default().conditions, types::READY), Some("Ready"));
     world.stop().await;
 }
+
+/// A change in place is for an extension of Cluster API to carry out, which tells the machine by other means.
+#[tokio::test]
+async fn a_spec_that_changes_under_a_running_machine_changes_nothing_that_runs() {
+    let world = World::start(45_900);
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    let machine = world.machine(&objects::worker("demo", "w")).await;
+    world.bootstrap("w").await;
+    let before = world.ready(&machine).await;
+    let observed = world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it runs");
+
+    let slower = json!({ "vm": { "provisioning": { "startupDuration": "1h" } } });
+    let changed = json!({
+        "metadata": { "annotations": { "in-place-updates.internal.cluster.x-k8s.io/update-in-progress": "" } },
+        "spec": { "behaviour": slower, "instanceType": "large" },
+    });
+    world.api.patch::<InMemoryMachine>("w", &changed).await;
+    // Another machine, made later, is up: so this one had its turn.
+    let later = world.machine(&objects::worker("demo", "later")).await;
+    world.bootstrap("later").await;
+    world.ready(&later).await;
+    assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "w")), Some(observed));
+    let after = world.api.get::<InMemoryMachine>("w").await;
+    let told = |machine: &InMemoryMachine| {
+        let status = machine.status.clone().unwrap_or_default();
+        let ready = conditions::is_true(&status.conditions, types::READY);
+        (machine.spec.provider_id.clone(), status.addresses, status.initialization, ready)
+    };
+    assert_eq!(told(&after), told(&before));
+    assert_eq!(after.spec.instance_type, "large");
+    world.stop().await;
+}

@@ -275,6 +275,31 @@ fn the_definitions_are_the_same_every_time() {
     assert_eq!(yaml(), yaml());
 }
 
+/// In a template they would be the same for everything that is made from it.
+#[test]
+fn what_each_object_has_for_itself_no_template_has_and_no_rule_there_is_about_changes() {
+    let rules = |kind: &str, version: usize| -> Vec<(String, String)> {
+        let pointer = format!(
+            "/spec/versions/{version}/schema/openAPIV3Schema/properties/spec/properties/template/properties/spec"
+        );
+        let spec = definition(kind).pointer(&pointer).expect("a spec").clone();
+        assert!(!spec.to_string().contains("oldSelf"), "{kind}");
+        let rules = spec["x-kubernetes-validations"].as_array().cloned().unwrap_or_default();
+        let texts =
+            |rule: &Value| ["fieldPath", "rule"].map(|name| rule[name].as_str().unwrap_or("").to_owned());
+        rules.iter().map(texts).map(|[field, rule]| (field, rule)).collect()
+    };
+    let forbidden = |field: &str| vec![(format!(".{field}"), format!("!has(self.{field})"))];
+    for version in [0, 1] {
+        assert_eq!(rules("InMemoryMachineTemplate", version), forbidden("providerID"));
+        assert_eq!(rules("InMemoryMachinePoolTemplate", version), forbidden("providerIDList"));
+    }
+    assert_eq!(rules("InMemoryClusterTemplate", 0), forbidden("controlPlaneEndpoint"));
+    let old = "!has(self.controlPlaneEndpoint) || \
+               (self.controlPlaneEndpoint.host == '' && self.controlPlaneEndpoint.port == 0)";
+    assert_eq!(rules("InMemoryClusterTemplate", 1), [(".controlPlaneEndpoint".to_owned(), old.to_owned())]);
+}
+
 #[test]
 fn a_template_says_what_is_made_from_it() {
     for (kind, version) in [

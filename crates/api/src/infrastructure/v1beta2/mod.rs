@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema;
+
 pub use cluster::{
     CloudReference, ControlPlaneEndpoint, FailureDomain, InMemoryCluster, InMemoryClusterSpec,
     InMemoryClusterStatus,
@@ -60,6 +62,7 @@ pub struct Initialization {
 pub struct TemplateMetadata {
     /// Labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::labels")]
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
