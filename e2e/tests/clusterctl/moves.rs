@@ -1,6 +1,9 @@
 //! Clusters go to another management cluster and come back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use anyhow::Context;
 use nephele_e2e::{
@@ -39,7 +42,7 @@ const MOVED: [Kind; 18] = [
 ];
 
 #[tokio::test]
-async fn clusters_move_there_and_back_and_are_the_same() -> anyhow::Result<()> {
+async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> anyhow::Result<()> {
     let (source, target) =
         tokio::try_join!(Bare::up("move-source", None), Bare::up("move-target", Some(ELSEWHERE)))?;
     let scope = Scope::on(source.management.clone(), "move").await?;
@@ -54,7 +57,7 @@ async fn clusters_move_there_and_back_and_are_the_same() -> anyhow::Result<()> {
     move_to(&source, &target, &namespace).await?;
     nothing_is_left(&source.management, &namespace).await?;
     settled(&there, 1).await?;
-    assert_eq!(identities(&there).await?, before);
+    same(&identities(&there).await?, &before);
     assert_eq!(names(&objects(&target.management, &namespace).await?), names(&everything));
     // Alive: what is added there comes along on the way back.
     let [plain, ..] = &there;
@@ -65,13 +68,24 @@ async fn clusters_move_there_and_back_and_are_the_same() -> anyhow::Result<()> {
     move_to(&target, &source, &namespace).await?;
     nothing_is_left(&target.management, &namespace).await?;
     settled(&here, 2).await?;
-    assert_eq!(identities(&here).await?, grown);
+    same(&identities(&here).await?, &grown);
     let [plain, ..] = &here;
     plain.scale_workers(1).await?;
     plain.settled(1, 1).await?;
 
-    scope.finish().await?;
+    // A management cluster is lost, and a copy of what it had is not.
+    let kept = identities(&here).await?;
+    let folder = std::env::temp_dir().join(&namespace);
+    let copy = folder.to_str().context("the path of a folder is not text")?;
+    fs::create_dir_all(&folder).context("failed to make a folder")?;
+    source.clusterctl(&["move", "--namespace", &namespace, "--to-directory", copy]).await?;
     source.down().await?;
+    target.clusterctl(&["move", "--from-directory", copy]).await?;
+    settled(&there, 1).await?;
+    same(&identities(&there).await?, &kept);
+    fs::remove_dir_all(&folder).context("failed to remove a folder")?;
+
+    Scope { management: target.management.clone(), namespace }.finish().await?;
     target.down().await
 }
 
@@ -122,11 +136,18 @@ fn cluster_on(cluster: &Cluster, management: &Management) -> Cluster {
 }
 
 async fn settled([plain, of_class, with_pool]: &[Cluster; 3], workers: usize) -> anyhow::Result<()> {
-    tokio::try_join!(plain.settled(1, workers), of_class.available(), with_pool.available()).map(drop)
+    tokio::try_join!(plain.settled(1, workers), of_class.settled(1, 1), with_pool.settled(1, 1)).map(drop)
 }
 
 async fn identities(clusters: &[Cluster; 3]) -> anyhow::Result<Vec<Identity>> {
     futures::future::try_join_all(clusters.iter().map(Identity::of)).await
+}
+
+/// Cluster by cluster, so that what differs can be read.
+fn same(after: &[Identity], before: &[Identity]) {
+    for (after, before) in after.iter().zip(before) {
+        assert_eq!(after, before);
+    }
 }
 
 async fn move_to(from: &Bare, to: &Bare, namespace: &str) -> anyhow::Result<()> {

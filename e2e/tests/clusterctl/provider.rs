@@ -38,7 +38,14 @@ async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_lea
         described(&bare, cluster).await?;
     }
     upgraded(&bare, &clusters).await?;
+    let namespace = scope.namespace.clone();
     scope.finish().await?;
+    // With it goes the pool of a template.
+    until("the namespace to be gone", LIMIT, async || {
+        let found = bare.management.find(kinds::NAMESPACE, "", &namespace).await?;
+        Ok(Look::when(found.is_none(), || format!("{found:?}")))
+    })
+    .await?;
     deleted(&bare).await?;
     bare.down().await
 }
