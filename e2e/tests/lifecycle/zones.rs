@@ -3,18 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
-use nephele_e2e::{
-    Cluster, Look, Scope, Shape,
-    cluster::Role,
-    management::{Kind, kinds},
-    state, until,
-    wait::LIMIT,
-};
+use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
-
-const SIMULATED_CLOUD: Kind = ("cloud.nephele.dev", "v1alpha1", "SimulatedCloud");
-const IN_MEMORY_MACHINE_TEMPLATE: Kind =
-    ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachineTemplate");
 
 const ZONES: [&str; 3] = ["north-1a", "north-1b", "north-1c"];
 
@@ -102,7 +92,7 @@ async fn cluster_is_spread_over_the_zones_of_its_cloud() -> anyhow::Result<()> {
 
     // A zone that is no more is no failure domain any more; its machines stay.
     let fewer = json!({"spec": cloud(&ZONES[..2], &["m.large"])["spec"]});
-    scope.management.patch(SIMULATED_CLOUD, &scope.namespace, "north", &fewer).await?;
+    scope.management.patch(kinds::SIMULATED_CLOUD, &scope.namespace, "north", &fewer).await?;
     until("the zone to be gone from the Cluster", LIMIT, async || {
         let object = cluster.get().await?;
         let domains = object["status"]["failureDomains"].as_array().into_iter().flatten();
@@ -138,11 +128,11 @@ async fn machine_of_an_unknown_type_says_so_and_comes_up_when_the_type_is_there(
     })
     .await?;
     let template = &format!("{}-workers", cluster.name);
-    let offered = cluster.object(IN_MEMORY_MACHINE_TEMPLATE, template).await?;
+    let offered = cluster.object(kinds::IN_MEMORY_MACHINE_TEMPLATE, template).await?;
     assert_eq!(offered["status"]["capacity"], Value::Null);
 
     let more = json!({"spec": cloud(&ZONES, &["c.large", "m.large"])["spec"]});
-    scope.management.patch(SIMULATED_CLOUD, &scope.namespace, "north", &more).await?;
+    scope.management.patch(kinds::SIMULATED_CLOUD, &scope.namespace, "north", &more).await?;
     cluster.settled(1, 1).await?;
     let workload = cluster.workload().await?;
     let worker = workload.nodes().await?.into_iter().find(|node| label(node, INSTANCE_TYPE) == "m.large");
@@ -159,7 +149,7 @@ async fn machine_of_an_unknown_type_says_so_and_comes_up_when_the_type_is_there(
 
     // What the cluster autoscaler reads to scale from nothing.
     let offered = until("the template to say what its machines have", LIMIT, async || {
-        let template = cluster.object(IN_MEMORY_MACHINE_TEMPLATE, template).await?;
+        let template = cluster.object(kinds::IN_MEMORY_MACHINE_TEMPLATE, template).await?;
         let known = template["status"]["capacity"].is_object();
         Ok(if known { Look::Done(template) } else { Look::NotYet(template.to_string()) })
     })
