@@ -45,10 +45,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(DiscoverVariablesResponse { variables: vec![zone], ..DiscoverVariablesResponse::default() })
         })
         .on(GeneratePatches, "patches", |request, _call| async move {
-            Walk::new().on(GROUP, "InMemoryMachineTemplate", set_zone).patches(&request)
+            Walk::new().on(GROUP, "DevMachineTemplate", set_zone).patches(&request)
         })
         .on(ValidateTopology, "validate", |request, _call| async move {
-            Walk::new().on(GROUP, "InMemoryMachineTemplate", check_zone).verdict(&request)
+            Walk::new().on(GROUP, "DevMachineTemplate", check_zone).verdict(&request)
         })
         .build()?;
     for path in service.paths() {

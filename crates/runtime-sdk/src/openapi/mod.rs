@@ -4,8 +4,11 @@
 //! releases (`hack/tools/runtime-openapi-gen`), so that a client that was made from that one fits. Objects of Kubernetes
 //! are described no further than as objects; kinds of patches and failure policies say which there are.
 
+mod compatibility;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use compatibility::breaking_changes;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 

@@ -6,7 +6,7 @@
 //!
 //! fn patches(request: &GeneratePatchesRequest) -> Result<GeneratePatchesResponse, Failure> {
 //!     Walk::new()
-//!         .on("infrastructure.cluster.x-k8s.io", "InMemoryMachineTemplate", |template| {
+//!         .on("infrastructure.cluster.x-k8s.io", "DevMachineTemplate", |template| {
 //!             if let Some(zone) = template.variables.find("zone")? {
 //!                 template.object["spec"]["template"]["spec"]["zone"] = zone.clone();
 //!             }
