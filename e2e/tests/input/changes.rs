@@ -1,0 +1,127 @@
+//! What cannot change once it is there.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use nephele_e2e::Scope;
+use serde_json::{Value, json};
+
+use crate::{
+    ask::Asker,
+    schema::{Kind, kinds, nodes},
+};
+
+/// An object, and merge patches of its spec with what each is told; none where it is allowed.
+struct Changes {
+    kind: &'static str,
+    before: Value,
+    patches: Vec<(Value, Option<&'static str>)>,
+}
+
+fn table() -> Vec<Changes> {
+    let host = "spec.controlPlaneEndpoint.host is immutable once set";
+    let port = "spec.controlPlaneEndpoint.port is immutable once set";
+    let endpoint = |host: Value, port: Value| json!({"controlPlaneEndpoint": {"host": host, "port": port}});
+    let set = || json!("cluster.example");
+    let provider_id = "spec.providerID is immutable once set";
+    let length = "spec.allocationPrefixLength is immutable";
+    let prefixes = json!({"prefixes": ["fd00::/60"], "allocationPrefixLength": 64});
+    let of_prefixes = |kind| Changes {
+        kind,
+        before: prefixes.clone(),
+        patches: vec![
+            (json!({"allocationPrefixLength": 65}), Some(length)),
+            (json!({"prefixes": ["fd00::/59"]}), None),
+        ],
+    };
+    vec![
+        Changes {
+            kind: "InMemoryCluster",
+            before: endpoint(set(), json!(6443)),
+            patches: vec![
+                (endpoint(json!("other.example"), json!(6443)), Some(host)),
+                (endpoint(set(), json!(6444)), Some(port)),
+                (endpoint(Value::Null, json!(6443)), Some(HOST_GONE)),
+                (endpoint(set(), Value::Null), Some(PORT_GONE)),
+                (
+                    json!({"controlPlaneEndpoint": null}),
+                    Some("spec.controlPlaneEndpoint is immutable once set"),
+                ),
+                (endpoint(set(), json!(6443)), None),
+            ],
+        },
+        Changes {
+            kind: "InMemoryMachine",
+            before: json!({"providerID": "in-memory://machine"}),
+            patches: vec![
+                (json!({"providerID": "in-memory://other"}), Some(provider_id)),
+                (json!({"providerID": null}), Some(provider_id)),
+                (json!({"instanceType": "large"}), None),
+            ],
+        },
+        of_prefixes("InClusterPrefixPool"),
+        of_prefixes("GlobalInClusterPrefixPool"),
+    ]
+}
+
+/// In the old version both parts of an endpoint are required, and it is that which is told.
+const HOST_GONE: &str = "spec.controlPlaneEndpoint.host";
+const PORT_GONE: &str = "spec.controlPlaneEndpoint.port";
+
+/// Asks for all of it in every version of each kind. A rule about changes that nothing here breaks fails.
+pub(crate) async fn check(scope: &Scope) -> anyhow::Result<()> {
+    let asker = Asker::new(scope);
+    let mut left = rules()?;
+    for Changes { kind: name, before, patches } in table() {
+        for kind in kinds()?.iter().filter(|kind| kind.name == name) {
+            asker.make(kind, &before).await?;
+            for (patch, told) in &patches {
+                let answer = asker.change(kind, &json!({"spec": patch})).await?;
+                match (told, &answer) {
+                    (None, None) => {}
+                    (Some(told), Some(message)) if message.contains(told) => {
+                        for ((of, rule), unbroken) in &mut left {
+                            if *of == kind.to_string() && message.contains(rule.as_str()) {
+                                *unbroken = unbroken.saturating_sub(1);
+                            }
+                        }
+                    }
+                    _ => anyhow::bail!("{kind}: {patch} should be told {told:?}, and is {answer:?}"),
+                }
+            }
+            asker.remove(kind).await?;
+            gone(&asker, kind).await?;
+        }
+    }
+    left.retain(|_, unbroken| *unbroken > 0);
+    ensure!(left.is_empty(), "nobody breaks these rules: {left:?}");
+    Ok(())
+}
+
+/// The messages of the rules about changes, by kind, each with how many rules have it: one for a change and one for a
+/// removal, for instance, of which each has to be broken.
+fn rules() -> anyhow::Result<BTreeMap<(String, String), usize>> {
+    let mut found = BTreeMap::new();
+    for kind in kinds()? {
+        for node in nodes(kind.spec()) {
+            for rule in node.schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+                if rule["rule"].as_str().is_some_and(|rule| rule.contains("oldSelf")) {
+                    let message = rule["message"].as_str().context("a rule has a message")?;
+                    *found.entry((kind.to_string(), message.to_owned())).or_default() += 1;
+                }
+            }
+        }
+    }
+    ensure!(!found.is_empty(), "no rules");
+    Ok(found)
+}
+
+/// Waits until the object is gone: the next version's is of the same name.
+async fn gone(asker: &Asker, kind: &Kind) -> anyhow::Result<()> {
+    nephele_e2e::until(&format!("{kind} to be gone"), nephele_e2e::wait::LIMIT, async || {
+        let left = asker.change(kind, &json!({})).await?;
+        let is_gone = left.as_ref().is_some_and(|message| message.contains("not found"));
+        Ok(nephele_e2e::Look::when(is_gone, || format!("{left:?}")))
+    })
+    .await
+}

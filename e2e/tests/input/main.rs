@@ -1,0 +1,117 @@
+//! What users write by mistake: every field of every kind with every sort of value that its schema excludes, and every
+//! change that cannot be. Nothing of it is stored: the API server is asked by dry runs, so one process asks thousands of
+//! them in seconds.
+//!
+//! ```text
+//!  crds() ──walk──▶ nodes ──wrong──▶ cases ──dry run──▶ refused, and the answer names the field
+//!                     └── a field that has no case fails the test
+//! ```
+
+mod ask;
+mod changes;
+mod sample;
+mod schema;
+mod table;
+mod wrong;
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use futures::{StreamExt, stream};
+use nephele_e2e::Scope;
+
+use self::{
+    ask::Asker,
+    schema::{Kind, kinds},
+    wrong::Case,
+};
+
+/// Requests under way at a time.
+const CONCURRENCY: usize = 16;
+/// There were some 800 of specs, and as many of statuses, when this was written.
+const CASES_MIN: usize = 700;
+/// Failures that are told one by one.
+const TOLD_MAX: usize = 40;
+
+#[tokio::test]
+async fn every_field_with_a_wrong_value_is_refused_by_its_name() -> anyhow::Result<()> {
+    let scope = Scope::new("input").await?;
+    let asker = Asker::new(&scope);
+    let kinds = kinds()?;
+    let (mut cases, mut unknown) = (Vec::new(), Vec::new());
+    for kind in &kinds {
+        let taken = asker.create(kind, &table::right(kind)).await?;
+        ensure!(taken.is_none(), "{kind} is refused although nothing is wrong with it: {taken:?}");
+        unknown.extend(wrong::of_spec(kind).map(|of_kind| cases.extend(of_kind)).err());
+    }
+    ensure!(unknown.is_empty(), "{}", texts(&unknown));
+    let refusals = stream::iter(&cases).map(|case| asker.spec(case)).buffer_unordered(CONCURRENCY);
+    judge(&cases, refusals.collect().await)?;
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn every_field_of_a_status_with_a_wrong_value_is_refused_by_its_name() -> anyhow::Result<()> {
+    let scope = Scope::new("input-status").await?;
+    let asker = Asker::new(&scope);
+    let kinds = kinds()?;
+    let (mut cases, mut unknown) = (Vec::new(), Vec::new());
+    for kind in kinds.iter().filter(|kind| kind.status().is_some()) {
+        asker.make(kind, &table::right(kind)).await?;
+        unknown.extend(wrong::of_status(kind).map(|of_kind| cases.extend(of_kind)).err());
+    }
+    ensure!(unknown.is_empty(), "{}", texts(&unknown));
+    let refusals = stream::iter(&cases).map(|case| asker.status(case)).buffer_unordered(CONCURRENCY);
+    let refusals = refusals.collect().await;
+    for kind in kinds.iter().filter(|kind| kind.status().is_some()) {
+        asker.remove(kind).await?;
+    }
+    judge(&cases, refusals)?;
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn what_cannot_change_is_refused_by_its_name() -> anyhow::Result<()> {
+    let scope = Scope::new("input-changes").await?;
+    changes::check(&scope).await?;
+    scope.finish().await
+}
+
+/// Each case with what was answered to it. Fails with those that were taken, or refused without the field's name.
+fn judge(cases: &[Case<'_>], answers: Vec<anyhow::Result<(String, Option<String>)>>) -> anyhow::Result<()> {
+    let mut by_id = BTreeMap::new();
+    for answer in answers {
+        let (id, refusal) = answer?;
+        by_id.insert(id, refusal);
+    }
+    ensure!(cases.len() >= CASES_MIN, "{} cases are too few: the walk misses something", cases.len());
+    ensure!(by_id.len() == cases.len(), "{} cases are {} different ones", cases.len(), by_id.len());
+    let mut failed = Vec::new();
+    for case in cases {
+        match by_id.get(&case.id()).and_then(Option::as_ref) {
+            None => failed.push(format!("{}: taken", case.id())),
+            Some(message) if !case.is_named_in(message) => {
+                failed.push(format!("{}: {} is not named in: {message}", case.id(), case.named));
+            }
+            Some(_) => {}
+        }
+    }
+    let told: Vec<_> = failed.iter().take(TOLD_MAX).map(String::as_str).collect();
+    ensure!(failed.is_empty(), "{} of {} cases failed:\n{}", failed.len(), cases.len(), told.join("\n"));
+    Ok(())
+}
+
+fn texts(errors: &[anyhow::Error]) -> String {
+    errors.iter().map(|error| format!("{error:#}")).collect::<Vec<_>>().join("\n")
+}
+
+/// How messages of the API server and our paths write the entry of a map.
+fn normal(text: &str) -> String {
+    text.replace("[key]", ".key")
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.name, self.version)
+    }
+}

@@ -1,0 +1,116 @@
+//! What a schema does not say: texts of a form, specs that make sense, values that break a rule.
+
+use serde_json::{Value, json};
+
+use crate::schema::Kind;
+
+/// What there is to know of a text or a number that the schema does not restrict.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Entry {
+    /// Any will do.
+    Anything,
+    /// This one is refused, with the name of a field.
+    Wrong { value: &'static str, named: &'static str },
+}
+
+/// A spec with nothing wrong.
+pub(crate) fn right(kind: &Kind) -> Value {
+    match (kind.name.as_str(), kind.version.as_str()) {
+        ("InClusterIPPool" | "GlobalInClusterIPPool", _) => {
+            json!({"addresses": ["10.0.0.10-10.0.0.20"], "prefix": 24, "gateway": "10.0.0.1"})
+        }
+        ("InClusterPrefixPool" | "GlobalInClusterPrefixPool", _) => {
+            json!({"prefixes": ["fd00::/60"], "allocationPrefixLength": 64})
+        }
+        (template, _) if template.ends_with("Template") => json!({"template": {"spec": {}}}),
+        _ => json!({}),
+    }
+}
+
+/// A text that a pattern lets through.
+pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
+    let samples = [
+        ("(ns|us|", "1s"),
+        (r"^(0?\.[0-9]+", "0.2"),
+        ("[KMGTPE]i", "1"),
+        ("(Ki|Mi|Gi", "1Gi"),
+        ("^[a-z0-9]([-a-z0-9]*", "a"),
+        ("^[a-z0-9]([-a-z0-9.]*", "example.com/device"),
+        ("^([a-z0-9]([-a-z0-9]*", "Ready"),
+        ("^[a-zA-Z]", "A"),
+        ("^[A-Za-z]", "A"),
+        (r"^1\.(0|", "1.36"),
+        ("^[A-Za-z0-9]([-A-Za-z0-9_.]*", "a"),
+        ("^(([A-Za-z0-9][-A-Za-z0-9_.]*)?", "a"),
+    ];
+    samples.into_iter().find(|(part, _)| pattern.contains(part)).map(|(_, sample)| sample)
+}
+
+/// A value of the place that a rule stands at, which breaks it. Rules are known by their messages.
+pub(crate) fn breaking(message: &str) -> Option<Value> {
+    Some(match message {
+        "controlPlaneEndpoint is of each object, and no template has it" => {
+            json!({"controlPlaneEndpoint": {"host": "cluster.example", "port": 6443}})
+        }
+        "providerID is of each object, and no template has it" => {
+            json!({"providerID": "in-memory://machine"})
+        }
+        "providerIDList is of each object, and no template has it" => {
+            json!({"providerIDList": ["in-memory://machine"]})
+        }
+        "a failure domain has a name of 1 to 256 characters" => json!({"": {"controlPlane": true}}),
+        "the name of a zone is used in one region only" => json!([
+            {"name": "one", "zones": [{"name": "a"}]}, {"name": "two", "zones": [{"name": "a"}]},
+        ]),
+        message if message.starts_with("startupDuration must be") => json!("-1s"),
+        message if message.starts_with("startupJitter must be") => json!("1.1"),
+        _ => return None,
+    })
+}
+
+/// A range, a block or an address that is none.
+const NONSENSE: &str = "nonsense";
+
+/// Places that the schema does not restrict, by the end of the kind's name, its version, if only one has it, and the
+/// path, or the end of it after `…`.
+const ENTRIES: &[(&str, &str, &str, Entry)] = &[
+    ("", "", "….attributes.key", Entry::Anything),
+    ("Template", "", "spec.template.metadata.annotations.key", Entry::Anything),
+    ("InClusterIPPool", "", "spec.addresses[0]", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
+    (
+        "InClusterIPPool",
+        "",
+        "spec.excludedAddresses[0]",
+        Entry::Wrong { value: NONSENSE, named: "spec.excludedAddresses" },
+    ),
+    ("InClusterIPPool", "", "spec.gateway", Entry::Wrong { value: NONSENSE, named: "spec.gateway" }),
+    // Of the old version alone: the conversion refuses them.
+    ("InClusterIPPool", "v1alpha1", "spec.start", Entry::Wrong { value: NONSENSE, named: "spec.start" }),
+    ("InClusterIPPool", "v1alpha1", "spec.end", Entry::Wrong { value: NONSENSE, named: "spec.end" }),
+    ("InClusterIPPool", "v1alpha1", "spec.subnet", Entry::Wrong { value: NONSENSE, named: "spec.subnet" }),
+    ("InClusterPrefixPool", "", "spec.prefixes[0]", Entry::Wrong { value: NONSENSE, named: "spec.prefixes" }),
+    (
+        "InClusterPrefixPool",
+        "",
+        "spec.excludedPrefixes[0]",
+        Entry::Wrong { value: NONSENSE, named: "spec.excludedPrefixes" },
+    ),
+    ("InClusterPrefixPool", "", "spec.gateway", Entry::Wrong { value: NONSENSE, named: "spec.gateway" }),
+    // Counted, not thought of.
+    ("Pool", "", "status.allocator.revision", Entry::Anything),
+    ("Pool", "", "status.ipAddresses.free", Entry::Anything),
+    ("Pool", "", "status.ipAddresses.outOfRange", Entry::Anything),
+    ("Pool", "", "status.ipAddresses.total", Entry::Anything),
+    ("Pool", "", "status.ipAddresses.used", Entry::Anything),
+];
+
+pub(crate) fn entry(kind: &Kind, path: &str) -> Option<Entry> {
+    let found = ENTRIES.iter().find(|(name, version, place, _)| {
+        let is_there = match place.strip_prefix('…') {
+            Some(end) => path.ends_with(end),
+            None => *place == path,
+        };
+        is_there && kind.name.ends_with(name) && (version.is_empty() || *version == kind.version)
+    });
+    found.map(|(.., entry)| *entry)
+}
