@@ -25,9 +25,10 @@ pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 const METADATA: &str = "config/metadata.yaml";
 /// Files of the infrastructure provider that are released as they are.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     METADATA,
     "config/templates/cluster-template.yaml",
+    "config/templates/cluster-template-ipam.yaml",
     "config/templates/cluster-template-machine-pool.yaml",
     "config/templates/cluster-template-topology.yaml",
     "config/templates/clusterclass-in-memory.yaml",

@@ -33,7 +33,7 @@ async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_lea
     let bare = Bare::up("provider", None).await?;
     let scope = Scope::on(bare.management.clone(), "provider").await?;
     let clusters = generated(&bare, &scope).await?;
-    try_join_all(clusters.iter().map(Cluster::available)).await?;
+    try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await?;
     for cluster in &clusters {
         described(&bare, cluster).await?;
     }
@@ -154,7 +154,9 @@ async fn upgraded(bare: &Bare, clusters: &[Cluster]) -> anyhow::Result<()> {
         after
     };
     let (after, available) = tokio::join!(upgrade, available_until(&stop, clusters));
-    assert_eq!(after?, before);
+    for (after, before) in after?.iter().zip(&before) {
+        assert_eq!(after, before);
+    }
     available?;
     for (label, namespace) in LABELS.into_iter().zip(NAMESPACES) {
         let provider = bare.management.get(PROVIDER, namespace, label).await?;

@@ -130,7 +130,9 @@ fn same_flags(theirs: &Value, ours: &Value, program: &Program) -> anyhow::Result
     program.takes(&args(theirs))?;
     let flags = |object: &Value| -> BTreeSet<String> {
         let with_value = |arg: String| if arg.contains('=') { arg } else { format!("{arg}=true") };
-        args(object).into_iter().map(with_value).collect()
+        // What the manager does without being told.
+        let by_default = |arg: &String| arg == "--advertise-host=$(POD_IP)";
+        args(object).into_iter().filter(|arg| !by_default(arg)).map(with_value).collect()
     };
     let (theirs, ours) = (flags(theirs), flags(ours));
     ensure!(theirs == ours, "flags differ: {:?}", theirs.symmetric_difference(&ours).collect::<Vec<_>>());

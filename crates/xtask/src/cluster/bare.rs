@@ -87,14 +87,14 @@ pub(crate) fn down(name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let processes = layout.processes()?;
+    // Nobody outlives what it depends on: that takes its time to give up.
     let servers = ["kube-controller-manager", "kube-apiserver", "etcd"];
-    let (servers, managers): (Vec<_>, Vec<_>) =
-        processes.names()?.into_iter().partition(|name| servers.contains(&name.as_str()));
-    managers.iter().chain(&servers).try_for_each(|name| processes.stop(name))?;
-    if let Some(number) = Number::read(&layout) {
-        number.link_down()?;
-    }
-    layout.remove()
+    let mut names = processes.names()?;
+    names.retain(|name| !servers.contains(&name.as_str()));
+    names.iter().map(String::as_str).chain(servers).try_for_each(|name| processes.stop(name))?;
+    let number = Number::read(&layout);
+    layout.remove()?;
+    number.map_or(Ok(()), Number::release)
 }
 
 /// Stops all of them.

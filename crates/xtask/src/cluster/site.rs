@@ -1,6 +1,10 @@
 //! Where a cluster's servers are reached: of the cluster with a node, and of those without.
 
-use std::fs;
+use std::{
+    fs::{self, OpenOptions},
+    io::{ErrorKind, Write as _},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, bail};
 
@@ -49,11 +53,50 @@ impl Number {
             return Ok(number);
         }
         let taken: Vec<_> = bare()?.iter().filter_map(|(_, layout)| Self::read(layout)).collect();
-        let Some(free) = (2..=NUMBER_MAX).map(Self).find(|number| !taken.contains(number)) else {
-            bail!("no more than {} clusters without a node can be up", NUMBER_MAX - 1);
-        };
-        write(&layout.at("number"), free.0.to_string())?;
-        Ok(free)
+        for number in (2..=NUMBER_MAX).map(Self).filter(|number| !taken.contains(number)) {
+            if number.claim(layout)? {
+                write(&layout.at("number"), number.0.to_string())?;
+                return Ok(number);
+            }
+        }
+        bail!("no more than {} clusters without a node can be up", NUMBER_MAX - 1)
+    }
+
+    /// Takes the number for a cluster, unless another one that comes up at the same time has it.
+    fn claim(self, layout: &Layout) -> anyhow::Result<bool> {
+        let claim = self.claim_file()?;
+        let attempt = || format!("failed to write {}", claim.display());
+        let owner = fs::read_to_string(&claim).unwrap_or_default();
+        if !owner.is_empty() && !Path::new(&owner).exists() {
+            // Its state was removed by hand.
+            fs::remove_file(&claim).with_context(attempt)?;
+        }
+        fs::create_dir_all(claim.parent().expect("a file lies in a folder")).with_context(attempt)?;
+        match OpenOptions::new().write(true).create_new(true).open(&claim) {
+            Ok(mut file) => {
+                let owner = layout.at("");
+                file.write_all(owner.as_os_str().as_encoded_bytes()).with_context(attempt)?;
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error).with_context(attempt),
+        }
+    }
+
+    fn claim_file(self) -> anyhow::Result<PathBuf> {
+        Ok(paths::cache()?.join("numbers").join(self.0.to_string()))
+    }
+
+    /// Gives the number back, and the link with it.
+    pub(super) fn release(self) -> anyhow::Result<()> {
+        network::remove(&self.link())?;
+        let claim = self.claim_file()?;
+        match fs::remove_file(&claim) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("failed to remove {}", claim.display()))
+            }
+            _ => Ok(()),
+        }
     }
 
     #[cfg(test)]
@@ -83,10 +126,6 @@ impl Number {
     /// Makes the link that carries the address.
     pub(super) fn link_up(self) -> anyhow::Result<()> {
         network::carry(&self.link(), &self.site().address)
-    }
-
-    pub(super) fn link_down(self) -> anyhow::Result<()> {
-        network::remove(&self.link())
     }
 }
 

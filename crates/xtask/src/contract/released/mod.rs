@@ -83,6 +83,7 @@ fn a_release_has_the_files_that_clusterctl_asks_for() {
     fs::remove_dir_all(&folder).expect("removed");
     let version = release::VERSION;
     let expected: Vec<_> = [
+        ("infrastructure-in-memory", "cluster-template-ipam.yaml"),
         ("infrastructure-in-memory", "cluster-template-machine-pool.yaml"),
         ("infrastructure-in-memory", "cluster-template-topology.yaml"),
         ("infrastructure-in-memory", "cluster-template.yaml"),

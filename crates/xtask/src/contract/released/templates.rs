@@ -46,6 +46,36 @@ fn templates_need_only_what_clusterctl_fills_in() {
     }
 }
 
+/// The names of the variables in a text.
+fn variables(text: &str) -> BTreeSet<&str> {
+    text.split("${").skip(1).filter_map(|rest| rest.split([':', '}']).next()).collect()
+}
+
+#[test]
+fn the_readme_names_every_variable_flavor_and_class() {
+    let readme = file("README.md");
+    let templates = names("cluster-template");
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    for name in &templates {
+        let text = without_comments(&file(&format!("{FOLDER}/{name}")));
+        let choices = variables(&text).into_iter().filter(|variable| !FILLED_IN.contains(variable));
+        wanted.extend(choices.map(str::to_owned));
+        wanted.extend(
+            name.strip_prefix("cluster-template-")
+                .and_then(|rest| rest.strip_suffix(".yaml"))
+                .map(str::to_owned),
+        );
+    }
+    let class = |name: &String| name.strip_prefix("clusterclass-")?.strip_suffix(".yaml").map(str::to_owned);
+    wanted.extend(names("clusterclass-").iter().filter_map(class));
+    for (role, ..) in super::PROVIDERS {
+        let text = without_comments(&crate::components::render(role, crate::components::IMAGE));
+        wanted.extend(variables(&text).into_iter().map(str::to_owned));
+    }
+    let missing: Vec<_> = wanted.iter().filter(|name| !readme.contains(&format!("`{name}`"))).collect();
+    assert_eq!(missing, Vec::<&String>::new());
+}
+
 #[test]
 fn classes_have_no_variables_and_no_namespaces() {
     for name in names("clusterclass-") {
