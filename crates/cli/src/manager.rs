@@ -51,6 +51,12 @@ struct ManagementApi {
     kube_api_burst: u32,
 }
 
+impl ManagementApi {
+    fn rate(&self) -> RequestRate {
+        RequestRate { per_second: self.kube_api_qps, burst: self.kube_api_burst }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 struct Controllers {
@@ -278,7 +284,7 @@ pub(crate) async fn run(
         warn!(flag, "A flag is without effect");
     }
     let kube_config = kube_config(args.api.kubeconfig.as_ref()).await?;
-    let rate = RequestRate { per_second: args.api.kube_api_qps, burst: args.api.kube_api_burst };
+    let rate = args.api.rate();
     let options = args.options(Pod::from_environment(), &kube_config.default_namespace);
     let config = Config::new(options)?;
     let registry = Registry::new();
@@ -587,6 +593,17 @@ mod tests {
         assert_eq!(parse(&[]), expected);
         let named = Options { advertise_host: "nephele.example".into(), ..expected };
         assert_eq!(parse(&["--advertise-host=nephele.example"]), named);
+    }
+
+    #[test]
+    fn the_rate_of_requests_is_the_one_asked_for() {
+        let rate = |flags: &[&str]| {
+            let args = ["manager"].iter().chain(flags);
+            Only::try_parse_from(args).expect("valid flags").manager.api.rate()
+        };
+        assert_eq!(rate(&[]), RequestRate::default());
+        let slow = RequestRate { per_second: 0.5, burst: 3 };
+        assert_eq!(rate(&["--kube-api-qps=0.5", "--kube-api-burst=3"]), slow);
     }
 
     #[test]

@@ -152,17 +152,23 @@ async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Resu
     pod.ready(management).await?;
     let object = pod.object(management).await?;
     assert_eq!(object["status"]["containerStatuses"][0]["restartCount"], 0);
+    // One that was never refused anything, for what is asked from here on.
+    let pod = pod.replaced(management).await?;
+    pod.ready(management).await?;
     Ok(pod)
 }
 
 /// Nodes with their uids, asked at the pod: its name is for other pods.
 async fn nodes(cluster: &Cluster, pod: &Pod) -> anyhow::Result<Vec<(String, String)>> {
-    let kubeconfig = cluster.kubeconfig().await?;
+    let mut kubeconfig: serde_yaml_ng::Value =
+        serde_yaml_ng::from_str(&cluster.kubeconfig().await?).context("failed to read the kubeconfig")?;
     let (_, port) = cluster.endpoint().await?;
-    let advertised = format!("server: https://{HOST}:{port}");
-    assert!(kubeconfig.contains(&advertised), "{kubeconfig}");
-    let direct = format!("server: https://{}:{port}\n    tls-server-name: {HOST}", pod.address);
-    Workload::connect(&kubeconfig.replace(&advertised, &direct)).await?.node_identities().await
+    let cluster = &mut kubeconfig["clusters"][0]["cluster"];
+    assert_eq!(cluster["server"], format!("https://{HOST}:{port}").as_str());
+    cluster["server"] = format!("https://{}:{port}", pod.address).into();
+    cluster["tls-server-name"] = HOST.into();
+    let kubeconfig = serde_yaml_ng::to_string(&kubeconfig).context("failed to write the kubeconfig")?;
+    Workload::connect(&kubeconfig).await?.node_identities().await
 }
 
 /// Since when the cluster has been available: it would be later, had it not been for a moment.
