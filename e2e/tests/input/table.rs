@@ -16,6 +16,10 @@ pub(crate) enum Entry {
 /// A spec with nothing wrong.
 pub(crate) fn right(kind: &Kind) -> Value {
     match (kind.name.as_str(), kind.version.as_str()) {
+        // What the old version alone has counts where there are no addresses.
+        ("InClusterIPPool" | "GlobalInClusterIPPool", "v1alpha1") => {
+            json!({"subnet": "10.0.0.0/24", "start": "10.0.0.10", "end": "10.0.0.20", "gateway": "10.0.0.1"})
+        }
         ("InClusterIPPool" | "GlobalInClusterIPPool", _) => {
             json!({"addresses": ["10.0.0.10-10.0.0.20"], "prefix": 24, "gateway": "10.0.0.1"})
         }
@@ -84,9 +88,9 @@ const ENTRIES: &[(&str, &str, &str, Entry)] = &[
         Entry::Wrong { value: NONSENSE, named: "spec.excludedAddresses" },
     ),
     ("InClusterIPPool", "", "spec.gateway", Entry::Wrong { value: NONSENSE, named: "spec.gateway" }),
-    // Of the old version alone: the conversion refuses them.
-    ("InClusterIPPool", "v1alpha1", "spec.start", Entry::Wrong { value: NONSENSE, named: "spec.start" }),
-    ("InClusterIPPool", "v1alpha1", "spec.end", Entry::Wrong { value: NONSENSE, named: "spec.end" }),
+    // Of the old version alone. The conversion refuses a subnet, and makes an address range of the other two.
+    ("InClusterIPPool", "v1alpha1", "spec.start", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
+    ("InClusterIPPool", "v1alpha1", "spec.end", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
     ("InClusterIPPool", "v1alpha1", "spec.subnet", Entry::Wrong { value: NONSENSE, named: "spec.subnet" }),
     ("InClusterPrefixPool", "", "spec.prefixes[0]", Entry::Wrong { value: NONSENSE, named: "spec.prefixes" }),
     (

@@ -59,7 +59,7 @@ fn cases<'a>(kind: &'a Kind, top: &str, schema: &'a Value, right: &Value) -> any
             let value = placed(schema, right.clone(), &node.path, value)?;
             let named = match named {
                 Named::Below(below) => format!("{path}{below}"),
-                Named::Last(name) => format!(" in {name}"),
+                Named::Last(name) => name,
                 Named::Other(other) => other.to_owned(),
             };
             cases.push(Case { kind, path: path.clone(), why, named, value });
@@ -115,7 +115,9 @@ impl Wrong {
             all.push(Self::here("no time", json!("yesterday")));
         }
         if let Some(least) = bound("minimum") {
-            all.push(Self::here("too small", json!(least - 1)));
+            // A zero may stand for a default.
+            let value = if least == 1 { -1 } else { least - 1 };
+            all.push(Self::here("too small", json!(value)));
         }
         if let Some(most) = bound("maximum") {
             all.push(Self::here("too large", json!(most + 1)));
