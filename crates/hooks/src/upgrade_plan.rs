@@ -1,0 +1,216 @@
+//! The versions on the way of an upgrade: one of each minor version, since Kubernetes leaves none out.
+
+use std::{cmp::Ordering, str::FromStr};
+
+use nephele_runtime_sdk::hooks::{
+    Failure, GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, UpgradeStep,
+};
+use thiserror::Error;
+
+use crate::settings::KUBERNETES_VERSIONS;
+
+/// The most minor versions that an upgrade may lead over. Kubernetes has come to 36 in eleven years.
+const STEPS_MAX: u64 = 100;
+
+/// Why there is no way.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// A text is no version.
+    #[error("{0:?} is not a version of Kubernetes, such as v1.36.1")]
+    Version(String),
+    /// It leads back.
+    #[error("there is no way back from {from} to {to}")]
+    Back {
+        /// Where from.
+        from: String,
+        /// Where to.
+        to: String,
+    },
+    /// It leads to another major version, or far ahead.
+    #[error("there is no known way from {from} to {to}")]
+    Far {
+        /// Where from.
+        from: String,
+        /// Where to.
+        to: String,
+    },
+}
+
+/// A version, as its text and as numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version {
+    text: String,
+    major: u64,
+    minor: u64,
+    patch: u64,
+    /// None for a release; those with one come before it.
+    pre: Option<String>,
+}
+
+impl FromStr for Version {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let wrong = || PlanError::Version(text.to_owned());
+        let without_build = text.split('+').next().unwrap_or_default();
+        let (numbers, pre) = match without_build.split_once('-') {
+            Some((numbers, pre)) => (numbers, Some(pre.to_owned())),
+            None => (without_build, None),
+        };
+        let numbers: Vec<u64> = numbers
+            .strip_prefix('v')
+            .unwrap_or(numbers)
+            .split('.')
+            .map(|number| number.parse().map_err(|_| wrong()))
+            .collect::<Result<_, _>>()?;
+        let [major, minor, patch] = numbers[..] else { return Err(wrong()) };
+        Ok(Self { text: text.to_owned(), major, minor, patch, pre })
+    }
+}
+
+impl Version {
+    fn line(&self) -> (u64, u64) {
+        (self.major, self.minor)
+    }
+
+    /// Which comes first; builds of one version are alike.
+    fn precedence(&self, other: &Self) -> Ordering {
+        let numbers = |version: &Self| (version.major, version.minor, version.patch);
+        numbers(self).cmp(&numbers(other)).then_with(|| match (&self.pre, &other.pre) {
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) => Ordering::Less,
+            (Some(one), Some(other)) => one.cmp(other),
+        })
+    }
+}
+
+/// The steps of a control plane from a version to another one: the last known version of each minor version between,
+/// or its first where none is known, and then the target.
+///
+/// # Errors
+/// When a text is no version, or there is no way.
+pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanError> {
+    let (from, to): (Version, Version) = (from.parse()?, to.parse()?);
+    let ends = || (from.text.clone(), to.text.clone());
+    if from.text == to.text {
+        return Ok(Vec::new());
+    }
+    if to.precedence(&from) == Ordering::Less {
+        let (from, to) = ends();
+        return Err(PlanError::Back { from, to });
+    }
+    if from.major != to.major || to.minor - from.minor > STEPS_MAX {
+        let (from, to) = ends();
+        return Err(PlanError::Far { from, to });
+    }
+    let known: Vec<Version> = known.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let mut steps = Vec::new();
+    for minor in from.minor + 1..to.minor {
+        let line = (from.major, minor);
+        let last = known
+            .iter()
+            .filter(|version| version.line() == line && version.pre.is_none())
+            .max_by(|one, other| one.precedence(other));
+        steps.push(last.map_or_else(|| format!("v{}.{minor}.0", from.major), |version| version.text.clone()));
+    }
+    steps.push(to.text);
+    Ok(steps)
+}
+
+/// Answers with the steps of the control plane; those of the workers are the caller's to find, who makes as few as the
+/// allowed skew takes.
+///
+/// # Errors
+/// When there is no way.
+pub fn answer(request: &GenerateUpgradePlanRequest) -> Result<GenerateUpgradePlanResponse, Failure> {
+    let known = request.settings.get(KUBERNETES_VERSIONS).map(String::as_str).unwrap_or_default();
+    let known: Vec<&str> = known.split(',').map(str::trim).filter(|text| !text.is_empty()).collect();
+    let steps =
+        steps(&request.from_control_plane_kubernetes_version, &request.to_kubernetes_version, &known)?;
+    Ok(GenerateUpgradePlanResponse {
+        control_plane_upgrades: steps.iter().map(|step| UpgradeStep::from(step.as_str())).collect(),
+        ..GenerateUpgradePlanResponse::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn each_minor_version_on_the_way_is_a_step_and_the_target_is_the_last() {
+        let known = ["v1.34.1", "v1.34.10", "v1.34.9", "v1.35.0-rc.0", "v1.36.9", "v1.33.5"];
+        for (from, to, known, expected) in [
+            ("v1.36.0", "v1.36.0", &known[..], vec![]),
+            ("v1.36.0", "v1.36.3", &[], vec!["v1.36.3"]),
+            ("v1.35.2", "v1.36.0", &known[..], vec!["v1.36.0"]),
+            ("v1.33.0", "v1.36.0", &[], vec!["v1.34.0", "v1.35.0", "v1.36.0"]),
+            ("v1.33.0", "v1.36.0", &known[..], vec!["v1.34.10", "v1.35.0", "v1.36.0"]),
+            ("v1.36.0+one", "v1.36.0+two", &[], vec!["v1.36.0+two"]),
+            ("v1.36.0-rc.1", "v1.36.0", &[], vec!["v1.36.0"]),
+        ] {
+            assert_eq!(
+                steps(from, to, known),
+                Ok(expected.into_iter().map(String::from).collect()),
+                "{from} {to}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_or_no_way_is_said() {
+        let text = |text: &str| text.to_owned();
+        for (from, to, expected) in [
+            ("", "v1.36.0", PlanError::Version(text(""))),
+            ("v1.36", "v1.36.0", PlanError::Version(text("v1.36"))),
+            ("v1.36.0", "v1.x.0", PlanError::Version(text("v1.x.0"))),
+            ("v1.36.1", "v1.36.0", PlanError::Back { from: text("v1.36.1"), to: text("v1.36.0") }),
+            ("v1.36.1", "v1.35.9", PlanError::Back { from: text("v1.36.1"), to: text("v1.35.9") }),
+            ("v1.36.1", "v2.0.0", PlanError::Far { from: text("v1.36.1"), to: text("v2.0.0") }),
+            (
+                "v1.36.1",
+                "v1.999999999999.0",
+                PlanError::Far { from: text("v1.36.1"), to: text("v1.999999999999.0") },
+            ),
+        ] {
+            assert_eq!(steps(from, to, &[]), Err(expected), "{from} {to}");
+        }
+        assert_eq!(steps("v1.1.0", "v1.3.0", &["two"]), Err(PlanError::Version(text("two"))));
+    }
+
+    proptest! {
+        /// The rules by which Cluster API judges a plan (its `topology` controller): strictly ascending from above the
+        /// current version, no minor left out, the target last.
+        #[test]
+        fn a_plan_is_one_that_its_caller_takes(
+            from in (0_u64..40, 0_u64..5), ahead in 0_u64..8, patch in 0_u64..5,
+            known in proptest::collection::vec((0_u64..50, 0_u64..20), 0..20),
+        ) {
+            let current = format!("v1.{}.{}", from.0, from.1);
+            let target = format!("v1.{}.{patch}", from.0 + ahead);
+            let known: Vec<String> = known.iter().map(|(minor, patch)| format!("v1.{minor}.{patch}")).collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            match steps(&current, &target, &known) {
+                Err(error) => prop_assert!(ahead == 0 && patch < from.1, "{error}"),
+                Ok(steps) => {
+                    let mut before: Version = current.parse().unwrap();
+                    for step in &steps {
+                        let version: Version = step.parse().unwrap();
+                        prop_assert_eq!(version.precedence(&before), Ordering::Greater);
+                        prop_assert!(version.minor - before.minor <= 1);
+                        before = version;
+                    }
+                    prop_assert_eq!(&before.text, &target);
+                }
+            }
+        }
+
+        #[test]
+        fn no_text_panics(from in "\\PC{0,12}|v?[0-9.+-]{0,12}", to in "\\PC{0,12}|v?[0-9.+-]{0,12}") {
+            let _ = steps(&from, &to, &[&from]);
+        }
+    }
+}
