@@ -96,6 +96,7 @@ pub(super) struct Handler {
     pub(super) name: Arc<str>,
     pub(super) options: HandlerOptions,
     pub(super) singleton: bool,
+    pub(super) deprecated: bool,
     pub(super) run: Arc<Run>,
     /// A response with status `Failure`.
     pub(super) fail: fn(String, Outcome) -> Answer,
@@ -118,6 +119,7 @@ impl Handler {
             name: name.into(),
             options,
             singleton: H::SINGLETON,
+            deprecated: H::META.deprecated,
             run: Arc::new(run),
             fail: fail::<H::Response>,
         }

@@ -8,7 +8,7 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
-use http::{Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError};
 use serde_json::Value;
 use tokio::{
@@ -52,6 +52,8 @@ struct Route {
     handler: Handler,
     metrics: HandlerMetrics,
     timeout: Duration,
+    /// What a caller of a hook that is to be used no more is told, as Kubernetes' API server tells it.
+    warning: Option<HeaderValue>,
 }
 
 impl Service {
@@ -70,6 +72,10 @@ impl Service {
             Route {
                 metrics: metrics.of(&handler.hook.group, &handler.hook.hook, &handler.name),
                 timeout: seconds_of(seconds),
+                warning: handler.deprecated.then(|| {
+                    HeaderValue::try_from(format!("299 - \"{} is deprecated\"", handler.hook))
+                        .expect("groups, versions and names of hooks are ASCII")
+                }),
                 handler,
             }
         };
@@ -135,7 +141,7 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
     let span = debug_span!("hook", hook = %route.handler.hook.hook, handler = &*route.handler.name);
     let answered =
         timeout_at(deadline, answer(service, route, request.into_body(), deadline)).instrument(span);
-    let (response, outcome) = match answered.await {
+    let (mut response, outcome) = match answered.await {
         Ok(Answer { body: Some(body), outcome }) => (json(Body::from(body)), outcome),
         Ok(Answer { body: None, outcome: Outcome::Unread }) => {
             (StatusCode::BAD_REQUEST.into_response(), Outcome::Unread)
@@ -150,6 +156,9 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
         }
     };
     route.metrics.ended(outcome, started.elapsed());
+    if let Some(warning) = &route.warning {
+        response.headers_mut().insert(header::WARNING, warning.clone());
+    }
     response
 }
 

@@ -349,7 +349,7 @@ impl Hook for BeforeMachineCreate {
     const GROUP: &'static str = "hooks.example.com";
     const VERSION: &'static str = "v1";
     const NAME: &'static str = "BeforeMachineCreate";
-    const META: HookMeta = HookMeta::new("Called before a machine is made");
+    const META: HookMeta = HookMeta::new("Called before a machine is made").deprecated();
 }
 
 fn own() -> Mount {
@@ -423,10 +423,17 @@ async fn each_mount_is_discovered_by_itself() {
         let veto = "/hooks.example.com/v1/beforemachinecreate/veto";
         assert_eq!(client.post(veto, "{}").await.status, StatusCode::NOT_FOUND);
         let body = r#"{"machine": {"metadata": {"name": "bad"}}}"#;
-        assert_eq!(client.post(&format!("/own{veto}"), body).await.message(), "no bad machines");
+        let answer = client.post(&format!("/own{veto}"), body).await;
+        assert_eq!(answer.message(), "no bad machines");
+        let warning = "299 - \"hooks.example.com/v1, Hook=BeforeMachineCreate is deprecated\"";
+        assert_eq!(answer.headers["warning"], warning);
         let update = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/updatemachine/update";
         assert_eq!(client.post(&format!("/old{update}"), "{}").await.status, StatusCode::NOT_FOUND);
-        assert_eq!(client.post(update, "{}").await.json()["status"], "Success");
+        let answer = client.post(update, "{}").await;
+        assert_eq!(
+            (answer.json()["status"].as_str(), answer.headers.get("warning")),
+            (Some("Success"), None)
+        );
     }
 }
 
@@ -485,7 +492,8 @@ async fn calls_are_counted_by_hook_handler_and_outcome() {
     let mut client = world.client(None).await;
     for what in ["fail", "panic", "wait", "other"] {
         let body = json!({ "settings": { "do": what } }).to_string();
-        client.post(&format!("{DELETE}?timeout=50ms"), body).await;
+        let patience = if what == "wait" { "50ms" } else { "30s" };
+        client.post(&format!("{DELETE}?timeout={patience}"), body).await;
     }
     client.post("/nowhere", "{}").await;
     let mut lines = Vec::new();
