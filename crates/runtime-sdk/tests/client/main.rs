@@ -1,9 +1,17 @@
 //! The calling side against extensions: scripted ones without a network, and ones of real TLS on loopback.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[cfg(feature = "kube")]
+mod api_server;
+#[cfg(feature = "server")]
+mod both_halves;
 mod call_all;
 mod call_one;
 mod discovery;
 mod policies;
+#[cfg(feature = "kube")]
+mod reconciler;
 mod script;
 mod tls;
 mod tls_server;

@@ -92,7 +92,7 @@ async fn the_protocol_is_the_best_that_the_extension_speaks_and_connections_are_
 async fn an_extension_is_believed_only_with_a_certificate_of_its_bundle_for_its_name() {
     let (authority, other) = (Authority::new("ca"), Authority::new("other"));
     let failure = |text: &str| Err(format!("http call failed: failed to connect: {text}"));
-    let of = |params: CertificateParams| tls(&authority.leaf_of(params), &BOTH, None);
+    let of = |params: CertificateParams| tls(&authority.leaf_of(&params), &BOTH, None);
     let good = tls(&authority.leaf(), &BOTH, None);
 
     assert_eq!(called(good.clone(), &authority.pem).await, Ok(BeforeClusterCreateResponse::default()));
@@ -145,7 +145,7 @@ async fn an_extension_may_be_at_an_address() {
     let authority = Authority::new("ca");
     let mut at_address = params(&[]);
     at_address.subject_alt_names.push(SanType::IpAddress("127.0.0.1".parse().unwrap()));
-    let server = Server::http(tls(&authority.leaf_of(at_address), &BOTH, None), |_| success()).await;
+    let server = Server::http(tls(&authority.leaf_of(&at_address), &BOTH, None), |_| success()).await;
     let mut registered = registered(&authority.pem, OnError::Fail);
     registered.client_config.service = None;
     registered.client_config.url = format!("https://127.0.0.1:{}/", server.address.port());
@@ -306,7 +306,7 @@ async fn an_extension_that_is_not_there_or_speaks_no_tls_is_an_error() {
     answering.await.unwrap();
 }
 
-/// An extension that was killed and is there again is called again on another connection, without a failure.
+/// An extension that was killed and is there again is called again, on another connection.
 #[tokio::test]
 async fn a_kept_connection_that_was_ended_is_made_anew() {
     let authority = Authority::new("ca");

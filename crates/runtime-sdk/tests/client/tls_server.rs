@@ -61,10 +61,10 @@ impl Authority {
     }
 
     pub(crate) fn leaf(&self) -> Leaf {
-        self.leaf_of(params(&[HOST]))
+        self.leaf_of(&params(&[HOST]))
     }
 
-    pub(crate) fn leaf_of(&self, params: CertificateParams) -> Leaf {
+    pub(crate) fn leaf_of(&self, params: &CertificateParams) -> Leaf {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Leaf { certificate: certificate.pem(), key: key.serialize_pem() }
@@ -243,7 +243,7 @@ async fn answer(
     hits: Arc<Mutex<Vec<Hit>>>,
 ) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
     let (head, body) = request.into_parts();
-    let body = body.collect().await.map(|collected| collected.to_bytes()).unwrap_or_default();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let hit = Hit {
         version: head.version,
         target: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),

@@ -1,0 +1,162 @@
+//! What makes objects of a kind register extensions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::condition::Condition;
+use crate::{
+    client::{
+        discovery::UnknownHooks,
+        endpoint::ClientConfig,
+        handler::{Handler, OnError, timeout},
+        registry::Registration,
+        selector::LabelSelector,
+    },
+    hooks::{ApiVersionError, FailurePolicy, GroupVersionHook, HookId, Settings},
+    wire::Bytes,
+};
+
+/// What is looked at of an object's metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// The name; a DNS label for an extension to be registered by it.
+    pub name: String,
+    /// The version of the object.
+    pub resource_version: String,
+    /// The version of what is wanted of the object.
+    pub generation: i64,
+    /// When it was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
+    /// Its labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A handler as a status names it (Cluster API, `extensionconfig_types.go`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HandlerStatus {
+    /// Its full name, `<handler>.<extension>`.
+    pub name: String,
+    /// The hook that it answers.
+    pub request_hook: GroupVersionHook,
+    /// How long a call may take, 10 when nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<i32>,
+    /// What happens when a call does not come about, `Fail` when nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<FailurePolicy>,
+}
+
+impl HandlerStatus {
+    /// A handler of an extension.
+    #[must_use]
+    pub fn new(handler: &Handler, extension: &str) -> Self {
+        let seconds = i32::try_from(handler.timeout.as_secs()).unwrap_or(i32::MAX);
+        Self {
+            name: handler.full_name(extension),
+            request_hook: GroupVersionHook::from(&handler.hook),
+            timeout_seconds: Some(seconds).filter(|seconds| *seconds > 0),
+            failure_policy: Some(handler.on_error.policy()),
+        }
+    }
+
+    /// The handler that was named.
+    ///
+    /// # Errors
+    /// When its hook is none.
+    pub fn handler(&self, extension: &str) -> Result<Handler, ApiVersionError> {
+        let suffix = format!(".{extension}");
+        Ok(Handler {
+            name: self.name.strip_suffix(&suffix).unwrap_or(&self.name).to_owned(),
+            hook: HookId::try_from(&self.request_hook)?,
+            timeout: timeout(self.timeout_seconds),
+            on_error: OnError::of(self.failure_policy.as_ref()),
+        })
+    }
+}
+
+/// What is said of an object in its status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// All of its conditions, those of others included.
+    pub conditions: Vec<Condition>,
+    /// The handlers of the extension.
+    pub handlers: Vec<HandlerStatus>,
+}
+
+/// A kind whose objects register extensions: the `ExtensionConfig` of Cluster API, or one of a provider's own, by which
+/// it registers extensions of its own hooks. Cluster API must not see those: it refuses an extension as a whole that
+/// has a hook it does not know, and does not start while there is one.
+pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
+    /// The group of the kind.
+    const GROUP: &'static str;
+    /// The version of the kind.
+    const VERSION: &'static str;
+    /// The kind.
+    const KIND: &'static str;
+    /// The resource, in lower case and plural.
+    const PLURAL: &'static str;
+    /// What becomes of handlers of hooks that the catalog does not have.
+    const UNKNOWN_HOOKS: UnknownHooks = UnknownHooks::Skip;
+    /// Whether an object without a bundle cannot be used where objects are only read.
+    const NEEDS_CA_BUNDLE: bool = false;
+    /// Whether a bundle that cannot be injected is said in the condition `Discovered`.
+    const REPORTS_INJECTION: bool = true;
+    /// The annotation that names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the bundle.
+    const INJECT_ANNOTATION: &'static str = super::INJECT_CA_ANNOTATION;
+
+    /// The object's metadata.
+    fn metadata(&self) -> &Metadata;
+    /// How the extension is reached.
+    fn client_config(&self) -> ClientConfig;
+    /// The namespaces that it is called for.
+    fn namespace_selector(&self) -> Option<LabelSelector>;
+    /// Settings that travel with each call.
+    fn settings(&self) -> Settings;
+    /// What its status says.
+    fn status(&self) -> Status;
+
+    /// The merge patch (RFC 7396) of the object that makes its status say so. The default is for a kind with
+    /// `status.conditions` and `status.handlers`.
+    fn status_patch(&self, status: &Status) -> Value {
+        json!({ "status": { "conditions": status.conditions, "handlers": status.handlers } })
+    }
+
+    /// The merge patch (RFC 7396) of the object that makes this its bundle. The default is for a kind with
+    /// `spec.clientConfig`.
+    fn ca_bundle_patch(&self, ca_bundle: &Bytes) -> Value {
+        json!({ "spec": { "clientConfig": { "caBundle": ca_bundle } } })
+    }
+
+    /// What it registers, with handlers that were found out.
+    fn registration(&self, handlers: Vec<Handler>) -> Registration {
+        Registration {
+            name: self.metadata().name.clone(),
+            resource_version: self.metadata().resource_version.clone(),
+            client_config: self.client_config(),
+            namespace_selector: self.namespace_selector(),
+            settings: self.settings(),
+            handlers,
+        }
+    }
+
+    /// What it registers, with the handlers that its status names.
+    ///
+    /// # Errors
+    /// When the hook of one is none.
+    fn known_registration(&self) -> Result<Registration, ApiVersionError> {
+        let extension = &self.metadata().name;
+        let handlers = self.status().handlers;
+        let handlers: Result<Vec<Handler>, _> =
+            handlers.iter().map(|handler| handler.handler(extension)).collect();
+        Ok(self.registration(handlers?))
+    }
+}

@@ -1,0 +1,87 @@
+//! Objects that register extensions: the `ExtensionConfig` of Cluster API, and kinds like it.
+//!
+//! ```text
+//!  object ──begin──▶ Wait · Unregister · Keep · Report · Register (read-only) · Inject ┐
+//!                                                                   │                  │ Secret
+//!                                                                   ▼                  ▼
+//!                                                               Discover ◀────────── inject
+//!                                                                   │ Client::discover
+//!                                                                   ▼
+//!                                        Finding ──conclude──▶ status patch, Registration
+//! ```
+//!
+//! The decisions are functions of plain values. Any controller can call them with what it has read and do what they say;
+//! with the feature `kube` there is one that does, `Reconciler`.
+//!
+//! A kind of one's own needs no more than to say where its fields are:
+//!
+//! ```
+//! use nephele_runtime_sdk::{
+//!     client::{ClientConfig, LabelSelector, extension_config::{ExtensionKind, Metadata, Status}},
+//!     hooks::Settings,
+//! };
+//! use serde::Deserialize;
+//!
+//! #[derive(Clone, Deserialize)]
+//! struct MachineExtension {
+//!     metadata: Metadata,
+//!     spec: MachineExtensionSpec,
+//! }
+//!
+//! #[derive(Clone, Deserialize)]
+//! struct MachineExtensionSpec {
+//!     url: String,
+//! }
+//!
+//! impl ExtensionKind for MachineExtension {
+//!     const GROUP: &'static str = "machines.example.com";
+//!     const VERSION: &'static str = "v1";
+//!     const KIND: &'static str = "MachineExtension";
+//!     const PLURAL: &'static str = "machineextensions";
+//!
+//!     fn metadata(&self) -> &Metadata {
+//!         &self.metadata
+//!     }
+//!
+//!     fn client_config(&self) -> ClientConfig {
+//!         ClientConfig { url: self.spec.url.clone(), ..ClientConfig::default() }
+//!     }
+//!
+//!     fn namespace_selector(&self) -> Option<LabelSelector> {
+//!         Some(LabelSelector::default())
+//!     }
+//!
+//!     fn settings(&self) -> Settings {
+//!         Settings::new()
+//!     }
+//!
+//!     fn status(&self) -> Status {
+//!         Status::default()
+//!     }
+//! }
+//! ```
+
+mod condition;
+mod kind;
+mod plan;
+#[cfg(feature = "kube")]
+mod reconciler;
+mod types;
+
+pub use condition::{Condition, DISCOVERED, PAUSED, condition, set_condition};
+pub use kind::{ExtensionKind, HandlerStatus, Metadata, Status};
+pub use plan::{
+    CA_KEY, Conclusion, Finding, InjectError, Mode, NOT_READY_WAIT, SecretRef, Step, Unusable, begin,
+    candidate, conclude, inject, injects_from, next, usable,
+};
+#[cfg(feature = "kube")]
+pub use reconciler::{KubeNamespaces, Next, Reconciler, ReconcilerError, WarmUpError, WarmUpSettings};
+pub use types::{
+    Deprecated, ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, LegacyCondition,
+    LegacyConditions, v1alpha1,
+};
+
+/// Names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the bundle of an `ExtensionConfig`.
+pub const INJECT_CA_ANNOTATION: &str = "runtime.cluster.x-k8s.io/inject-ca-from-secret";
+/// Has an object be left alone (Cluster API, `api/core`).
+pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";

@@ -1,0 +1,237 @@
+//! The `ExtensionConfig` of Cluster API, in both of its versions.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    condition::{Condition, DISCOVERED, condition},
+    kind::{ExtensionKind, HandlerStatus, Metadata, Status},
+};
+use crate::{
+    client::{discovery::UnknownHooks, endpoint::ClientConfig, selector::LabelSelector},
+    hooks::Settings,
+};
+
+/// What is wanted of an extension. It is the same in both versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtensionConfigSpec {
+    /// How it is reached.
+    pub client_config: ClientConfig,
+    /// The namespaces that it is called for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// Settings that travel with each call.
+    #[serde(skip_serializing_if = "Settings::is_empty")]
+    pub settings: Settings,
+}
+
+/// The `ExtensionConfig` of `runtime.cluster.x-k8s.io/v1beta2`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtensionConfig {
+    /// Its metadata.
+    pub metadata: Metadata,
+    /// What is wanted.
+    pub spec: ExtensionConfigSpec,
+    /// What was found out.
+    pub status: ExtensionConfigStatus,
+}
+
+/// The status of an [`ExtensionConfig`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtensionConfigStatus {
+    /// Its conditions.
+    pub conditions: Vec<Condition>,
+    /// The handlers of the extension.
+    pub handlers: Vec<HandlerStatus>,
+    /// What former versions said.
+    pub deprecated: Deprecated,
+}
+
+/// What former versions said in a status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Deprecated {
+    /// Of v1beta1, as core's kinds call it.
+    pub v1beta1: LegacyConditions,
+}
+
+/// Conditions as Cluster API wrote them before v1beta2.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LegacyConditions {
+    /// The conditions.
+    pub conditions: Vec<LegacyCondition>,
+}
+
+/// A condition as Cluster API wrote it before v1beta2.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LegacyCondition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// `Error`, `Warning` or `Info` when it is `False`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub severity: String,
+    /// When it last changed.
+    pub last_transition_time: String,
+    /// Why, in one word, when it is not `True`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// The conditions that former versions had, with what `Discovered` says now.
+fn legacy(before: &[LegacyCondition], conditions: &[Condition]) -> Vec<LegacyCondition> {
+    let mut legacy = before.to_vec();
+    let Some(discovered) = condition(conditions, DISCOVERED) else { return legacy };
+    let new = if discovered.is_true() {
+        LegacyCondition { status: discovered.status.clone(), ..LegacyCondition::default() }
+    } else {
+        LegacyCondition {
+            status: discovered.status.clone(),
+            severity: "Error".to_owned(),
+            reason: "DiscoveryFailed".to_owned(),
+            message: discovered.message.clone(),
+            ..LegacyCondition::default()
+        }
+    };
+    let new = LegacyCondition {
+        kind: DISCOVERED.to_owned(),
+        last_transition_time: discovered.last_transition_time.clone(),
+        ..new
+    };
+    match legacy.iter_mut().find(|condition| condition.kind == DISCOVERED) {
+        Some(old) => *old = new,
+        None => legacy.push(new),
+    }
+    legacy
+}
+
+impl ExtensionKind for ExtensionConfig {
+    const GROUP: &'static str = "runtime.cluster.x-k8s.io";
+    const VERSION: &'static str = "v1beta2";
+    const KIND: &'static str = "ExtensionConfig";
+    const PLURAL: &'static str = "extensionconfigs";
+    const UNKNOWN_HOOKS: UnknownHooks = UnknownHooks::Refuse;
+    const NEEDS_CA_BUNDLE: bool = true;
+    const REPORTS_INJECTION: bool = false;
+
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn client_config(&self) -> ClientConfig {
+        self.spec.client_config.clone()
+    }
+
+    fn namespace_selector(&self) -> Option<LabelSelector> {
+        self.spec.namespace_selector.clone()
+    }
+
+    fn settings(&self) -> Settings {
+        self.spec.settings.clone()
+    }
+
+    fn status(&self) -> Status {
+        Status { conditions: self.status.conditions.clone(), handlers: self.status.handlers.clone() }
+    }
+
+    fn status_patch(&self, status: &Status) -> Value {
+        let legacy = legacy(&self.status.deprecated.v1beta1.conditions, &status.conditions);
+        json!({ "status": {
+            "conditions": status.conditions,
+            "handlers": status.handlers,
+            "deprecated": { "v1beta1": { "conditions": legacy } },
+        } })
+    }
+}
+
+/// The version before, which Cluster API still serves.
+pub mod v1alpha1 {
+    use super::{
+        Condition, Deserialize, ExtensionConfigSpec, ExtensionKind, HandlerStatus, LabelSelector,
+        LegacyCondition, Metadata, Serialize, Settings, Status, UnknownHooks, Value, json, legacy,
+    };
+    use crate::client::endpoint::ClientConfig;
+
+    /// The `ExtensionConfig` of `runtime.cluster.x-k8s.io/v1alpha1`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    pub struct ExtensionConfig {
+        /// Its metadata.
+        pub metadata: Metadata,
+        /// What is wanted.
+        pub spec: ExtensionConfigSpec,
+        /// What was found out.
+        pub status: ExtensionConfigStatus,
+    }
+
+    /// The status of an [`ExtensionConfig`].
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    pub struct ExtensionConfigStatus {
+        /// Its conditions, as they were written then.
+        pub conditions: Vec<LegacyCondition>,
+        /// The handlers of the extension.
+        pub handlers: Vec<HandlerStatus>,
+        /// What the next version says.
+        pub v1beta2: NextConditions,
+    }
+
+    /// Conditions as the next version writes them.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct NextConditions {
+        /// The conditions.
+        pub conditions: Vec<Condition>,
+    }
+
+    impl ExtensionKind for ExtensionConfig {
+        const GROUP: &'static str = "runtime.cluster.x-k8s.io";
+        const VERSION: &'static str = "v1alpha1";
+        const KIND: &'static str = "ExtensionConfig";
+        const PLURAL: &'static str = "extensionconfigs";
+        const UNKNOWN_HOOKS: UnknownHooks = UnknownHooks::Refuse;
+        const NEEDS_CA_BUNDLE: bool = true;
+        const REPORTS_INJECTION: bool = false;
+
+        fn metadata(&self) -> &Metadata {
+            &self.metadata
+        }
+
+        fn client_config(&self) -> ClientConfig {
+            self.spec.client_config.clone()
+        }
+
+        fn namespace_selector(&self) -> Option<LabelSelector> {
+            self.spec.namespace_selector.clone()
+        }
+
+        fn settings(&self) -> Settings {
+            self.spec.settings.clone()
+        }
+
+        fn status(&self) -> Status {
+            Status {
+                conditions: self.status.v1beta2.conditions.clone(),
+                handlers: self.status.handlers.clone(),
+            }
+        }
+
+        fn status_patch(&self, status: &Status) -> Value {
+            json!({ "status": {
+                "conditions": legacy(&self.status.conditions, &status.conditions),
+                "handlers": status.handlers,
+                "v1beta2": { "conditions": status.conditions },
+            } })
+        }
+    }
+}
