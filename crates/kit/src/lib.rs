@@ -33,6 +33,7 @@ mod readiness;
 mod runner;
 mod services;
 mod watch;
+mod work_queue;
 
 pub use backoff::Backoff;
 pub use chain::chain;

@@ -4,6 +4,8 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
 };
 
+use crate::work_queue::{WorkQueue, WorkQueues};
+
 /// Reconciles take milliseconds, and seconds when the management API is slow.
 const RECONCILE_SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
 
@@ -31,6 +33,7 @@ struct Families {
     watch_errors: IntCounterVec,
     events: IntCounterVec,
     leader: IntGaugeVec,
+    work_queues: WorkQueues,
 }
 
 impl Metrics {
@@ -124,6 +127,7 @@ impl Metrics {
                 "Whether this process holds the lease of that name.",
                 &["name"],
             )?,
+            work_queues: WorkQueues::register(registry)?,
         };
         Ok(Self { families: Arc::new(families) })
     }
@@ -135,6 +139,11 @@ impl Metrics {
         self.families.reconcile_errors.with_label_values(&[controller]);
         self.families.panics.with_label_values(&[controller]);
         ControllerMetrics { controller, families: Arc::clone(&self.families) }
+    }
+
+    /// The work queue of one controller.
+    pub(crate) fn work_queue(&self, controller: &'static str) -> Arc<WorkQueue> {
+        self.families.work_queues.of(controller)
     }
 
     pub(crate) fn watch_errors(&self, kind: &str) -> IntCounter {

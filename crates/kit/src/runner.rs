@@ -30,6 +30,7 @@ use crate::{
     readiness::Gate,
     services::Services,
     watch::{Cache, Change, followed, reference},
+    work_queue::WorkQueue,
 };
 
 /// A controller that ended although nobody asked it to.
@@ -57,6 +58,7 @@ where
     services: Services,
     concurrency: NonZeroU16,
     failures: Arc<Failures>,
+    queue: Arc<WorkQueue>,
     caches: Vec<future::BoxFuture<'static, bool>>,
     gate: Gate,
     gone: broadcast::Sender<Gone<K>>,
@@ -100,7 +102,9 @@ where
     ) -> Self {
         let failures = Arc::new(Failures::new(Backoff::default()));
         let (store, changes) = followed(api, config, &services.metrics);
+        let queue = services.metrics.work_queue(name);
         let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
+        let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));
         let (gone, _) = broadcast::channel(GONE_BACKLOG);
         let going = gone.clone();
         let applied = changes.flat_map(move |change| {
@@ -108,6 +112,7 @@ where
                 Change::Applied(object) => vec![object],
                 Change::Deleted(object) => {
                     forgetting.forget(&key(&*object));
+                    removed.forget(&key(&*object));
                     // Fails only while nobody listens.
                     let _ = going.send(Gone::Object(object));
                     vec![]
@@ -118,20 +123,22 @@ where
                 }
             })
         });
-        let mut controller = Controller::for_shared_stream(applied, store.clone());
-        if let Some(period) = services.resync {
-            controller = controller.reconcile_all_on(ticks(period));
-        }
-        Self {
+        let applied = applied.inspect(move |object| added.add(key(&**object)));
+        let runner = Self {
             name,
-            controller,
+            controller: Controller::for_shared_stream(applied, store.clone()),
             store,
             services: services.clone(),
             concurrency,
             failures,
+            queue,
             caches: Vec::new(),
             gate: services.readiness.gate(name),
             gone,
+        };
+        match services.resync {
+            Some(period) => runner.reconcile_all_on(ticks(period)),
+            None => runner,
         }
     }
 
@@ -179,6 +186,8 @@ where
     /// Looks at each object the stream names.
     #[must_use]
     pub fn reconcile_on(mut self, refs: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
+        let queue = Arc::clone(&self.queue);
+        let refs = refs.inspect(move |object| queue.add(key_of(object)));
         self.controller = self.controller.reconcile_on(refs);
         self
     }
@@ -186,6 +195,9 @@ where
     /// Looks at every object each time the stream yields.
     #[must_use]
     pub fn reconcile_all_on(mut self, ticks: impl Stream<Item = ()> + Send + 'static) -> Self {
+        let (queue, store) = (Arc::clone(&self.queue), self.store.clone());
+        let ticks =
+            ticks.inspect(move |()| store.state().iter().for_each(|object| queue.add(key(&**object))));
         self.controller = self.controller.reconcile_all_on(ticks);
         self
     }
@@ -202,7 +214,8 @@ where
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: ReconcileError,
     {
-        let Self { name, controller, store, services, concurrency, failures, caches, gate, gone: _ } = self;
+        let Self { name, controller, store, services, concurrency, failures, queue, caches, gate, gone: _ } =
+            self;
         let Some(ready) = shutdown.run_until_cancelled(future::join_all(caches)).await else { return Ok(()) };
         if ready.contains(&false) {
             return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::CacheLost(name)) };
@@ -213,6 +226,7 @@ where
             metrics: services.metrics.controller(name, i64::from(concurrency.get())),
             events: services.events,
             failures: Arc::clone(&failures),
+            queue: Arc::clone(&queue),
         });
         let results = controller
             .with_config(controller::Config::default().concurrency(concurrency.get()))
@@ -225,8 +239,12 @@ where
         let work = results.for_each(|result| {
             if let Err(controller::Error::ObjectNotFound(object)) = result {
                 // Deleted while it waited in the queue.
-                let namespace = object.namespace.clone().unwrap_or_default();
-                failures.forget(&ObjectKey { namespace, name: object.name.clone() });
+                let key = ObjectKey {
+                    namespace: object.namespace.clone().unwrap_or_default(),
+                    name: object.name.clone(),
+                };
+                failures.forget(&key);
+                queue.forget(&key);
             }
             future::ready(())
         });
@@ -261,6 +279,7 @@ struct Round<F> {
     metrics: ControllerMetrics,
     events: Events,
     failures: Arc<Failures>,
+    queue: Arc<WorkQueue>,
 }
 
 impl<F> Round<F> {
@@ -276,20 +295,21 @@ impl<F> Round<F> {
             "reconcile",
             kind = %K::kind(&()),
             namespace = object.namespace().unwrap_or_default(),
-            name = object.name_any(),
+            // Not `name`: that of a span is its own, and JSON has both in one place.
+            object = object.name_any(),
         );
         async move {
-            let running = self.metrics.running();
+            let key = key(&*object);
+            let running = (self.metrics.running(), self.queue.start(&key));
             let started = Instant::now();
             let result =
                 AssertUnwindSafe(async { (self.reconcile)(Arc::clone(&object)).await }).catch_unwind().await;
             let took = started.elapsed();
             drop(running);
-            let key = key(&*object);
             match result {
                 Ok(Ok(outcome)) => {
                     self.failures.forget(&key);
-                    self.settled(outcome, took)
+                    self.settled(&key, outcome, took)
                 }
                 Ok(Err(error)) => self.failed(&*object, &key, &error, took),
                 Err(payload) => self.panicked(&*object, &key, &*payload, took),
@@ -298,11 +318,14 @@ impl<F> Round<F> {
         .instrument(span)
     }
 
-    fn settled(&self, outcome: Outcome, took: Duration) -> Action {
+    fn settled(&self, key: &ObjectKey, outcome: Outcome, took: Duration) -> Action {
         let (result, word, action) = match outcome {
             Outcome::Done => ("success", "done", Action::await_change()),
             Outcome::WaitingOn(what) => ("success", what, Action::await_change()),
-            Outcome::After(wait) => ("requeue_after", "after", Action::requeue(wait)),
+            Outcome::After(wait) => {
+                self.queue.add_after(key.clone(), wait);
+                ("requeue_after", "after", Action::requeue(wait))
+            }
         };
         debug!(outcome = word, took_ms = millis(took), "Reconciled");
         self.metrics.ended(result, took);
@@ -322,11 +345,13 @@ impl<F> Round<F> {
         match retry {
             Retry::After(wait) => {
                 debug!(category, error = message, retry_in_ms = millis(wait), "Reconcile put off");
+                self.queue.add_after(key.clone(), wait);
                 Action::requeue(wait)
             }
             Retry::BackOff => {
                 let wait = self.failures.record(key);
                 warn!(category, error = message, retry_in_ms = millis(wait), "Reconcile failed");
+                self.queue.retry_after(key.clone(), wait);
                 self.report(object, message);
                 Action::requeue(wait)
             }
@@ -349,6 +374,7 @@ impl<F> Round<F> {
         self.metrics.ended("error", took);
         self.metrics.failed("panic", false);
         self.metrics.panicked();
+        self.queue.retry_after(key.clone(), wait);
         self.report(object, format!("internal error: {message}"));
         Action::requeue(wait)
     }
@@ -365,8 +391,11 @@ impl<F> Round<F> {
 }
 
 fn key<K: Resource<DynamicType = ()>>(object: &K) -> ObjectKey {
-    let reference = reference(object);
-    ObjectKey { namespace: reference.namespace.unwrap_or_default(), name: reference.name }
+    key_of(&reference(object))
+}
+
+fn key_of<K: Resource<DynamicType = ()>>(reference: &ObjectRef<K>) -> ObjectKey {
+    ObjectKey { namespace: reference.namespace.clone().unwrap_or_default(), name: reference.name.clone() }
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> &str {

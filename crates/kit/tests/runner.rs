@@ -255,6 +255,59 @@ async fn reconciles_are_counted_and_timed_under_the_names_that_dashboards_know()
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_work_queue_tells_what_waits_what_is_at_work_and_what_is_tried_again() {
+    let world = World::new(&["a", "b", "c"]);
+    let (entered, mut entries) = mpsc::unbounded_channel();
+    let leave = Arc::new(Notify::new());
+    let reconcile = {
+        let leave = Arc::clone(&leave);
+        move |object: Arc<ConfigMap>| {
+            let (entered, leave) = (entered.clone(), Arc::clone(&leave));
+            async move {
+                entered.send(()).expect("the test listens");
+                leave.notified().await;
+                match object.name_any().as_str() {
+                    "a" => Err(Refused(Retry::BackOff)),
+                    _ => Ok(Outcome::After(Duration::from_hours(1))),
+                }
+            }
+        }
+    };
+    tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    let labels = r#"controller="configmap",name="configmap""#;
+    let sample = |name: &str, value: &str| {
+        assert_eq!(world.metric(&format!("{name}{{")), [format!("{name}{{{labels}}} {value}")]);
+    };
+    let depth = |value: u8| {
+        let expected = format!(r#"workqueue_depth{{{labels},priority=""}} {value}"#);
+        assert_eq!(world.metric("workqueue_depth{"), [expected]);
+    };
+    entries.recv().await.expect("a first object");
+    sleep(Duration::from_secs(2)).await;
+    sample("workqueue_adds_total", "3");
+    depth(2);
+    for name in ["workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"] {
+        let [line] = &world.metric(&format!("{name}{{"))[..] else { panic!("no {name}") };
+        let seconds: f64 = line.rsplit(' ').next().expect("a value").parse().expect("a number");
+        assert!((2.0..2.1).contains(&seconds), "{line}");
+    }
+    for _ in 0..2 {
+        leave.notify_one();
+        entries.recv().await.expect("another object");
+    }
+    // Each object waits for those before it; the third is at work.
+    depth(0);
+    sample("workqueue_queue_duration_seconds_count", "3");
+    sample("workqueue_work_duration_seconds_count", "2");
+    leave.notify_one();
+    // What failed comes back after a while, what is due in an hour does not.
+    entries.recv().await.expect("the first object again");
+    sample("workqueue_retries_total", "1");
+    sample("workqueue_adds_total", "4");
+    depth(0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_is_looked_at_again_when_the_sync_period_is_over() {
     let mut world = World::new(&["a"]);
     world.services.resync = Some(Duration::from_mins(10));

@@ -105,7 +105,7 @@ impl Webhooks {
         let shutdown = shutdown.clone();
         let kept = async move {
             match certificates {
-                Certificates::Folder(folder) => follow_folder(folder, certificate, shutdown).await,
+                Certificates::Folder(folder) => follow_folder(folder, certificate, metrics, shutdown).await,
                 Certificates::Kept { namespace, service } => {
                     let keeping = keeping(roles, namespace, service.as_deref());
                     keep(client, keeping, certificate, metrics, clock, shutdown).await;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 /// A call takes less than a millisecond, unless its handler asks the API server.
 const CALL_SECONDS: [f64; 9] = [0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 2.0, 10.0];
@@ -36,13 +38,17 @@ impl Outcome {
 }
 
 /// The metrics of the webhooks. Where controller-runtime has a name for the same thing it is used
-/// (controller-runtime, `pkg/webhook/internal/metrics`).
+/// (controller-runtime, `pkg/webhook/internal/metrics`, `pkg/webhook/admission/metrics`, `pkg/certwatcher/metrics`).
 #[derive(Debug, Clone)]
 pub struct Metrics {
     requests: IntCounterVec,
+    in_flight: IntGaugeVec,
+    panics: IntCounter,
     seconds: HistogramVec,
     outcomes: IntCounterVec,
     expiry: IntGauge,
+    certificate_reads: IntCounter,
+    certificate_errors: IntCounter,
 }
 
 impl Metrics {
@@ -55,6 +61,17 @@ impl Metrics {
             requests: IntCounterVec::new(
                 Opts::new("controller_runtime_webhook_requests_total", "Calls by webhook and HTTP status."),
                 &["webhook", "code"],
+            )?,
+            in_flight: IntGaugeVec::new(
+                Opts::new(
+                    "controller_runtime_webhook_requests_in_flight",
+                    "Calls not answered yet, by webhook.",
+                ),
+                &["webhook"],
+            )?,
+            panics: IntCounter::new(
+                "controller_runtime_webhook_panics_total",
+                "Calls in which a webhook panicked, which was caught.",
             )?,
             seconds: HistogramVec::new(
                 HistogramOpts::new(
@@ -72,12 +89,31 @@ impl Metrics {
                 "nephele_webhook_certificate_expiry_timestamp_seconds",
                 "When the certificate that is served expires; zero while there is none.",
             )?,
+            certificate_reads: IntCounter::new(
+                "certwatcher_read_certificate_total",
+                "Attempts to read the certificate that is served from where it is kept.",
+            )?,
+            certificate_errors: IntCounter::new(
+                "certwatcher_read_certificate_errors_total",
+                "Those that did not lead to a certificate that can be served.",
+            )?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.in_flight.clone()))?;
+        registry.register(Box::new(metrics.panics.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;
         registry.register(Box::new(metrics.outcomes.clone()))?;
         registry.register(Box::new(metrics.expiry.clone()))?;
+        registry.register(Box::new(metrics.certificate_reads.clone()))?;
+        registry.register(Box::new(metrics.certificate_errors.clone()))?;
         Ok(metrics)
+    }
+
+    /// Counts a call as in flight until the guard is dropped.
+    pub(crate) fn calling(&self, path: &str) -> InFlight {
+        let gauge = self.in_flight.with_label_values(&[path]);
+        gauge.inc();
+        InFlight(gauge)
     }
 
     /// Counts a call. Only paths that are served become labels.
@@ -85,9 +121,29 @@ impl Metrics {
         self.requests.with_label_values(&[path, &code.to_string()]).inc();
         self.seconds.with_label_values(&[path]).observe(took.as_secs_f64());
         self.outcomes.with_label_values(&[path, outcome.as_str()]).inc();
+        if outcome == Outcome::Panicked {
+            self.panics.inc();
+        }
+    }
+
+    /// Counts an attempt to read the certificate.
+    pub(crate) fn read_certificate(&self, can_be_served: bool) {
+        self.certificate_reads.inc();
+        if !can_be_served {
+            self.certificate_errors.inc();
+        }
     }
 
     pub(crate) fn expires(&self, second: i64) {
         self.expiry.set(second);
+    }
+}
+
+/// One call in flight. Dropped also when the client goes away before it has an answer.
+pub(crate) struct InFlight(IntGauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }

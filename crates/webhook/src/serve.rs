@@ -30,6 +30,7 @@ const CONNECTIONS_MAX: usize = 256;
 const REVIEWS_MAX: usize = 16;
 /// A client that has not sent the body of its request by then is not served.
 const PATIENCE: Duration = Duration::from_secs(10);
+
 struct Server {
     webhook: Webhook,
     metrics: Metrics,
@@ -60,6 +61,7 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     if request.method() != Method::POST {
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")]).into_response();
     }
+    let _calling = server.metrics.calling(&path);
     let started = Instant::now();
     let units = route.bytes_max.div_ceil(ADMISSION_BYTES_MAX);
     let units = u32::try_from(units).expect("a bound of some megabytes");

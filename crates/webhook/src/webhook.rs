@@ -1,6 +1,8 @@
 //! The handlers, and how a call gets to one.
 
-use std::{any::Any, collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    any::Any, cell::Cell, collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration,
+};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use http::StatusCode;
@@ -141,8 +143,14 @@ impl Webhook {
                 Err(text) => Reply::malformed(text),
                 Ok(review) => {
                     let uid = review.uid.clone();
-                    let result = review.convert(|object, version| convert_one(&converters, object, version));
-                    let outcome = if result.is_ok() { Outcome::Converted } else { Outcome::NotConverted };
+                    let panicked = Cell::new(false);
+                    let result = review
+                        .convert(|object, version| convert_one(&converters, object, version, &panicked));
+                    let outcome = match &result {
+                        Ok(_) => Outcome::Converted,
+                        Err(_) if panicked.get() => Outcome::Panicked,
+                        Err(_) => Outcome::NotConverted,
+                    };
                     Reply::review(outcome, conversion::write(&uid, result))
                 }
             };
@@ -249,6 +257,7 @@ fn convert_one(
     converters: &BTreeMap<String, Converter>,
     object: Value,
     version: &str,
+    panicked: &Cell<bool>,
 ) -> Result<Value, String> {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -258,6 +267,7 @@ fn convert_one(
     let converted = std::panic::catch_unwind(AssertUnwindSafe(|| convert(object, version)));
     converted.unwrap_or_else(|panic| {
         error!(panic = panic_text(&*panic), "A conversion panicked");
+        panicked.set(true);
         Err("failed to convert: the webhook panicked".to_owned())
     })
 }

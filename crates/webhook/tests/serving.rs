@@ -17,12 +17,12 @@ use nephele_webhook::{
         keeper::{KeepError, Keeping, turn},
         plan::{AUTHORITY_MARGIN, AUTHORITY_VALIDITY, LEAF_MARGIN, LEAF_VALIDITY, SETTLED_AFTER},
     },
-    keep, serve,
+    follow_folder, keep, serve,
 };
 use prometheus::Registry;
 use serde_json::{Value, json};
 use support::{Caller, pem_pair, start_of_time};
-use tokio::task::JoinHandle;
+use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 const NAMESPACE: &str = "default";
@@ -286,6 +286,92 @@ async fn a_definition_that_was_applied_anew_is_made_to_trust_at_once() {
     assert_eq!(String::from_utf8(again.0).expect("PEM"), trusted);
     shutdown.cancel();
     keeper.await.expect("no panic");
+}
+
+/// What a registry says, one sample a line.
+fn text(registry: &Registry) -> String {
+    prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text")
+}
+
+#[tokio::test]
+async fn calls_are_in_flight_until_they_are_answered_and_panics_are_counted() {
+    let (entered, leave) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (enter, wait) = (Arc::clone(&entered), Arc::clone(&leave));
+    let webhook = Webhook::new()
+        .validate("/waits", move |_: AdmissionRequest<Value>| {
+            let (enter, wait) = (Arc::clone(&enter), Arc::clone(&wait));
+            async move {
+                enter.notify_one();
+                wait.notified().await;
+                Ok(Vec::new())
+            }
+        })
+        .validate("/panics", async |_: AdmissionRequest<Value>| panic!("something does not hold"))
+        .convert("example.org", |_: Value, _: &str| -> Result<Value, String> { panic!("neither does this") });
+    let served = start(webhook);
+    let caller = Caller::new(&pem_pair(&served.certificate), "webhook.default.svc");
+    let waiting = {
+        let address = served.address;
+        let caller = caller.clone();
+        tokio::spawn(async move { caller.post(address, "/waits", admission(1)).await.expect("an answer").0 })
+    };
+    entered.notified().await;
+    let in_flight = |path: &str, calls: u8| {
+        let line = format!("controller_runtime_webhook_requests_in_flight{{webhook=\"{path}\"}} {calls}\n");
+        assert!(text(&served.registry).contains(&line), "{line} in {}", text(&served.registry));
+    };
+    in_flight("/waits", 1);
+    leave.notify_one();
+    assert_eq!(waiting.await.expect("no panic"), 200);
+    in_flight("/waits", 0);
+
+    caller.post(served.address, "/panics", admission(1)).await.expect("an answer");
+    let conversion = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": { "uid": "u", "desiredAPIVersion": "example.org/v2", "objects": [{ "apiVersion": "example.org/v1" }] },
+    });
+    let body = serde_json::to_vec(&conversion).expect("JSON");
+    caller.post(served.address, "/convert", body).await.expect("an answer");
+    in_flight("/panics", 0);
+    let panics = "controller_runtime_webhook_panics_total 2\n";
+    assert!(text(&served.registry).contains(panics), "{}", text(&served.registry));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
+    let path = std::env::temp_dir().join(format!("nephele-webhook-reads-{}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("a folder");
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry).expect("free names");
+    let (certificate, shutdown) = (ServedCertificate::none(), CancellationToken::new());
+    let following = follow_folder(Folder::new(&path), certificate.clone(), metrics.clone(), shutdown.clone());
+    let following = tokio::spawn(following);
+    let count = |name: &str| -> u64 {
+        let text = text(&registry);
+        let sample = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        sample.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+    };
+    let counts =
+        || (count("certwatcher_read_certificate_total"), count("certwatcher_read_certificate_errors_total"));
+    // Time goes on when nothing else does.
+    while counts().0 < 2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(counts().0, counts().1);
+    let leaf = support::leaf_pem();
+    std::fs::write(path.join("tls.crt"), &leaf.certificate).expect("written");
+    std::fs::write(path.join("tls.key"), &leaf.key).expect("written");
+    certificate.until_set().await;
+    let (reads, failed) = counts();
+    assert!(reads > failed && failed >= 2, "{failed} of {reads}");
+    shutdown.cancel();
+    following.await.expect("no panic");
+
+    // That of a Secret counts as well.
+    let api = ManagementApi::start();
+    turn(&api.client(), &keeping(), &certificate, &metrics, start_of_time()).await.expect("kept");
+    assert_eq!(counts(), (reads + 1, failed));
+    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 #[tokio::test]

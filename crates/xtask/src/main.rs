@@ -13,6 +13,7 @@ mod components;
 mod conditions;
 mod contract;
 mod e2e;
+mod kube_state_metrics;
 mod paths;
 mod place;
 mod provider;

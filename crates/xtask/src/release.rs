@@ -10,7 +10,7 @@ use anyhow::Context;
 use crate::{
     cluster::write,
     components::{self, Role},
-    paths,
+    kube_state_metrics, paths,
 };
 
 /// What clusterctl calls the infrastructure provider.
@@ -20,6 +20,8 @@ pub(crate) const IPAM_LABEL: &str = "ipam-in-cluster";
 /// Names of their components files.
 pub(crate) const COMPONENTS: &str = "infrastructure-components.yaml";
 pub(crate) const IPAM_COMPONENTS: &str = "ipam-components.yaml";
+/// The folder for kube-state-metrics: no provider's, so that clusterctl does not look into it.
+pub(crate) const METRICS: &str = "kube-state-metrics";
 /// The version of the workspace, as a release is tagged.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
@@ -46,7 +48,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     lay_out(&args.out, &args.image)?;
-    for label in [LABEL, IPAM_LABEL] {
+    for label in [LABEL, IPAM_LABEL, METRICS] {
         println!("{}", folder(&args.out, label).display());
     }
     Ok(())
@@ -60,10 +62,12 @@ pub(crate) fn lay_out(out: &Path, image: &str) -> anyhow::Result<()> {
     FILES.iter().try_for_each(|file| copy(file, &infrastructure))?;
     let ipam = folder(out, IPAM_LABEL);
     write(&ipam.join(IPAM_COMPONENTS), components::render(Role::Ipam, image))?;
-    copy(METADATA, &ipam)
+    copy(METADATA, &ipam)?;
+    let metrics = folder(out, METRICS);
+    kube_state_metrics::FILES.iter().try_for_each(|file| copy(file, &metrics))
 }
 
-/// The folder of a provider's release.
+/// The folder of a provider's release, or of what goes with all of them.
 fn folder(out: &Path, label: &str) -> PathBuf {
     out.join(label).join(VERSION)
 }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::ServedCertificate;
+use crate::metrics::Metrics;
 
 /// How often the files are read. A kubelet needs a minute to bring a changed Secret to a pod.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -63,9 +64,16 @@ pub enum FolderError {
 
 /// Serves what is in the folder until `shutdown`, and what comes to be there. What was good is served on while the
 /// files are not.
-pub async fn follow_folder(folder: Folder, certificate: ServedCertificate, shutdown: CancellationToken) {
+pub async fn follow_folder(
+    folder: Folder,
+    certificate: ServedCertificate,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+) {
     loop {
-        match load(&folder, &certificate).await {
+        let loaded = load(&folder, &certificate).await;
+        metrics.read_certificate(loaded.is_ok());
+        match loaded {
             Ok(true) => info!(path = %folder.path.display(), "Serving another certificate"),
             Ok(false) => {}
             Err(error) => {

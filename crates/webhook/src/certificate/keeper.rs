@@ -144,7 +144,9 @@ pub async fn turn(
     metrics: &Metrics,
     now: Timestamp,
 ) -> Result<Timestamp, KeepError> {
-    let Current { material, until, .. } = stored(client, keeping, now).await?;
+    let stored = stored(client, keeping, now).await;
+    metrics.read_certificate(stored.as_ref().is_ok_and(|current| current.material.leaf().is_some()));
+    let Current { material, until, .. } = stored?;
     // First trusted, then served.
     let trusted = inject(client, &keeping.targets, &material.bundle(now)).await;
     if let Some(leaf) = material.leaf() {

@@ -34,6 +34,7 @@ impl TimeProvider for At {
 }
 
 /// Calls webhooks at a name, trusting some authorities.
+#[derive(Clone)]
 pub(crate) struct Caller {
     tls: TlsConnector,
     name: ServerName<'static>,

@@ -1,0 +1,201 @@
+//! What kube-state-metrics shows of our kinds, and the role it needs for that; made from the definitions.
+//!
+//! Names are those that Cluster API has for its own kinds (`core/config/metrics`), so that its dashboards show ours
+//! beside them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
+
+use anyhow::Context;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+/// Files within the repository; a release has them, too.
+pub(crate) const FILES: [&str; 2] =
+    ["config/metrics/crd-metrics-config.yaml", "config/metrics/crd-clusterrole.yaml"];
+
+/// Paths within the repository and what belongs there. `header` opens each file.
+pub(crate) fn generated(header: &str) -> anyhow::Result<BTreeMap<PathBuf, String>> {
+    let [configuration_file, role_file] = FILES;
+    let files = [(configuration_file, configuration()), (role_file, role())];
+    let written = files.into_iter().map(|(path, value)| {
+        let text = serde_yaml_ng::to_string(&value).with_context(|| format!("failed to write {path}"))?;
+        Ok((path.into(), format!("{header}{text}")))
+    });
+    written.collect()
+}
+
+/// What is shown: of each kind that says how it is, which templates do not.
+fn configuration() -> Value {
+    let resources: Vec<Value> = shown().iter().map(resource).collect();
+    json!({ "kind": "CustomResourceStateMetrics", "spec": { "resources": resources } })
+}
+
+/// Who may bind this role is decided by who installs kube-state-metrics: its own role takes in those with this label.
+fn role() -> Value {
+    let mut plurals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for definition in shown() {
+        plurals.entry(definition.spec.group).or_default().insert(definition.spec.names.plural);
+    }
+    let rules: Vec<Value> = plurals
+        .into_iter()
+        .map(|(group, resources)| {
+            json!({ "apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"] })
+        })
+        .collect();
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {
+            "name": "nephele-kube-state-metrics",
+            "labels": { "kube-state-metrics/aggregate-to-manager": "true" },
+        },
+        "rules": rules,
+    })
+}
+
+fn shown() -> Vec<CustomResourceDefinition> {
+    let all = nephele_api::crds().into_iter();
+    all.filter(|definition| !definition.spec.names.kind.ends_with("Template")).collect()
+}
+
+fn resource(definition: &CustomResourceDefinition) -> Value {
+    let kind = &definition.spec.names.kind;
+    let version = definition.spec.versions.iter().find(|version| version.storage);
+    let version = &version.expect("a version is stored").name;
+    let mut labels = json!({ "name": ["metadata", "name"], "uid": ["metadata", "uid"] });
+    if definition.spec.scope == "Namespaced" {
+        labels["namespace"] = json!(["metadata", "namespace"]);
+        labels["cluster_name"] = json!(["metadata", "labels", "cluster.x-k8s.io/cluster-name"]);
+    }
+    let metrics: Vec<Value> = common(kind).into_iter().chain(of_kind(kind)).collect();
+    json!({
+        "groupVersionKind": { "group": definition.spec.group, "version": version, "kind": kind },
+        "metricNamePrefix": format!("capi_{}", kind.to_lowercase()),
+        "labelsFromPath": labels,
+        "metrics": metrics,
+    })
+}
+
+/// What every kind has.
+fn common(kind: &str) -> Vec<Value> {
+    let paused = ["metadata", "annotations", "cluster.x-k8s.io/paused"];
+    let condition_labels = json!({ "type": ["type"], "status": ["status"] });
+    vec![
+        gauge("created", "When it was made, in seconds since 1970.", &["metadata", "creationTimestamp"]),
+        list(
+            "annotation_paused",
+            &format!("Whether an annotation pauses this {kind}."),
+            &paused,
+            &[("paused_value", &[])],
+        ),
+        list(
+            "owner",
+            "Who owns it.",
+            &["metadata", "ownerReferences"],
+            &[
+                ("owner_is_controller", &["controller"]),
+                ("owner_kind", &["kind"]),
+                ("owner_name", &["name"]),
+                ("owner_uid", &["uid"]),
+            ],
+        ),
+        json!({
+            "name": "status_condition",
+            "help": format!("The conditions of this {kind}."),
+            "each": { "type": "StateSet", "stateSet": {
+                "path": ["status", "conditions"],
+                "labelsFromPath": { "type": ["type"] },
+                "labelName": "status",
+                "list": ["True", "False", "Unknown"],
+                "valueFrom": ["status"],
+            } },
+        }),
+        json!({
+            "name": "status_condition_last_transition_time",
+            "help": format!("When the conditions of this {kind} became what they are, in seconds since 1970."),
+            "each": { "type": "Gauge", "gauge": {
+                "path": ["status", "conditions"],
+                "labelsFromPath": condition_labels,
+                "valueFrom": ["lastTransitionTime"],
+            } },
+        }),
+    ]
+}
+
+/// What one kind has beside.
+fn of_kind(kind: &str) -> Vec<Value> {
+    let provisioned = || {
+        let path = ["status", "initialization", "provisioned"];
+        gauge("status_initialization_provisioned", "Whether the first provisioning is through.", &path)
+    };
+    match kind {
+        "InMemoryCluster" => vec![
+            info(&[
+                ("cloud", &["spec", "cloudRef", "name"]),
+                ("control_plane_endpoint_host", &["spec", "controlPlaneEndpoint", "host"]),
+                ("control_plane_endpoint_port", &["spec", "controlPlaneEndpoint", "port"]),
+            ]),
+            provisioned(),
+            list(
+                "status_failure_domain",
+                "Its failure domains.",
+                &["status", "failureDomains"],
+                &[("failure_domain", &["name"]), ("control_plane", &["controlPlane"])],
+            ),
+        ],
+        "InMemoryMachine" => vec![
+            info(&[
+                ("failure_domain", &["status", "failureDomain"]),
+                ("image", &["spec", "image"]),
+                ("instance_type", &["spec", "instanceType"]),
+                ("provider_id", &["spec", "providerID"]),
+            ]),
+            provisioned(),
+            list(
+                "addresses",
+                "Its addresses.",
+                &["status", "addresses"],
+                &[("type", &["type"]), ("address", &["address"])],
+            ),
+        ],
+        "InMemoryMachinePool" => vec![
+            info(&[
+                ("image", &["spec", "template", "image"]),
+                ("instance_type", &["spec", "template", "instanceType"]),
+            ]),
+            provisioned(),
+            gauge("status_replicas", "Machines that are there.", &["status", "replicas"]),
+        ],
+        "SimulatedCloud" => vec![gauge("status_zones", "Zones that it has.", &["status", "zones"])],
+        _ => [("total", "total"), ("free", "free"), ("used", "used"), ("out_of_range", "outOfRange")]
+            .into_iter()
+            .map(|(name, field)| {
+                let name = format!("status_ipaddresses_{name}");
+                let help = format!("What status.ipAddresses.{field} says.");
+                gauge(&name, &help, &["status", "ipAddresses", field])
+            })
+            .collect(),
+    }
+}
+
+/// A label and where its text is.
+type Label<'a> = (&'a str, &'a [&'a str]);
+
+fn gauge(name: &str, help: &str, path: &[&str]) -> Value {
+    json!({ "name": name, "help": help, "each": { "type": "Gauge", "gauge": { "path": path } } })
+}
+
+fn info(labels: &[Label<'_>]) -> Value {
+    let labels: BTreeMap<_, _> = labels.iter().copied().collect();
+    let each = json!({ "type": "Info", "info": { "labelsFromPath": labels } });
+    json!({ "name": "info", "help": "What it is.", "each": each })
+}
+
+/// One sample for each entry of a list, or for the one value that is there.
+fn list(name: &str, help: &str, path: &[&str], labels: &[Label<'_>]) -> Value {
+    let labels: BTreeMap<_, _> = labels.iter().copied().collect();
+    let each = json!({ "type": "Info", "info": { "path": path, "labelsFromPath": labels } });
+    json!({ "name": name, "help": help, "each": each })
+}
