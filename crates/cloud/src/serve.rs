@@ -26,8 +26,9 @@ use crate::tunnel::Tunnel;
 /// themselves and are cut.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// Time for a request's head. It counts while a connection is idle too, so that idle HTTP/1.1 connections go after it.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for a request's head. It counts while a connection is idle too, so that idle HTTP/1.1 connections go after it;
+/// later than clients in Go let go of theirs, after 90 s, as a request that crosses our goodbye is lost.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time that the health check `GET /` waits for the first backend before the load balancer answers it: a second less
 /// than Cluster API's cluster cache gives it (`healthProbeConfig` in controllers/clustercache/cluster_accessor.go).

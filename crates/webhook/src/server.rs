@@ -19,8 +19,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-/// A client that has not finished its handshake or the head of its request by then is not served.
+/// A client that has not finished its handshake by then is not served; nor one that does not answer when it is asked
+/// whether it is still there.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The head of a connection's next request has to be there by then. Idle time counts, and Go's clients keep a connection
+/// idle for 90 s (kubernetes, staging/src/k8s.io/apimachinery/pkg/util/net/http.go, `SetTransportDefaults`): whoever closes
+/// first has to be the client, since a request that crosses the other's goodbye is lost, and with it a user's write.
+const HEAD_MAX: Duration = Duration::from_secs(120);
 /// The pause after an accept that failed, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -85,7 +90,7 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_MAX);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(PATIENCE).keep_alive_timeout(PATIENCE);
     let connection = builder.serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
@@ -98,5 +103,31 @@ where
     };
     if let Err(error) = result {
         debug!(%error, "Connection ended with an error");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_outlasts_the_idle_time_of_clients_in_go() {
+        let (mut client, server) = duplex(4096);
+        let router = Router::new().route("/", get(|| async { "here" }));
+        let shutdown = CancellationToken::new();
+        let serving = tokio::spawn(requests(server, router, shutdown.clone()));
+        for _ in 0..2 {
+            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"here") {
+                assert_ne!(client.read_buf(&mut answer).await.expect("it is open"), 0, "closed");
+            }
+            sleep(Duration::from_secs(91)).await;
+        }
+        shutdown.cancel();
+        serving.await.expect("no panic");
     }
 }

@@ -22,8 +22,9 @@ use super::{service::Service, tls::Tls};
 
 /// A client that has not finished its handshake by then is not served.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// The head of the next request has to be there by then; the same as of controller-runtime's webhook server.
-const HEAD_MAX: Duration = Duration::from_secs(32);
+/// The head of the next request has to be there by then. Idle time counts, and clients in Go keep a connection idle for
+/// 90 s: the client has to close first, since a call that crosses the other's goodbye is lost.
+const HEAD_MAX: Duration = Duration::from_secs(120);
 /// How often a quiet HTTP/2 connection is asked whether it is still there.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Calls at a time in an HTTP/2 connection; Go's server has as many.
