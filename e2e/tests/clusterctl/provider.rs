@@ -50,13 +50,15 @@ async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_lea
     bare.down().await
 }
 
-/// A cluster of every template there is, with nothing given but what clusterctl has flags for.
+/// A cluster of every template there is, with nothing given but what clusterctl has flags for: one machine of each role.
 async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
     let mut clusters = Vec::new();
     for flavor in flavors(&release(&bare.repository(), LABELS[0])?)? {
         let name = format!("of-{}", if flavor.is_empty() { "default" } else { flavor.as_str() });
         let mut args = vec!["generate", "cluster", &name, "--target-namespace", &scope.namespace];
         args.extend(["--infrastructure", "in-memory", "--kubernetes-version", templates::VERSION]);
+        // Without it clusterctl says none.
+        args.extend(["--worker-machine-count", "1"]);
         if !flavor.is_empty() {
             args.extend(["--flavor", &flavor]);
         }
