@@ -24,6 +24,7 @@ mod context;
 mod machine;
 mod machine_pool;
 mod members;
+mod notable;
 mod offer;
 mod outlook;
 mod run;

@@ -14,6 +14,7 @@ use super::Error;
 use super::act::Applied;
 use crate::authorities::Standing;
 use crate::context::Context;
+use crate::notable;
 use crate::offer::{Place, missing_message};
 
 /// Writes the status.
@@ -24,9 +25,13 @@ pub(super) async fn write(
 ) -> Result<(), Error> {
     let api: Api<InMemoryCluster> =
         Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    let before = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let after = status.conditions.clone();
     let mut reported = object.clone();
     reported.status = Some(status);
-    patch::status(&api, object, &reported, Precondition::None).await.map(drop).map_err(Error::Patch)
+    patch::status(&api, object, &reported, Precondition::None).await.map_err(Error::Patch)?;
+    notable::publish(object, before, &after, &context.events);
+    Ok(())
 }
 
 /// A status to which conditions are added.

@@ -15,6 +15,7 @@ use super::act::Applied;
 use super::plan::Waiting;
 use super::validate::condition_type;
 use crate::context::Context;
+use crate::notable;
 
 /// Writes the status.
 pub(super) async fn write(
@@ -24,9 +25,13 @@ pub(super) async fn write(
 ) -> Result<(), Error> {
     let api: Api<InMemoryMachine> =
         Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    let before = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let after = status.conditions.clone();
     let mut reported = object.clone();
     reported.status = Some(status);
-    patch::status(&api, object, &reported, Precondition::None).await.map(drop).map_err(Error::Patch)
+    patch::status(&api, object, &reported, Precondition::None).await.map_err(Error::Patch)?;
+    notable::publish(object, before, &after, &context.events);
+    Ok(())
 }
 
 /// A status to which conditions are added.

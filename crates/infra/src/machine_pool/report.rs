@@ -10,6 +10,7 @@ use nephele_kit::{Precondition, patch};
 use super::Error;
 use super::plan::{Replicas, Scale};
 use crate::context::Context;
+use crate::notable;
 use crate::outlook::Outlook;
 
 /// Writes the status.
@@ -20,9 +21,13 @@ pub(super) async fn write(
 ) -> Result<(), Error> {
     let api: Api<InMemoryMachinePool> =
         Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    let before = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let after = status.conditions.clone();
     let mut reported = object.clone();
     reported.status = Some(status);
-    patch::status(&api, object, &reported, Precondition::None).await.map(drop).map_err(Error::Patch)
+    patch::status(&api, object, &reported, Precondition::None).await.map_err(Error::Patch)?;
+    notable::publish(object, before, &after, &context.events);
+    Ok(())
 }
 
 /// A status to which conditions are added.

@@ -1,0 +1,199 @@
+//! Who is who: objects of one name in two namespaces, one after the other under one name; and what is said of them.
+
+mod world;
+
+use std::{fmt::Debug, time::Duration};
+
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace, api::events::v1::Event};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{ListParams, PostParams},
+    runtime::wait::await_condition,
+};
+use nephele_api::{
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+};
+use nephele_cloud::{ClusterId, MachineId};
+use nephele_kit::PAUSED_ANNOTATION;
+use nephele_testkit::objects::{self, Purpose};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+use world::{World, is_ready};
+
+const OTHER: &str = "other";
+
+/// Creates an object in the other namespace.
+async fn elsewhere<K>(world: &World, mut object: K) -> K
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + Debug + Serialize + DeserializeOwned,
+{
+    object.meta_mut().namespace = Some(OTHER.into());
+    let api: Api<K> = Api::namespaced(world.api.client(), OTHER);
+    api.create(&PostParams::default(), &object).await.expect("created")
+}
+
+/// Waits until an object of the other namespace is as wanted.
+async fn there<K>(world: &World, name: &str, wanted: impl Fn(&K) -> bool + Send + Sync) -> K
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let api: Api<K> = Api::namespaced(world.api.client(), OTHER);
+    let waiting = await_condition(api, name, |object: Option<&K>| object.is_some_and(&wanted));
+    let object = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    object.unwrap_or_else(|_| panic!("{name} is not as wanted")).expect("watched").expect("there")
+}
+
+/// A control plane machine named `cp` of a cluster named `demo` comes up in the other namespace.
+async fn twin(world: &World) -> (InMemoryCluster, InMemoryMachine) {
+    let namespaces: Api<Namespace> = Api::all(world.api.client());
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(OTHER.into());
+    namespaces.create(&PostParams::default(), &namespace).await.expect("a namespace");
+    let cluster = elsewhere(world, objects::cluster("demo")).await;
+    elsewhere(world, objects::in_memory_cluster(&cluster)).await;
+    let object = there(world, "demo", InMemoryCluster::is_provisioned).await;
+    let clusters: Api<Cluster> = Api::namespaced(world.api.client(), OTHER);
+    let status = kube::api::Patch::Merge(json!({ "status": objects::provisioned(false) }));
+    clusters.patch_status("demo", &Default::default(), &status).await.expect("patched");
+    for purpose in [Purpose::Cluster, Purpose::Etcd] {
+        elsewhere(world, objects::authority_secret("demo", purpose)).await;
+    }
+    let machine: Machine = elsewhere(world, objects::control_plane("demo", "cp")).await;
+    elsewhere(world, objects::in_memory_machine(&machine)).await;
+    (object, there(world, "cp", is_ready).await)
+}
+
+#[tokio::test]
+async fn clusters_and_machines_of_one_name_in_two_namespaces_are_two_of_each() {
+    let world = World::start(49_000);
+    let here = world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    world.ready(&machine).await;
+    let (there, _) = twin(&world).await;
+    assert_ne!(here.spec.control_plane_endpoint, there.spec.control_plane_endpoint);
+
+    let elsewhere = ClusterId { namespace: OTHER.into(), name: "demo".into() };
+    let twin = MachineId { cluster: elsewhere.clone(), name: "cp".into() };
+    world.api.delete::<InMemoryMachine>("cp").await;
+    world.api.eventually_gone::<InMemoryMachine>("cp").await;
+    world.api.delete::<InMemoryCluster>("demo").await;
+    world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    assert_eq!(world.cloud.observe_cluster(&World::id("demo")), None);
+    assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "cp")), None);
+    // What has the same names lives on.
+    assert_eq!(world.cloud.observe_cluster(&elsewhere).expect("it is there").machines, 1);
+    assert!(world.cloud.observe_machine(&twin).is_some());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_made_again_under_its_name_begins_anew() {
+    let world = World::start(49_100);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let first = world.ready(&machine).await;
+    world.api.delete::<InMemoryMachine>("cp").await;
+    world.api.eventually_gone::<InMemoryMachine>("cp").await;
+    world.api.delete::<Machine>("cp").await;
+
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    let waiting = world.waits(&machine, "WaitingForBootstrapData").await;
+    let status = waiting.status.clone().unwrap_or_default();
+    assert_eq!(
+        (status.initialization, status.start_time, waiting.spec.provider_id.as_str()),
+        (None, None, "")
+    );
+    assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "cp")), None);
+    world.bootstrap("cp").await;
+    let second = world.ready(&machine).await;
+    assert_ne!(first.uid(), second.uid());
+    let started = |machine: &InMemoryMachine| machine.status.clone().and_then(|status| status.start_time);
+    assert!(started(&second) > started(&first), "{:?} {:?}", started(&first), started(&second));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn conditions_say_which_generation_they_are_of() {
+    let world = World::start(49_200);
+    let object = world.cluster("demo").await;
+    world.authorities("demo").await;
+    world.settled_cluster(&object).await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let machine = world.ready(&machine).await;
+    let domains = json!({ "spec": { "failureDomains": [{ "name": "a", "controlPlane": true }] } });
+    let changed = world.api.patch::<InMemoryCluster>("demo", &domains).await;
+    assert!(changed.metadata.generation > object.metadata.generation);
+    let is_of = |object: &InMemoryCluster| {
+        let conditions = object.status.clone().unwrap_or_default().conditions;
+        conditions.iter().all(|condition| condition.observed_generation == changed.metadata.generation)
+    };
+    world.api.eventually::<InMemoryCluster>("demo", "to have observed its generation", is_of).await;
+    let generation = world.api.get::<InMemoryMachine>("cp").await.metadata.generation;
+    let status = machine.status.unwrap_or_default();
+    let of: Vec<_> = status.conditions.iter().map(|condition| condition.observed_generation).collect();
+    assert!(generation.is_some() && of.contains(&generation), "{of:?} of {generation:?}");
+    world.stop().await;
+}
+
+/// What was said of an object, as type and reason.
+async fn said(world: &World, kind: &str, name: &str) -> Vec<(String, String)> {
+    let events: Api<Event> = Api::namespaced(world.api.client(), objects::NAMESPACE);
+    let events = events.list(&ListParams::default()).await.expect("a list");
+    let about = events.into_iter().filter(|event| {
+        let regarding = event.regarding.clone().unwrap_or_default();
+        (regarding.kind.as_deref(), regarding.name.as_deref()) == (Some(kind), Some(name))
+    });
+    let mut said: Vec<_> =
+        about.map(|event| (event.type_.unwrap_or_default(), event.reason.unwrap_or_default())).collect();
+    said.sort();
+    said
+}
+
+#[tokio::test]
+async fn that_clusters_and_machines_come_up_and_are_paused_is_told_by_events() {
+    let world = World::start(49_300);
+    let object = world.cluster("demo").await;
+    world.authorities("demo").await;
+    world.settled_cluster(&object).await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    world.ready(&machine).await;
+    for value in [json!("true"), json!(null)] {
+        let annotation = json!({ "metadata": { "annotations": { (PAUSED_ANNOTATION): value } } });
+        world.api.patch::<InMemoryMachine>("cp", &annotation).await;
+        let wanted = if value.is_null() { "False" } else { "True" };
+        world
+            .api
+            .eventually("cp", "to follow the annotation", |machine: &InMemoryMachine| {
+                let conditions = machine.status.clone().unwrap_or_default().conditions;
+                conditions.iter().any(|one| one.type_ == "Paused" && one.status == wanted)
+            })
+            .await;
+    }
+    let normal = |reasons: &[&str]| -> Vec<(String, String)> {
+        reasons.iter().map(|reason| ("Normal".into(), (*reason).into())).collect()
+    };
+    for (kind, name, expected) in [
+        ("InMemoryCluster", "demo", normal(&["Ready"])),
+        ("InMemoryMachine", "cp", normal(&["NotPaused", "Paused", "Ready"])),
+    ] {
+        // They are published besides.
+        let told = async {
+            while said(&world, kind, name).await != expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(20), told).await.is_err() {
+            panic!("of {kind} {name} was said {:?}", said(&world, kind, name).await);
+        }
+    }
+    world.stop().await;
+}
