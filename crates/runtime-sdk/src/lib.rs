@@ -46,8 +46,8 @@
 //!                                          server: discovery, deadlines, TLS ◀── topology: variables, patches
 //! ```
 //!
-//! With the feature `server` comes [`server`], with `client` comes the calling side; both are on by default, and without
-//! them the crate has types only.
+//! With the feature `server` comes [`server`], with `client` comes [`client`], the calling side; both are on by default,
+//! and without them the crate has types only. With `kube` the calling side learns of extensions from a cluster by itself.
 //!
 //! What it must not know: any particular provider. Objects travel as JSON ([`wire::Object`]), since under one version
 //! of the hooks Cluster API has sent Clusters of two of its own versions.

@@ -22,7 +22,7 @@ const CALL_SECONDS: [f64; 23] = [
 /// | `capi_runtime_sdk_cached_responses_total` | `group`, `version`, `hook` |
 /// | `capi_runtime_sdk_circuits_open` | |
 ///
-/// Version and group are those of the caller. A host is there once per registered extension, handlers are no label.
+/// The last one is as of the last call or discovery. Version and group are those of the caller. A host is there once per registered extension, handlers are no label.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     requests: IntCounterVec,

@@ -52,6 +52,12 @@
 //! | a namespace that cannot be read | is named, with the cause |
 //! | an extension that is dead at warm-up | keeps no other out, unless asked for |
 //! | an extension that keeps failing | is left alone for a while |
+//! | an extension that cannot be connected to | is tried twice more, within its timeout |
+//! | a certificate of an extension that says it is an authority | is refused, where Go takes it (RFC 5280, 4.2.1.9) |
+//! | proxies of the environment | are not used |
+//!
+//! Objects that register extensions are in [`extension_config`]. What a caller remembers of extensions that have it wait
+//! is in [`Waits`] and [`Answers`], which hooks an object is still owed in [`pending`].
 
 mod aggregate;
 mod cache;

@@ -227,7 +227,8 @@ impl<K: ExtensionKind> Reconciler<K> {
     }
 
     /// Registers what all objects register, and has the registry be ready. Each object is looked at by itself, and the
-    /// status of those that can be registered is written whatever becomes of the others.
+    /// status of those that can be registered is written whatever becomes of the others. Objects that are paused are
+    /// looked at too, as in Cluster API; those that are being deleted are not.
     ///
     /// # Errors
     /// When the objects cannot be listed; when all have to be registered and not all can be, or the registry is ready
