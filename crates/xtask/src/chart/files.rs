@@ -20,7 +20,7 @@ const SOURCES: [&str; 4] = ["config/rbac", "config/ipam", "config/webhook", "con
 pub(crate) const FOLDERS: [&str; 3] =
     ["charts/nephele/files/definitions", "charts/nephele/files/roles", "charts/nephele/files/webhooks"];
 /// Roles that every provider in the process shares: the first provider's are taken, the others' have to be the same.
-pub(super) const SHARED: [&str; 2] = ["leader-election", "metrics-reader"];
+pub(super) const SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verbosity-writer"];
 /// How providers are labelled, and called in the chart's value `roles`.
 const PROVIDERS: [(&str, &str); 2] =
     [("infrastructure-in-memory", "infrastructure"), ("ipam-in-cluster", "ipam")];

@@ -263,6 +263,7 @@ fn permissions_are_those_that_the_contracts_ask_for() {
             ("authentication.k8s.io/tokenreviews", "create"),
             ("authorization.k8s.io/subjectaccessreviews", "create"),
             ("/metrics", "get"),
+            ("/debug/flags/v", "put"),
         ]);
         assert_eq!(everyone.difference(all).collect::<Vec<_>>(), [""; 0]);
         // A role may also be told of a namespace alone: these are for whoever makes them.
