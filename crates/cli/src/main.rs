@@ -9,6 +9,7 @@ mod demo;
 mod logging;
 mod manager;
 mod process;
+mod runtime;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,9 @@ enum Command {
     Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
     Crds,
+    /// Judge extensions of the Runtime SDK.
+    #[command(subcommand)]
+    Runtime(runtime::Action),
     /// Print the version.
     Version,
 }
@@ -62,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => process::block_on(|shutdown| demo::run(args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),
+        Command::Runtime(action) => runtime::run(action),
         Command::Version => {
             println!("nephele {} ({})", nephele_manager::version(), nephele_manager::revision());
             Ok(ExitCode::SUCCESS)

@@ -30,6 +30,8 @@ pub(crate) struct ManagerArgs {
     #[command(flatten)]
     webhooks: Webhooks,
     #[command(flatten)]
+    runtime_extension: RuntimeExtension,
+    #[command(flatten)]
     cloud: SimulatedCloud,
     #[command(flatten)]
     ignored: Ignored,
@@ -60,7 +62,7 @@ impl ManagementApi {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 struct Controllers {
-    /// Which providers to be, of infrastructure and ipam.
+    /// What to be, of infrastructure, ipam and runtime-extension.
     #[arg(long, env = "NEPHELE_ROLES", value_name = "ROLES", default_value_t = Options::default().roles)]
     roles: String,
     /// Watch only this namespace; empty for all.
@@ -190,6 +192,16 @@ struct Webhooks {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Runtime extension")]
+struct RuntimeExtension {
+    /// The port on which the hooks of Cluster API are answered, with the role runtime-extension. Cluster API calls them by
+    /// the Service nephele-runtime-extension-service.
+    #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_PORT", value_name = "PORT",
+          default_value_t = Options::default().runtime_extension_port)]
+    runtime_extension_port: u16,
+}
+
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Simulated cloud")]
 struct SimulatedCloud {
     /// The IP address or DNS name under which clients reach the workload API servers [default: the environment's
@@ -307,7 +319,17 @@ async fn kube_config(file: Option<&PathBuf>) -> anyhow::Result<kube::Config> {
 
 impl ManagerArgs {
     fn options(self, pod: Pod, default_namespace: &str) -> Options {
-        let Self { logging: _, api: _, controllers, election, admin, webhooks, cloud, ignored: _ } = self;
+        let Self {
+            logging: _,
+            api: _,
+            controllers,
+            election,
+            admin,
+            webhooks,
+            runtime_extension,
+            cloud,
+            ignored: _,
+        } = self;
         let defaults = Options::default();
         let concurrency = |of_kind: Option<u16>, default| {
             of_kind.or(controllers.max_concurrent_reconciles).unwrap_or(default)
@@ -330,6 +352,7 @@ impl ManagerArgs {
             webhook_cert_name: webhooks.webhook_cert_name,
             webhook_key_name: webhooks.webhook_key_name,
             webhook_service: webhooks.webhook_service,
+            runtime_extension_port: runtime_extension.runtime_extension_port,
             feature_gates: controllers.feature_gates,
             sync_period: controllers.sync_period,
             cluster_concurrency: concurrency(
@@ -429,6 +452,7 @@ mod tests {
             ("--webhook-cert-dir=/a", Options { webhook_cert_dir: text("/a"), ..plain() }),
             ("--webhook-cert-name=a", Options { webhook_cert_name: text("a"), ..plain() }),
             ("--webhook-key-name=a", Options { webhook_key_name: text("a"), ..plain() }),
+            ("--runtime-extension-port=1", Options { runtime_extension_port: 1, ..plain() }),
             ("--feature-gates=A=true", Options { feature_gates: text("A=true"), ..plain() }),
             ("--inmemorycluster-concurrency=7", Options { cluster_concurrency: 7, ..plain() }),
             ("--inmemorymachine-concurrency=7", Options { machine_concurrency: 7, ..plain() }),

@@ -28,6 +28,7 @@ pub struct Config {
     pub(crate) insecure_diagnostics: bool,
     pub(crate) health: Option<ListenAddress>,
     pub(crate) webhooks: Option<WebhookConfig>,
+    pub(crate) runtime_extension: Option<RuntimeExtensionConfig>,
     pub(crate) feature_gates: FeatureGates,
     pub(crate) sync_period: Option<Duration>,
     pub(crate) cluster_concurrency: NonZeroU16,
@@ -49,6 +50,13 @@ pub struct Config {
 pub(crate) struct WebhookConfig {
     pub(crate) address: ListenAddress,
     pub(crate) certificates: Certificates,
+}
+
+/// Where the runtime extension is served, and in which namespace its Service and Secret are.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RuntimeExtensionConfig {
+    pub(crate) address: ListenAddress,
+    pub(crate) namespace: String,
 }
 
 /// Which flag has a value that cannot be used, and why.
@@ -133,6 +141,7 @@ impl Config {
             webhook_cert_name,
             webhook_key_name,
             webhook_service,
+            runtime_extension_port,
             feature_gates,
             sync_period,
             cluster_concurrency,
@@ -162,6 +171,14 @@ impl Config {
             retry_period,
         };
         let roles: Roles = roles.parse().map_err(ConfigError::Roles)?;
+        let runtime_extension = match (roles.runtime_extension, runtime_extension_port) {
+            (false, _) => None,
+            (true, 0) => return Err(ConfigError::Zero("runtime-extension-port")),
+            (true, port) => Some(RuntimeExtensionConfig {
+                address: ListenAddress::new(None, port),
+                namespace: pod_namespace.clone(),
+            }),
+        };
         let certificates = if webhook_cert_dir.is_empty() {
             Certificates::Kept { namespace: pod_namespace, service: some_text(webhook_service) }
         } else {
@@ -173,6 +190,7 @@ impl Config {
         };
         let webhooks = match webhook_port {
             0 => None,
+            _ if !roles.serve_webhooks() => None,
             port => Some(WebhookConfig {
                 address: ListenAddress::new(some_text(webhook_host), port),
                 certificates,
@@ -187,6 +205,7 @@ impl Config {
             insecure_diagnostics,
             health: listen_address("health-addr", &health_address)?,
             webhooks,
+            runtime_extension,
             feature_gates: feature_gates.parse().map_err(ConfigError::FeatureGates)?,
             sync_period: (!sync_period.is_zero()).then_some(sync_period),
             cluster_concurrency: at_least_one("inmemorycluster-concurrency", cluster_concurrency)?,
@@ -377,6 +396,30 @@ mod tests {
         let certificates = Certificates::Folder(Folder::new("/certs"));
         let expected = WebhookConfig { address, certificates };
         assert_eq!(webhooks(9443, "/certs", "other"), Some(expected));
+    }
+
+    #[test]
+    fn the_runtime_extension_is_served_by_who_has_its_role() {
+        let config = |roles: &str, port| {
+            let options = Options {
+                roles: roles.into(),
+                runtime_extension_port: port,
+                webhook_port: 9443,
+                pod_namespace: "here".into(),
+                ..Options::default()
+            };
+            Config::new(options)
+        };
+        let address: ListenAddress = ":9444".parse().expect("an address");
+        let served = Some(RuntimeExtensionConfig { address, namespace: "here".into() });
+        let alone = config("runtime-extension", 9444).expect("valid");
+        // It has no kinds, and so nothing that a webhook could be about.
+        assert_eq!((alone.runtime_extension, alone.webhooks), (served.clone(), None));
+        let all = config("infrastructure,ipam,runtime-extension", 9444).expect("valid");
+        assert_eq!((all.runtime_extension, all.webhooks.is_some()), (served, true));
+        assert_eq!(config("infrastructure,ipam", 0).expect("valid").runtime_extension, None);
+        let error = config("runtime-extension", 0).expect_err("no port");
+        assert_eq!(error.to_string(), "--runtime-extension-port has to be at least 1");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!             ┌ health       /healthz /readyz                 every replica
 //!             ├ diagnostics  /metrics, tokens checked         every replica
 //!             ├ webhooks     pools' admission and conversion  every replica
+//!             ├ extension    hooks of Cluster API             every replica
 //!  Manager ───┤ lease        one leader                       ─┐
 //!             ├ cloud        workload API servers from 20000   ├ the leader
 //!             └ controllers  infra, ipam-controller           ─┘
@@ -26,6 +27,7 @@ mod manager;
 mod options;
 mod requests;
 mod roles;
+mod runtime_extension;
 mod tasks;
 mod throttle;
 mod webhooks;

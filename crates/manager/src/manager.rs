@@ -23,10 +23,11 @@ use crate::{
         reviews::Reviews,
         serve::serve,
     },
-    config::{Config, WebhookConfig},
+    config::{Config, RuntimeExtensionConfig, WebhookConfig},
     core_version,
     requests::Requests,
     roles::Roles,
+    runtime_extension::{RuntimeExtension, RuntimeExtensionError, TASKS as RUNTIME_EXTENSION_TASKS},
     tasks::{TaskError, Tasks},
     webhooks::{TASKS as WEBHOOK_TASKS, Webhooks},
 };
@@ -61,6 +62,9 @@ pub enum BuildError {
     /// A metric is declared twice.
     #[error("failed to register metrics")]
     Metrics(#[source] prometheus::Error),
+    /// The runtime extension is none that can be called.
+    #[error("failed to make the runtime extension")]
+    RuntimeExtension(#[source] nephele_runtime_sdk::server::ExtensionError),
     /// No certificate for diagnostics.
     #[error("failed to secure the diagnostics")]
     Certificate(#[source] CertificateError),
@@ -92,6 +96,7 @@ pub struct Manager {
     diagnostics_tls: Option<TlsAcceptor>,
     verbosity: Option<Verbosity>,
     webhooks: Option<Webhooks>,
+    runtime_extension: Option<RuntimeExtension>,
 }
 
 impl Manager {
@@ -124,13 +129,16 @@ impl Manager {
         let diagnostics_tls =
             secured.then(|| self_signed(clock())).transpose().map_err(BuildError::Certificate)?;
         let webhooks = webhooks(&config, &registry, &readiness)?;
+        let client = core_version::speaking(requests.observed(client));
+        let runtime_extension = runtime_extension(&config, &client, &registry, &readiness)?;
         Ok(Self {
             webhooks,
+            runtime_extension,
             health: listen("health", config.health.as_ref())?,
             diagnostics: listen("diagnostics", config.diagnostics.as_ref())?,
             diagnostics_tls,
             config,
-            client: core_version::speaking(requests.observed(client)),
+            client,
             clock,
             registry,
             metrics,
@@ -208,6 +216,9 @@ impl Manager {
         }
         if let Some(webhooks) = self.webhooks.take() {
             webhooks.spawn(tasks, self.client.clone(), self.clock.clone(), &stops.servers);
+        }
+        if let Some(extension) = self.runtime_extension.take() {
+            extension.spawn(tasks, self.client.clone(), self.clock.clone(), &stops.servers);
         }
         let reporter =
             Reporter { controller: REPORTING_CONTROLLER.to_owned(), instance: self.config.identity.clone() };
@@ -333,7 +344,8 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>) {
     stops.lease.cancel();
     tasks.finish("leader election", &mut errors).await;
     stops.servers.cancel();
-    for task in WEBHOOK_TASKS.into_iter().chain(["event publisher", "diagnostics server", "health server"]) {
+    let servers = RUNTIME_EXTENSION_TASKS.into_iter().chain(WEBHOOK_TASKS);
+    for task in servers.chain(["event publisher", "diagnostics server", "health server"]) {
         tasks.finish(task, &mut errors).await;
     }
     for error in &errors {
@@ -371,6 +383,23 @@ fn webhooks(
     Webhooks::new(config.roles, listener, certificates.clone(), registry, readiness)
         .map(Some)
         .map_err(BuildError::Metrics)
+}
+
+fn runtime_extension(
+    config: &Config,
+    client: &Client,
+    registry: &Registry,
+    readiness: &Readiness,
+) -> Result<Option<RuntimeExtension>, BuildError> {
+    let Some(RuntimeExtensionConfig { address, namespace }) = &config.runtime_extension else {
+        return Ok(None);
+    };
+    let Some(listener) = listen("the runtime extension", Some(address))? else { return Ok(None) };
+    let extension = RuntimeExtension::new(listener, namespace, client, registry, readiness);
+    extension.map(Some).map_err(|error| match error {
+        RuntimeExtensionError::Metrics(source) => BuildError::Metrics(source),
+        RuntimeExtensionError::Extension(source) => BuildError::RuntimeExtension(source),
+    })
 }
 
 /// What is running, since when, and at what cost.

@@ -39,6 +39,8 @@ pub struct Options {
     pub webhook_key_name: String,
     /// The Service of the manager's namespace that API servers call the webhooks by; empty for those of the roles.
     pub webhook_service: String,
+    /// The port on which the runtime extension is served, by a manager with that role.
+    pub runtime_extension_port: u16,
     /// Features to switch, as `Name=true,Other=false`.
     pub feature_gates: String,
     /// How often every object is looked at without having changed; zero for never.
@@ -91,6 +93,7 @@ impl Default for Options {
             webhook_cert_name: "tls.crt".to_owned(),
             webhook_key_name: "tls.key".to_owned(),
             webhook_service: String::new(),
+            runtime_extension_port: 9444,
             feature_gates: String::new(),
             sync_period: Duration::from_mins(10),
             cluster_concurrency: 50,

@@ -155,7 +155,7 @@ fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
             .flat_map(|service| Keeping::names_of_service(service, &namespace))
             .collect(),
         namespace,
-        secret: surroundings.first().expect("a manager has a role").secret.to_owned(),
+        secret: surroundings.first().expect("webhooks are served for a role with kinds").secret.to_owned(),
         targets: Targets {
             definitions: convertible.filter_map(|definition| definition.metadata.name).collect(),
             validating: owned(|role| role.validating),
@@ -179,7 +179,7 @@ mod tests {
         };
     }
 
-    const ROLES: Roles = Roles { infrastructure: true, ipam: true };
+    const ROLES: Roles = Roles { infrastructure: true, ipam: true, runtime_extension: false };
 
     #[test]
     fn what_is_kept_for_pools_is_named_as_in_the_configuration() {

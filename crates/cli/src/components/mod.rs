@@ -30,6 +30,8 @@ enum RoleArg {
     Infrastructure,
     /// The IPAM provider, in the place of the in-cluster one: ipam-components.yaml.
     Ipam,
+    /// The runtime extension: runtime-extension-components.yaml.
+    RuntimeExtension,
 }
 
 impl From<RoleArg> for Role {
@@ -37,6 +39,7 @@ impl From<RoleArg> for Role {
         match arg {
             RoleArg::Infrastructure => Self::Infrastructure,
             RoleArg::Ipam => Self::Ipam,
+            RoleArg::RuntimeExtension => Self::RuntimeExtension,
         }
     }
 }
@@ -70,7 +73,7 @@ mod tests {
 
     #[test]
     fn deployments_start_a_manager_that_knows_its_flags() {
-        for role in [Role::Infrastructure, Role::Ipam] {
+        for role in [Role::Infrastructure, Role::Ipam, Role::RuntimeExtension] {
             let text = render(role, IMAGE);
             let deployment = Deserializer::from_str(&text)
                 .map(|document| Value::deserialize(document).expect("YAML"))

@@ -11,6 +11,8 @@ pub(crate) enum Role {
     /// The IPAM provider, alone. It has the names of the in-cluster IPAM provider, whose place it takes; so a management
     /// cluster has either, and neither has an object in common with the infrastructure provider.
     Ipam,
+    /// The runtime extension, alone. It has no kinds, and no object in common with the others.
+    RuntimeExtension,
 }
 
 /// The files of a role, in the order in which their objects are to be created.
@@ -78,6 +80,19 @@ const IPAM: Files = Files {
     ],
 };
 
+const RUNTIME_EXTENSION: Files = Files {
+    namespace: include_str!("../../../../config/runtime-extension/namespace.yaml"),
+    definitions: &[],
+    objects: &[
+        include_str!("../../../../config/runtime-extension/service_account.yaml"),
+        include_str!("../../../../config/runtime-extension/role.yaml"),
+        include_str!("../../../../config/runtime-extension/metrics_reader_role.yaml"),
+        include_str!("../../../../config/runtime-extension/service.yaml"),
+        include_str!("../../../../config/runtime-extension/manager.yaml"),
+        include_str!("../../../../config/runtime-extension/extension_config.yaml"),
+    ],
+};
+
 /// The released image, which is the one in `config/manager/manager.yaml`.
 pub(crate) const IMAGE: &str = concat!("ghcr.io/nephele-dev/nephele:v", env!("CARGO_PKG_VERSION"));
 
@@ -86,6 +101,7 @@ impl Role {
         match self {
             Self::Infrastructure => &INFRASTRUCTURE,
             Self::Ipam => &IPAM,
+            Self::RuntimeExtension => &RUNTIME_EXTENSION,
         }
     }
 }
@@ -117,7 +133,7 @@ mod tests {
         definitions: BTreeSet<String>,
     }
 
-    fn roles() -> [Expected; 2] {
+    fn roles() -> [Expected; 3] {
         let (infrastructure, ipam) = (nephele_api::infrastructure::crds(), nephele_api::ipam::crds());
         let [infrastructure, ipam] = [infrastructure, ipam].map(|definitions| {
             definitions.into_iter().filter_map(|definition| definition.metadata.name).collect()
@@ -134,6 +150,12 @@ mod tests {
                 label: "ipam-in-cluster",
                 namespace: "capi-ipam-in-cluster-system",
                 definitions: ipam,
+            },
+            Expected {
+                role: Role::RuntimeExtension,
+                label: "runtime-extension-nephele",
+                namespace: "nephele-runtime-extension-system",
+                definitions: BTreeSet::new(),
             },
         ]
     }
@@ -164,6 +186,7 @@ mod tests {
             "ClusterRoleBinding",
             "ValidatingWebhookConfiguration",
             "MutatingWebhookConfiguration",
+            "ExtensionConfig",
         ]);
         for Expected { role, namespace, .. } in roles() {
             let objects = objects(role, IMAGE);
@@ -190,14 +213,16 @@ mod tests {
 
     #[test]
     fn roles_have_no_object_in_common() {
-        let [infrastructure, ipam] = roles().map(|Expected { role, .. }| {
+        let [infrastructure, ipam, extension] = roles().map(|Expected { role, .. }| {
             let names = objects(role, IMAGE).into_iter().map(|object| {
                 let namespace = text(&object, &["metadata", "namespace"]).unwrap_or_default().to_owned();
                 (kind(&object).to_owned(), namespace, name(&object).to_owned())
             });
             names.collect::<BTreeSet<_>>()
         });
-        assert_eq!(infrastructure.intersection(&ipam).collect::<Vec<_>>(), Vec::<&_>::new());
+        for (one, other) in [(&infrastructure, &ipam), (&infrastructure, &extension), (&ipam, &extension)] {
+            assert_eq!(one.intersection(other).collect::<Vec<_>>(), Vec::<&_>::new());
+        }
     }
 
     #[test]
@@ -225,7 +250,10 @@ mod tests {
                 .filter_map(|object| object.get("webhooks")?.as_sequence())
                 .flatten()
                 .filter_map(|webhook| text(webhook, &["clientConfig", "service", "name"]));
-            for service in conversions.chain(reviews) {
+            let hooks = objects
+                .iter()
+                .filter_map(|object| text(object, &["spec", "clientConfig", "service", "name"]));
+            for service in conversions.chain(reviews).chain(hooks) {
                 assert!(services.contains(&service), "{service} is not among {services:?}");
             }
         }
@@ -241,17 +269,21 @@ mod tests {
                 let manager = pod.and_then(|pod| pod.get("containers")?.get(0));
                 manager.and_then(|manager| manager.get(field)?.as_sequence().cloned()).unwrap_or_default()
             };
+            let (target, flag) = match role {
+                Role::Infrastructure | Role::Ipam => ("webhook-server", "--webhook-port"),
+                Role::RuntimeExtension => ("runtime-hooks", "--runtime-extension-port"),
+            };
             let port = (container("ports").into_iter())
-                .find(|port| text(port, &["name"]) == Some("webhook-server"))
+                .find(|port| text(port, &["name"]) == Some(target))
                 .and_then(|port| port.get("containerPort")?.as_u64())
                 .expect("a port of this name");
-            assert!(container("args").contains(&Value::from(format!("--webhook-port={port}"))), "{port}");
+            assert!(container("args").contains(&Value::from(format!("{flag}={port}"))), "{port}");
             let targets: Vec<_> = (objects.iter().filter(|object| kind(object) == "Service"))
                 .filter_map(|service| service.get("spec")?.get("ports")?.as_sequence())
                 .flatten()
                 .map(|port| text(port, &["targetPort"]))
                 .collect();
-            assert_eq!(targets, [Some("webhook-server")]);
+            assert_eq!(targets, [Some(target)]);
         }
     }
 

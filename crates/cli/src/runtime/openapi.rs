@@ -1,0 +1,50 @@
+//! `nephele runtime openapi`.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use clap::Args;
+use nephele_runtime_sdk::{
+    catalog::{Catalog, Release},
+    openapi::{Info, document},
+};
+use serde_json::Value;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OpenapiArgs {
+    /// The release of Cluster API, 1.10 or later.
+    #[arg(long, value_name = "RELEASE", default_value_t = Release::LATEST)]
+    release: Release,
+}
+
+/// Prints the document.
+pub(crate) fn run(args: &OpenapiArgs) -> anyhow::Result<ExitCode> {
+    let mut text = serde_json::to_string_pretty(&of_release(args.release)).context("failed to write JSON")?;
+    text.push('\n');
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // The reader has seen enough, as `head` does.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        written => written.map(|()| ExitCode::SUCCESS).context("failed to print the document"),
+    }
+}
+
+fn of_release(release: Release) -> Value {
+    let catalogs = BTreeMap::from([(String::new(), Catalog::cluster_api_at(release))]);
+    document(&catalogs, &Info::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_the_hooks_of_the_release() {
+        let paths = |release| of_release(release)["paths"].as_object().expect("paths").len();
+        // Discovery and nine others before 1.12, seven more since.
+        assert_eq!((paths(Release::FIRST), paths(Release::LATEST)), (10, 17));
+    }
+}

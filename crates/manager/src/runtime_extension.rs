@@ -1,0 +1,154 @@
+//! The runtime extension: Nephele's answers to the hooks of Cluster API, served by every replica with a certificate that
+//! the manager keeps. Cluster API copies its authority from the Secret into the `ExtensionConfig`
+//! (`runtime.cluster.x-k8s.io/inject-ca-from-secret`).
+
+use std::{convert::Infallible, future::pending, net::TcpListener, sync::Arc};
+
+use kube::Client;
+use nephele_kit::{Clock, Gate, Readiness};
+use nephele_runtime_sdk::server::{ExtensionError, Metrics, Service};
+use nephele_webhook::{
+    ServedCertificate,
+    certificate::{Targets, keeper::Keeping},
+    keep, serve_router,
+};
+use prometheus::Registry;
+use rustls::ServerConfig;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::tasks::Tasks;
+
+/// The tasks, in the order in which they end.
+pub(crate) const TASKS: [&str; 2] = ["runtime extension", "runtime extension certificates"];
+
+/// Names of what is in `config/runtime-extension`.
+const SERVICE: &str = "nephele-runtime-extension-service";
+const SECRET: &str = "nephele-runtime-extension-certificate";
+/// Connections served at a time; further ones wait in the listener's backlog. Each Cluster API has a few.
+const CONNECTIONS_MAX: usize = 256;
+
+/// Why there is no extension.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RuntimeExtensionError {
+    /// A metric is declared twice.
+    #[error("failed to register metrics")]
+    Metrics(#[source] prometheus::Error),
+    /// Callers would refuse it.
+    #[error("failed to make the extension")]
+    Extension(#[source] ExtensionError),
+}
+
+/// The extension, listened for and not yet served.
+pub(crate) struct RuntimeExtension {
+    listener: TcpListener,
+    service: Service,
+    keeping: Keeping,
+    certificate_metrics: nephele_webhook::Metrics,
+    /// Opened with the first certificate.
+    gate: Gate,
+}
+
+impl RuntimeExtension {
+    /// # Errors
+    ///
+    /// When the registry has metrics of its names.
+    pub(crate) fn new(
+        listener: TcpListener,
+        namespace: &str,
+        client: &Client,
+        registry: &Registry,
+        readiness: &Readiness,
+    ) -> Result<Self, RuntimeExtensionError> {
+        let metrics = Metrics::register(registry).map_err(RuntimeExtensionError::Metrics)?;
+        // Those of the webhooks have their names; these are seen by nobody.
+        let certificate_metrics = nephele_webhook::Metrics::register(&Registry::new());
+        let service = nephele_hooks::extension(client)
+            .metrics(metrics)
+            .openapi("/openapi/v3")
+            .build()
+            .map_err(RuntimeExtensionError::Extension)?;
+        Ok(Self {
+            listener,
+            service,
+            keeping: keeping(namespace),
+            certificate_metrics: certificate_metrics.map_err(RuntimeExtensionError::Metrics)?,
+            gate: readiness.gate("runtime-extension"),
+        })
+    }
+
+    /// Starts the tasks.
+    pub(crate) fn spawn(self, tasks: &mut Tasks, client: Client, clock: Clock, shutdown: &CancellationToken) {
+        let Self { listener, service, keeping, certificate_metrics, gate } = self;
+        let [server, keeper] = TASKS;
+        let certificate = ServedCertificate::none();
+        let tls = TlsAcceptor::from(server_config(&certificate));
+        let router = service.router();
+        tasks.spawn(server, serve_router(listener, Some(tls), router, CONNECTIONS_MAX, shutdown.clone()));
+        let shutdown = shutdown.clone();
+        tasks.spawn(keeper, async move {
+            let opened = async {
+                certificate.until_set().await;
+                gate.open();
+                pending::<()>().await;
+            };
+            let kept = keep(client, keeping, certificate.clone(), certificate_metrics, clock, shutdown);
+            tokio::select! {
+                () = opened => {}
+                () = kept => {}
+            }
+            Ok::<(), Infallible>(())
+        });
+    }
+}
+
+/// What is kept: a certificate for the Service, and for who reaches the process on this machine.
+fn keeping(namespace: &str) -> Keeping {
+    let mut dns_names = Keeping::names_of_service(SERVICE, namespace);
+    dns_names.push("localhost".to_owned());
+    Keeping {
+        namespace: namespace.to_owned(),
+        secret: SECRET.to_owned(),
+        dns_names,
+        targets: Targets::default(),
+    }
+}
+
+/// TLS that shows the certificate: 1.2 and up, HTTP/2 preferred.
+fn server_config(certificate: &ServedCertificate) -> Arc<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has suites for TLS 1.2 and 1.3")
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(certificate.clone()));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of `config/runtime-extension`.
+    macro_rules! file {
+        ($name:literal) => {
+            include_str!(concat!("../../../config/runtime-extension/", $name))
+        };
+    }
+
+    #[test]
+    fn what_is_kept_is_named_as_in_the_configuration() {
+        let namespace = "nephele-runtime-extension-system";
+        let keeping = keeping(namespace);
+        assert!(file!("role.yaml").contains(&format!("resourceNames: [{}]", keeping.secret)));
+        assert!(file!("service.yaml").contains(&format!("\n  name: {SERVICE}\n")));
+        let config = file!("extension_config.yaml");
+        let injected =
+            format!("runtime.cluster.x-k8s.io/inject-ca-from-secret: {namespace}/{}\n", keeping.secret);
+        assert!(config.contains(&injected));
+        assert!(config.contains(&format!("service: {{namespace: {namespace}, name: {SERVICE}, ")));
+        assert_eq!(keeping.dns_names[0], format!("{SERVICE}.{namespace}.svc"));
+        assert_eq!(keeping.dns_names.last().map(String::as_str), Some("localhost"));
+    }
+}
