@@ -12,23 +12,25 @@
 //! Plain data, changed in short blocks under the pool's lock by whoever learns something: the watch of IPAddresses, the
 //! claims, and the pool's own task, which alone chooses and writes. It knows no client and no clock.
 
+mod batch;
 mod line;
+mod rebuild;
+mod records;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem;
 
 use jiff::Timestamp;
 use nephele_api::ipam::conditions as reasons;
-use nephele_api::ipam::v1alpha2::{IPAddressCounts, PENDING_MAX, PendingAllocation};
+use nephele_api::ipam::v1alpha2::IPAddressCounts;
 use nephele_ipam::Owner;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::line::Line;
 pub(crate) use self::line::Request;
-use self::line::{Line, Waiter};
-use super::kinds::PoolSpec;
-use super::space::{Grant, Place, Refusal, Space};
-use crate::address::{Finalizers, Record};
+use super::space::{Grant, Place, Space};
+use crate::address::Record;
 
 /// Decided on at a time, so that one write of the pool stands for many claims and yet is soon done. Eight such batches
 /// may be pending.
@@ -176,8 +178,6 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    // --- What the watch of IPAddresses tells.
-
     /// An IPAddress of the pool is there, or changed.
     pub(crate) fn applied(&mut self, owner: Owner, record: Record) {
         if self.gone.contains(&record.uid) {
@@ -220,8 +220,6 @@ impl Ledger {
         self.gone.clear();
         self.stale = true;
     }
-
-    // --- What claims ask for.
 
     /// Asks for an address. The answer, or where it will come.
     pub(crate) fn ask(
@@ -372,341 +370,11 @@ impl Ledger {
         self.drop_overtaken(owner, |intent| *intent.request.uid == *uid);
     }
 
-    // --- What the pool's task does.
-
-    /// Starts to gather what happens while IPAddresses are listed.
-    pub(crate) fn begin_rebuild(&mut self) {
-        self.meanwhile = Some(BTreeMap::new());
-        self.stale = false;
-    }
-
-    /// The list failed.
-    pub(crate) fn abandon_rebuild(&mut self) {
-        self.meanwhile = None;
-        self.stale = true;
-        self.answer_all(&Answer::Failed);
-    }
-
-    /// Takes a list of the pool's IPAddresses as the truth, and with it what the pool's status says is pending.
-    /// Decisions that are in neither are undone. What somebody else decided on is only told when this process has
-    /// written the pool itself: `ours` says whether it was the last to do so.
-    pub(crate) fn rebuild(
-        &mut self,
-        listed: Vec<(Owner, Record)>,
-        version: u64,
-        pending: &[PendingAllocation],
-        pool: &super::PoolKey,
-        ours: bool,
-        now: Instant,
-    ) {
-        let meanwhile = self.meanwhile.take().unwrap_or_default();
-        let before = mem::take(&mut self.intents);
-        let overtaken = mem::take(&mut self.overtaken);
-        let known = |owner: &Owner, uid: &str, place: Place| {
-            let overtaken = overtaken.get(owner).into_iter().flatten();
-            overtaken.chain(before.get(owner)).find(|intent| intent.is(uid, place))
-        };
-        let pending: Vec<_> = pending
-            .iter()
-            .filter_map(|pending| {
-                let namespace = pending.namespace.as_deref().unwrap_or(&pool.namespace);
-                let owner = Owner::new(namespace, &pending.name);
-                let place = Place::read(pool.kind, &pending.address, pending.prefix)?;
-                let known = known(&owner, &pending.uid, place);
-                // Of what this process wrote itself it knows best what has been seen through since.
-                let open =
-                    !(ours && self.built) || known.is_some_and(|known| known.persisted || known.elsewhere);
-                let elsewhere = !ours || known.is_some_and(|known| known.elsewhere);
-                open.then_some((owner, pending.uid.as_str(), place, elsewhere))
-            })
-            .collect();
-        for (_, intent) in before {
-            self.requeue(intent);
-        }
-        self.space = None;
-        self.records.clear();
-        self.held.clear();
-        self.malformed.clear();
-        self.contested.clear();
-        self.suspects.clear();
-        self.orphans.clear();
-        self.abandoned.clear();
-        self.floor = version;
-        for (owner, record) in listed {
-            if !self.gone.contains(&record.uid) {
-                self.insert(owner, record);
-            }
-        }
-        for (owner, record) in meanwhile {
-            self.applied(owner, record);
-        }
-        for (owner, uid, place, elsewhere) in pending {
-            let record = self.records.get(&owner);
-            if record
-                .is_some_and(|record| record.claim_uid.as_deref() == Some(uid) && record.place == Some(place))
-            {
-                continue;
-            }
-            let free = record.is_none() && !self.intents.contains_key(&owner);
-            // The claim may have asked before; then it is answered once all is known.
-            let waits = free && self.line.uid_of(&owner) == Some(uid);
-            let (request, first_asked, reply) = match self.line.take_if(&owner, waits) {
-                Some(known) => (known.request, known.first_asked, known.reply),
-                None => {
-                    let request = Request {
-                        owner: owner.clone(),
-                        uid: uid.into(),
-                        created: Timestamp::UNIX_EPOCH,
-                        wanted: None,
-                        published: false,
-                    };
-                    (request, now, None)
-                }
-            };
-            let intent =
-                Intent { request, place, first_asked, reply, persisted: ours, elsewhere, adopts: false };
-            if free {
-                self.intents.insert(owner, intent);
-            } else {
-                self.overtake(owner, intent);
-            }
-        }
-        self.built = true;
-    }
-
-    /// Looks for what was left behind, in memory only: records whose claim is not `known`, and intents whose claim is
-    /// not `here` to see them through.
-    pub(crate) fn sweep(
-        &mut self,
-        is_known: impl Fn(&Owner, &str) -> bool,
-        is_here: impl Fn(&Owner, &str) -> bool,
-    ) {
-        for (owner, record) in &self.records {
-            let known = record.claim_uid.as_deref().is_some_and(|uid| is_known(owner, uid));
-            if record.is_managed() && record.deleted_at.is_none() && !known {
-                self.suspects.insert(owner.clone());
-            }
-        }
-        let overtaken =
-            self.overtaken.iter().flat_map(|(owner, intents)| intents.iter().map(move |i| (owner, i)));
-        for (owner, intent) in self.intents.iter().chain(overtaken) {
-            if intent.persisted && !is_here(owner, &intent.request.uid) {
-                self.abandoned.insert(owner.clone());
-            }
-        }
-    }
-
-    /// Takes the intents that somebody other than their claims has to see through, with the claims' uids.
-    pub(crate) fn take_abandoned(&mut self) -> Vec<(Owner, Box<str>)> {
-        let owners = mem::take(&mut self.abandoned);
-        let uids = |owner: &Owner| -> BTreeSet<Box<str>> {
-            let overtaken = self.overtaken.get(owner).into_iter().flatten();
-            overtaken.chain(self.intents.get(owner)).map(|intent| intent.request.uid.clone()).collect()
-        };
-        owners
-            .into_iter()
-            .flat_map(|owner| uids(&owner).into_iter().map(move |uid| (owner.clone(), uid)))
-            .collect()
-    }
-
-    /// To be tried again.
-    pub(crate) fn put_back_abandoned(&mut self, owner: Owner) {
-        self.abandoned.insert(owner);
-    }
-
-    /// Goes by this spec from now on.
-    pub(crate) fn specify(&mut self, spec: &PoolSpec) {
-        let outcome = match &mut self.space {
-            Some(space) => space.respecify(spec),
-            None => Space::new(spec).map(|space| self.fill(space)),
-        };
-        self.fault = match outcome {
-            Ok(()) => String::new(),
-            Err(errors) => {
-                self.space = None;
-                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                errors.join("; ")
-            }
-        };
-        if self.space.is_none() {
-            let message = self.fault.clone();
-            self.answer_all(&Answer::Unavailable { reason: reasons::POOL_NOT_READY, message });
-        }
-        self.line.unblock_all();
-    }
-
-    fn fill(&mut self, mut space: Space) {
-        for (owner, record) in &self.records {
-            if let Some(place) = record.place
-                && !space.adopt(owner, place)
-            {
-                self.contested.insert(owner.clone());
-            }
-        }
-        for (owner, intent) in &self.intents {
-            space.adopt(owner, intent.place);
-        }
-        for (owner, intent) in
-            self.overtaken.iter().flat_map(|(owner, of)| of.iter().map(move |i| (owner, i)))
-        {
-            space.adopt(owner, intent.place);
-        }
-        self.space = Some(space);
-    }
-
-    /// Serves nobody from now on, for this reason; or again.
-    pub(crate) fn close(&mut self, closed: Option<(&'static str, String)>) {
-        if let Some((reason, message)) = &closed {
-            self.answer_all(&Answer::Unavailable { reason, message: message.clone() });
-        }
-        self.closed = closed;
-    }
-
-    /// Takes addresses for those who wait longest, at most a batch. Returns how many; they have to be written before
-    /// they are told. `wanted` says whether a claim still waits, which it may have ceased to do without a word.
-    pub(crate) fn choose(&mut self, wants: impl Fn(&Request) -> bool) -> usize {
-        if self.space.is_none() || !self.built || self.stale || self.closed.is_some() {
-            return 0;
-        }
-        let room = PENDING_MAX.saturating_sub(self.intents.len() + self.overtaken_count()).min(BATCH_MAX);
-        let mut chosen = self.choose_adopted(room);
-        let Some(space) = &mut self.space else { return 0 };
-        while chosen < room {
-            let Some(first) = self.line.first() else { break };
-            let owner = first.owner.clone();
-            if self.records.contains_key(&owner) || self.intents.contains_key(&owner) {
-                // Found meanwhile, or decided on for a claim of the same name that is gone.
-                let waiter = self.line.take(&owner).expect("it is the first");
-                self.line.call(waiter);
-                continue;
-            }
-            if !wants(first) {
-                self.line.take(&owner);
-                continue;
-            }
-            match space.allocate(&owner, first.wanted) {
-                Ok(place) => {
-                    let waiter = self.line.take(&owner).expect("it is the first");
-                    let intent = Intent {
-                        request: waiter.request,
-                        place,
-                        first_asked: waiter.first_asked,
-                        reply: waiter.reply,
-                        persisted: false,
-                        elsewhere: false,
-                        adopts: false,
-                    };
-                    self.intents.insert(owner, intent);
-                    chosen += 1;
-                }
-                Err(Refusal::Exhausted) => {
-                    self.line.tell_exhausted();
-                    break;
-                }
-                Err(Refusal::Taken { by, message }) => self.line.block(&owner, Some(by), message),
-                Err(Refusal::Impossible { message }) => self.line.block(&owner, None, message),
-            }
-        }
-        chosen
-    }
-
-    /// Decides on those who would take over what is there.
-    fn choose_adopted(&mut self, room: usize) -> usize {
-        let mut chosen = 0;
-        while chosen < room {
-            let Some((owner, Adopting { request, first_asked, reply })) = self.adopting.pop_first() else {
-                break;
-            };
-            let record = self.records.get(&owner);
-            let outcome = record.map(|record| (self.answer_for_record(&request, record), record.place));
-            match outcome {
-                Some((Answer::Adopt, Some(place))) => {
-                    let reply = Some(reply);
-                    let (persisted, elsewhere, adopts) = (false, false, true);
-                    let intent = Intent { request, place, first_asked, reply, persisted, elsewhere, adopts };
-                    self.intents.insert(owner, intent);
-                    chosen += 1;
-                }
-                Some((answer, _)) => drop(reply.send(answer)),
-                // It is gone: an address like any other is asked for next time.
-                None => drop(reply.send(Answer::Failed)),
-            }
-        }
-        chosen
-    }
-
-    /// What was chosen is written: those who asked are told. Returns the claims that have to be called, because they
-    /// no longer wait for an answer.
-    pub(crate) fn persisted(&mut self) -> Vec<Owner> {
-        let fresh: Vec<Owner> = self
-            .intents
-            .iter()
-            .filter(|(_, intent)| !intent.persisted)
-            .map(|(owner, _)| owner.clone())
-            .collect();
-        for owner in &fresh {
-            self.intents.get_mut(owner).expect("listed above").persisted = true;
-        }
-        for intent in self.overtaken.values_mut().flatten() {
-            intent.persisted = true;
-        }
-        self.tell_granted(fresh)
-    }
-
-    /// Tells those whose address is decided on; returns the claims that have to be called.
-    pub(crate) fn tell_decided(&mut self) -> Vec<Owner> {
-        let decided = self.intents.iter().filter(|(_, intent)| intent.persisted && intent.reply.is_some());
-        let owners = decided.map(|(owner, _)| owner.clone()).collect();
-        self.tell_granted(owners)
-    }
-
-    fn tell_granted(&mut self, owners: Vec<Owner>) -> Vec<Owner> {
-        let mut call = Vec::new();
-        for owner in owners {
-            let reply = self.intents.get_mut(&owner).and_then(|intent| intent.reply.take());
-            let told = reply.is_some_and(|reply| reply.send(self.granted(&owner)).is_ok());
-            if !told {
-                call.push(owner);
-            }
-        }
-        call
-    }
-
-    /// What was chosen could not be written: it is free again, and whoever asked waits on. What another process decided
-    /// on stays so.
-    pub(crate) fn unchoose(&mut self) {
-        let chosen: Vec<Owner> = self
-            .intents
-            .iter()
-            .filter(|(_, intent)| !intent.persisted && !intent.elsewhere)
-            .map(|(owner, _)| owner.clone())
-            .collect();
-        for owner in chosen {
-            if let Some(intent) = self.undo(&owner) {
-                self.requeue(intent);
-            }
-        }
-    }
-
     /// The pool's task ends: whoever waits for an answer gets none from it.
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
         self.unchoose();
         self.answer_all(&Answer::Failed);
-    }
-
-    /// What was decided on and is not known to be there, as the status of the pool has it.
-    pub(crate) fn pending(&self, pool: &super::PoolKey) -> Vec<PendingAllocation> {
-        let overtaken =
-            self.overtaken.iter().flat_map(|(owner, intents)| intents.iter().map(move |i| (owner, i)));
-        let pending = self.intents.iter().chain(overtaken).map(|(owner, intent)| PendingAllocation {
-            namespace: (owner.namespace() != pool.namespace).then(|| owner.namespace().to_owned()),
-            name: owner.name().to_owned(),
-            uid: intent.request.uid.to_string(),
-            address: intent.place.address().to_string(),
-            prefix: intent.place.length().map(i32::from),
-        });
-        pending.collect()
     }
 
     /// The counts, as the status of the pool has them.
@@ -829,181 +497,6 @@ impl Ledger {
             contested: Names::of(&self.contested),
             orphans: Names::of(&self.orphans),
         }
-    }
-
-    // --- Book-keeping.
-
-    fn insert(&mut self, owner: Owner, record: Record) {
-        let intent = self.intents.remove(&owner);
-        let made = |intent: &Intent| {
-            Some(&intent.request.uid) == record.claim_uid.as_ref() && Some(intent.place) == record.place
-        };
-        let mut asks_again = None;
-        match intent {
-            Some(intent) if made(&intent) && (intent.persisted || intent.elsewhere) => {
-                self.unpublished.insert(owner.clone(), record.uid.clone());
-                asks_again = Some(intent);
-            }
-            Some(intent) if intent.may_be_made() => self.overtake(owner.clone(), intent),
-            Some(intent) => asks_again = Some(intent),
-            None => {}
-        }
-        if let Some(overtaken) = self.overtaken.get_mut(&owner) {
-            // Its address is the IPAddress's from now on.
-            overtaken.retain(|intent| !made(intent));
-            if overtaken.is_empty() {
-                self.overtaken.remove(&owner);
-            }
-        }
-        self.forget_record(&owner, record.place);
-        if let Some(intent) = &asks_again
-            && record.place != Some(intent.place)
-        {
-            self.free(&owner, intent.place);
-        }
-        match (record.place, &mut self.space) {
-            (None, _) => {
-                self.malformed.insert(owner.clone());
-            }
-            (Some(place), Some(space)) => {
-                if !space.adopt(&owner, place) {
-                    self.contested.insert(owner.clone());
-                }
-            }
-            (Some(_), None) => {}
-        }
-        if let (Some(since), None, Finalizers::Ours | Finalizers::Shared) =
-            (record.deleted_at, &record.claim_uid, record.finalizers)
-        {
-            self.held.insert((since, owner.clone()));
-        }
-        if record.is_managed() && record.claim_uid.is_none() && record.deleted_at.is_none() {
-            self.suspects.insert(owner.clone());
-        }
-        let name = owner.clone();
-        self.records.insert(owner, record);
-        if let Some(intent) = asks_again {
-            self.requeue(intent);
-        }
-        self.found(&name);
-    }
-
-    /// The IPAddress of a claim that waits is there: it does not wait for one any more.
-    fn found(&mut self, owner: &Owner) {
-        let Some(waiter) = self.line.take(owner) else { return };
-        match (self.records.get(owner), waiter.reply) {
-            (Some(record), Some(reply)) if self.is_settled(&waiter.request, record) => {
-                drop(reply.send(Answer::Bound));
-            }
-            (_, reply) => self.line.call(Waiter { reply, ..waiter }),
-        }
-    }
-
-    /// Takes a record out of everything but keeps what it takes of the space if that is `kept`.
-    fn forget_record(&mut self, owner: &Owner, kept: Option<Place>) -> Option<Record> {
-        let record = self.records.remove(owner)?;
-        self.malformed.remove(owner);
-        self.contested.remove(owner);
-        self.suspects.remove(owner);
-        self.orphans.remove(owner);
-        if let Some(since) = record.deleted_at {
-            self.held.remove(&(since, owner.clone()));
-        }
-        if let (Some(place), Some(space)) = (record.place, &mut self.space)
-            && kept != Some(place)
-            && !self.overtaken.get(owner).into_iter().flatten().any(|intent| intent.place == place)
-        {
-            space.release(owner, place);
-            self.line.freed(place);
-        }
-        Some(record)
-    }
-
-    /// Gives back an address that was decided on, unless its owner has it otherwise.
-    fn free(&mut self, owner: &Owner, place: Place) {
-        let record = self.records.get(owner).and_then(|record| record.place);
-        let intents =
-            self.intents.get(owner).into_iter().chain(self.overtaken.get(owner).into_iter().flatten());
-        if record.into_iter().chain(intents.map(|intent| intent.place)).any(|held| held == place) {
-            return;
-        }
-        if let Some(space) = &mut self.space {
-            space.release(owner, place);
-        }
-        self.line.freed(place);
-    }
-
-    /// There is an IPAddress of another claim in the place of the one that was decided on.
-    fn overtake(&mut self, owner: Owner, mut intent: Intent) {
-        if let Some(reply) = intent.reply.take() {
-            let _ = reply.send(Answer::Failed);
-        }
-        let overtaken = self.overtaken.entry(owner).or_default();
-        if !overtaken.iter().any(|known| known.is(&intent.request.uid, intent.place)) {
-            overtaken.push(intent);
-        }
-    }
-
-    /// Nothing is in the way of what was overtaken any more.
-    fn reinstate(&mut self, owner: &Owner) {
-        if self.records.contains_key(owner) || self.intents.contains_key(owner) {
-            return;
-        }
-        let Some(overtaken) = self.overtaken.get_mut(owner) else { return };
-        let intent = overtaken.pop();
-        if overtaken.is_empty() {
-            self.overtaken.remove(owner);
-        }
-        if let Some(intent) = intent {
-            self.intents.insert(owner.clone(), intent);
-        }
-    }
-
-    fn drop_overtaken(&mut self, owner: &Owner, dropped: impl Fn(&Intent) -> bool) {
-        let Some(overtaken) = self.overtaken.remove(owner) else { return };
-        let (out, kept): (Vec<_>, Vec<_>) = overtaken.into_iter().partition(dropped);
-        if !kept.is_empty() {
-            self.overtaken.insert(owner.clone(), kept);
-        }
-        for intent in out {
-            self.free(owner, intent.place);
-        }
-    }
-
-    fn remove(&mut self, owner: &Owner) {
-        self.unpublished.remove(owner);
-        // It was to be taken over; its address goes with it.
-        if let Some(intent) = self.intents.remove(owner) {
-            self.requeue(intent);
-        }
-        if let Some(record) = self.forget_record(owner, None)
-            && let (Some(place), Some(space)) = (record.place, &self.space)
-        {
-            // Who shared it with the one that is gone may be alone with it now.
-            if let Some(rival) = space.rival(owner, place)
-                && space.rival(&rival, place).is_none()
-            {
-                self.contested.remove(&rival);
-            }
-        }
-        self.reinstate(owner);
-    }
-
-    /// Whoever asked waits on, at their old place; one that would have taken an IPAddress over asks again.
-    fn requeue(&mut self, intent: Intent) {
-        let Intent { request, first_asked, reply, .. } = intent;
-        match reply {
-            Some(reply) if self.records.contains_key(&request.owner) => drop(reply.send(Answer::Failed)),
-            None if self.records.contains_key(&request.owner) => {}
-            reply => self.line.push_since(request, first_asked, reply),
-        }
-    }
-
-    fn undo(&mut self, owner: &Owner) -> Option<Intent> {
-        let intent = self.intents.remove(owner)?;
-        self.free(owner, intent.place);
-        self.reinstate(owner);
-        Some(intent)
     }
 
     /// Answers everybody who waits for one.

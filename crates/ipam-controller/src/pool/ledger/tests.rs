@@ -1,10 +1,12 @@
 use std::net::IpAddr;
 
 use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1alpha2::InClusterIPPoolSpec;
+use nephele_api::ipam::v1alpha2::{InClusterIPPoolSpec, PENDING_MAX, PendingAllocation};
 
 use super::*;
+use crate::address::Finalizers;
 use crate::pool::PoolKey;
+use crate::pool::kinds::PoolSpec;
 
 fn key() -> PoolKey {
     PoolKey { kind: PoolKind::InClusterIPPool, namespace: "ns".into(), name: "pool".into() }
