@@ -2,7 +2,7 @@
 
 mod fetch;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use k8s_openapi::{
     api::{coordination::v1::Lease, core::v1::Secret},
@@ -12,9 +12,12 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
+use nephele_api::core::Cluster;
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, MachineNetwork, PoolReference};
+use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_kit::chain;
 use nephele_manager::{BuildError, Config, Manager, Options, RunError};
-use nephele_testkit::ManagementApi;
+use nephele_testkit::{ManagementApi, objects};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -277,4 +280,88 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
         replica.shutdown.cancel();
         replica.ended().await.expect("an orderly end");
     }
+}
+
+/// What belongs to somebody else's naming: controller-runtime's, client-go's, Cluster API's, the process's.
+const BORROWED: [&str; 7] = [
+    "capi_",
+    "certwatcher_",
+    "controller_runtime_",
+    "leader_election_",
+    "process_",
+    "rest_client_",
+    "workqueue_",
+];
+
+#[tokio::test]
+async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
+    let api = ManagementApi::start();
+    let options =
+        Options { webhook_port: 45_203, workload_ports: "48620-48629".into(), ..elected("somebody") };
+    let manager = Running::start(options, &api.client());
+    manager.ready().await;
+    let spec = InClusterIPPoolSpec {
+        addresses: vec!["10.20.0.10".into()],
+        prefix: 24,
+        ..InClusterIPPoolSpec::default()
+    };
+    let mut pool = InClusterIPPool::new("named-pool", spec);
+    pool.metadata.namespace = Some(objects::NAMESPACE.into());
+    api.create(&pool).await;
+    let cluster = api.create(&objects::cluster("named-cluster")).await;
+    api.create(&objects::in_memory_cluster(&cluster)).await;
+    let machine = api.create(&objects::worker("named-cluster", "named-machine")).await;
+    let mut machine = objects::in_memory_machine(&machine);
+    let (api_group, kind) = ("ipam.cluster.x-k8s.io".into(), "InClusterIPPool".into());
+    let pools = PoolReference { api_group, kind, name: "named-pool".into() };
+    machine.spec.network = Some(MachineNetwork { addresses_from_pools: vec![pools] });
+    api.create(&machine).await;
+    api.eventually("named-cluster", "to be provisioned", InMemoryCluster::is_provisioned).await;
+    api.patch_status::<Cluster>("named-cluster", &json!(objects::provisioned(true))).await;
+    let used = "nephele_ipam_pool_addresses_used{kind=\"InClusterIPPool\",name=\"named-pool\",namespace=\"default\"} 1";
+    let metrics = manager.until("/metrics", |_, body| body.lines().any(|line| line == used)).await;
+
+    let mut labels = BTreeSet::new();
+    for line in metrics.lines() {
+        if let Some(declared) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = declared.split_once(' ').expect("a name and a type");
+            let is_borrowed = BORROWED.iter().any(|prefix| name.starts_with(prefix));
+            assert!(is_borrowed || name.starts_with("nephele_"), "{name}");
+            assert!(is_borrowed || kind != "counter" || name.ends_with("_total"), "{name} is a counter");
+            continue;
+        }
+        let Some((name, rest)) = line.split_once('{') else { continue };
+        let of_pool = name.starts_with("nephele_ipam_pool_");
+        assert_eq!(line.contains("named-"), of_pool, "{line}");
+        if !of_pool && name.starts_with("nephele_") {
+            let rest = rest.rsplit_once('}').expect("labels end").0;
+            labels.extend(
+                rest.split("\",").filter_map(|label| label.split_once('=')).map(|label| label.0.to_owned()),
+            );
+        }
+    }
+    // Each of these has as many values as are written down in the program, or as the API has kinds and verbs.
+    let bounded = [
+        "category",
+        "code",
+        "controller",
+        "group",
+        "kind",
+        "le",
+        "method",
+        "outcome",
+        "permitted",
+        "resource",
+        "result",
+        "revision",
+        "rpc",
+        "stage",
+        "verb",
+        "version",
+        "webhook",
+    ];
+    let unknown: Vec<_> = labels.iter().filter(|label| !bounded.contains(&label.as_str())).collect();
+    assert!(unknown.is_empty() && labels.contains("controller"), "{unknown:?} of {labels:?}");
+    manager.shutdown.cancel();
+    manager.ended().await.expect("an orderly end");
 }
