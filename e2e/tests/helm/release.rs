@@ -225,15 +225,16 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
 /// what the manager made for itself, which goes with the namespace.
 async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
     helm("uninstall", &["--wait", "--timeout=2m"]).await?;
-    let mut kinds = Vec::new();
-    for scope in ["true", "false"] {
-        let flag = format!("--namespaced={scope}");
-        kinds.push(kubectl(&["api-resources", "--verbs=list,delete", &flag, "--output=name"]).await?);
-    }
-    let kinds = kinds.concat();
-    let kinds: Vec<_> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
-    let kinds = kinds.join(",");
-    let left = async || kubectl(&["get", &kinds, "--all-namespaces", "-l", OF_RELEASE, "-o=name"]).await;
+    let left = async || -> anyhow::Result<String> {
+        let mut kinds = Vec::new();
+        for scope in ["true", "false"] {
+            let flag = format!("--namespaced={scope}");
+            kinds.push(kubectl(&["api-resources", "--verbs=list,delete", &flag, "--output=name"]).await?);
+        }
+        let kinds = kinds.concat();
+        let kinds: Vec<_> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
+        kubectl(&["get", &kinds.join(","), "--all-namespaces", "-l", OF_RELEASE, "-o=name"]).await
+    };
     let definitions = left().await?;
     assert_eq!(
         definitions.lines().count(),
