@@ -41,6 +41,15 @@ impl Bare {
         Self::up_with(name, &["--cluster-api", cluster_api]).await
     }
 
+    /// Brings one up with our runtime extension, registered with Cluster API as `nephele`.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up, with what was printed.
+    pub async fn with_runtime_extension(name: &str) -> anyhow::Result<Self> {
+        Self::up_with(name, &["--runtime-extension"]).await
+    }
+
     async fn up_with(name: &str, more: &[&str]) -> anyhow::Result<Self> {
         bring_up(name, more).await?;
         let environment: BTreeMap<_, _> = cluster(&["env", "--bare", name])
@@ -63,6 +72,22 @@ impl Bare {
     /// When one does not become ready, with the end of its log.
     pub async fn follow_deployments(&self) -> anyhow::Result<()> {
         bring_up(&self.name, &self.more.iter().map(String::as_str).collect::<Vec<_>>()).await
+    }
+
+    /// Kills the manager of a provider, without letting it finish anything. [`Bare::follow_deployments`] brings it back.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub async fn kill_manager(&self, label: &str) -> anyhow::Result<()> {
+        let state = self.repository().parent().map(Path::to_owned).unwrap_or_default();
+        let file = state.join("pid").join(label);
+        let started = std::fs::read(&file).with_context(|| format!("failed to read {}", file.display()))?;
+        let started: serde_json::Value =
+            serde_json::from_slice(&started).with_context(|| format!("failed to read {}", file.display()))?;
+        let mut command = Command::new("kill");
+        command.arg("-KILL").arg(started["pid"].to_string());
+        run(command).await.map(drop)
     }
 
     /// Stops it and throws its state away.

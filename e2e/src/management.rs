@@ -61,6 +61,10 @@ pub mod kinds {
     pub const CLUSTER_CLASS: Kind = ("cluster.x-k8s.io", "v1beta2", "ClusterClass");
     /// SimulatedCloud.
     pub const SIMULATED_CLOUD: Kind = ("cloud.nephele.dev", "v1alpha1", "SimulatedCloud");
+    /// ExtensionConfig.
+    pub const EXTENSION_CONFIG: Kind = ("runtime.cluster.x-k8s.io", "v1beta2", "ExtensionConfig");
+    /// ConfigMap.
+    pub const CONFIG_MAP: Kind = ("", "v1", "ConfigMap");
     /// Secret.
     pub const SECRET: Kind = ("", "v1", "Secret");
     /// Namespace.

@@ -128,8 +128,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{/* What the manager is told. Each flag with its value in one argument, which is the form that others can change. */}}
 {{- define "nephele.args" -}}
 {{- $election := .Values.leaderElection -}}
-{{- with .Values.roles -}}
-- --roles={{ join "," . }}
+{{- if .Values.runtimeExtension.enabled -}}
+- --roles={{ append (default (list "infrastructure" "ipam") .Values.roles) "runtime-extension" | join "," }}
+- --runtime-extension-port={{ .Values.runtimeExtension.port | int }}
+{{ else if .Values.roles -}}
+- --roles={{ join "," .Values.roles }}
 {{ end -}}
 - --leader-elect={{ $election.enabled }}
 {{- with $election.id }}

@@ -17,9 +17,12 @@ use crate::{
 pub(crate) const LABEL: &str = "infrastructure-in-memory";
 /// What clusterctl calls the IPAM provider.
 pub(crate) const IPAM_LABEL: &str = "ipam-in-cluster";
+/// What clusterctl calls the runtime extension.
+pub(crate) const RUNTIME_EXTENSION_LABEL: &str = "runtime-extension-nephele";
 /// Names of their components files.
 pub(crate) const COMPONENTS: &str = "infrastructure-components.yaml";
 pub(crate) const IPAM_COMPONENTS: &str = "ipam-components.yaml";
+pub(crate) const RUNTIME_EXTENSION_COMPONENTS: &str = "runtime-extension-components.yaml";
 /// The folder for kube-state-metrics: no provider's, so that clusterctl does not look into it.
 pub(crate) const METRICS: &str = "kube-state-metrics";
 /// The version of the workspace, as a release is tagged.
@@ -48,7 +51,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     lay_out(&args.out, &args.image)?;
-    for label in [LABEL, IPAM_LABEL, METRICS] {
+    for label in [LABEL, IPAM_LABEL, RUNTIME_EXTENSION_LABEL, METRICS] {
         println!("{}", folder(&args.out, label).display());
     }
     Ok(())
@@ -62,6 +65,10 @@ pub(crate) fn lay_out(out: &Path, image: &str) -> anyhow::Result<()> {
     FILES.iter().try_for_each(|file| copy(file, &infrastructure))?;
     let ipam = folder(out, IPAM_LABEL);
     write(&ipam.join(IPAM_COMPONENTS), components::render(Role::Ipam, image))?;
+    let extension = folder(out, RUNTIME_EXTENSION_LABEL);
+    let components = components::render(Role::RuntimeExtension, image);
+    write(&extension.join(RUNTIME_EXTENSION_COMPONENTS), components)?;
+    copy(METADATA, &extension)?;
     copy(METADATA, &ipam)?;
     let metrics = folder(out, METRICS);
     kube_state_metrics::FILES.iter().try_for_each(|file| copy(file, &metrics))

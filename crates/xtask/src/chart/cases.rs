@@ -62,6 +62,7 @@ const PREFIX_POOLS: &str = "CustomResourceDefinition/inclusterprefixpools.ipam.c
 const VALIDATION: &str =
     "ValidatingWebhookConfiguration/capi-ipam-in-cluster-validating-webhook-configuration";
 const TEMPLATE_VALIDATION: &str = "ValidatingWebhookConfiguration/nephele-validating-webhook-configuration";
+const EXTENSION: &str = "ExtensionConfig/nephele";
 const CLUSTERS: &str = "CustomResourceDefinition/inmemoryclusters.infrastructure.cluster.x-k8s.io";
 
 pub(super) const CASES: &[Case] = &[
@@ -96,6 +97,7 @@ pub(super) const CASES: &[Case] = &[
             "Pod/nephele-test-start",
         ],
         without: &[
+            EXTENSION,
             PORTS,
             MONITOR,
             BUDGET,
@@ -110,6 +112,30 @@ pub(super) const CASES: &[Case] = &[
             "nephele-workload.nephele-system.svc",
             "crds.keep is on",
         ],
+        ..PLAIN
+    },
+    Case {
+        name: "the runtime extension beside both providers",
+        values: "{runtimeExtension: {enabled: true, settings: {kubernetesVersions: v1.35.1}}, networkPolicy: {enabled: true}}",
+        flags: &["--roles=infrastructure,ipam,runtime-extension", "--runtime-extension-port=9444"],
+        holds: &[
+            (EXTENSION, "/spec/clientConfig/service/name", "\"nephele-runtime-extension-service\""),
+            (EXTENSION, "/spec/settings/extensionConfigName", "\"nephele\""),
+            (EXTENSION, "/spec/settings/kubernetesVersions", "\"v1.35.1\""),
+            (
+                EXTENSION,
+                "/metadata/annotations/runtime.cluster.x-k8s.io~1inject-ca-from-secret",
+                "\"nephele-system/nephele-runtime-extension-certificate\"",
+            ),
+            ("Service/nephele-runtime-extension-service", "/spec/ports/0/targetPort", "\"runtime-hooks\""),
+        ],
+        with: &[
+            "ClusterRole/nephele-system-runtime-extension",
+            "ClusterRoleBinding/nephele-system-runtime-extension",
+            "Role/nephele-runtime-extension-certificate",
+            "RoleBinding/nephele-runtime-extension-certificate",
+        ],
+        lint: true,
         ..PLAIN
     },
     Case {

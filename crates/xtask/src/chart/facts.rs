@@ -10,10 +10,11 @@ use super::{
     object::{deployment, find, id, items, of_kind, selects, text, texts},
 };
 
-const CLUSTER_SCOPED: [&str; 5] = [
+const CLUSTER_SCOPED: [&str; 6] = [
     "ClusterRole",
     "ClusterRoleBinding",
     "CustomResourceDefinition",
+    "ExtensionConfig",
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
 ];

@@ -26,6 +26,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) target_namespace: Option<&'a str>,
     /// The release of Cluster API.
     pub(crate) cluster_api: ClusterApi,
+    /// Whether there is our runtime extension.
+    pub(crate) runtime_extension: bool,
 }
 
 /// Brings a cluster up. One that is up already stays as it is.
@@ -53,10 +55,14 @@ pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
     }
     Repository::lay_out(&layout, &tools)?;
     release::lay_out(&Repository::folder(&layout), components::IMAGE)?;
-    init::cluster_api(&layout, &tools, &kubectl)?;
+    let gates: &[_] = if wanted.runtime_extension { &init::WITH_RUNTIME_SDK } else { &[] };
+    init::cluster_api(&layout, &tools, &kubectl, gates)?;
     install(wanted, &layout, &tools, &kubectl)?;
     steps.done("providers");
     managers::up(&layout, &tools, &processes, &kubectl, number, wanted.program)?;
+    if wanted.runtime_extension {
+        runtime_extension(wanted, &layout, &tools, &kubectl, number)?;
+    }
     steps.done("managers");
     processes.check("certificates")
 }
@@ -78,6 +84,26 @@ fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubect
         init::clusterctl(layout, tools.program("clusterctl"), &args)?;
     }
     Ok(())
+}
+
+/// Installs our runtime extension, where it is not installed, and leads Cluster API to its process. Its registration is
+/// judged by Cluster API's webhook, and there is nobody to resolve the name of its Service.
+fn runtime_extension(
+    wanted: &Wanted<'_>,
+    layout: &Layout,
+    tools: &Tools,
+    kubectl: &Kubectl,
+    number: Number,
+) -> anyhow::Result<()> {
+    if !init::is_installed(kubectl, release::RUNTIME_EXTENSION_LABEL) {
+        init::can_try_cert_manager(kubectl)?;
+        let args = ["init", "--runtime-extension", "nephele"];
+        init::clusterctl(layout, tools.program("clusterctl"), &args)?;
+        let url = format!("https://localhost:{}", managers::runtime_extension_port(number));
+        let config = serde_json::json!({"spec": {"clientConfig": {"service": null, "url": url}}}).to_string();
+        kubectl.run(&["patch", "extensionconfigs", "nephele", "--type=merge", "--patch", &config])?;
+    }
+    managers::up(layout, tools, &layout.processes()?, kubectl, number, wanted.program)
 }
 
 /// Stops a cluster, if there is one of this name, and removes its state.

@@ -33,7 +33,7 @@ pub(super) fn up(
         Image::of_tool(tools, program)?.load(layout, tools)?;
     }
     Repository::lay_out(layout, tools)?;
-    cluster_api(layout, tools, kubectl)?;
+    cluster_api(layout, tools, kubectl, &[])?;
     kubectl.wait_for_deployments(None, AVAILABLE_LIMIT)?;
     processes.check("certificates")
 }
@@ -59,21 +59,32 @@ pub(super) fn certificates(layout: &Layout, processes: &Processes, kubectl: &Kub
     Ok(())
 }
 
-/// Installs Cluster API from the repository, where it is not installed.
-pub(super) fn cluster_api(layout: &Layout, tools: &Tools, kubectl: &Kubectl) -> anyhow::Result<()> {
+/// Variables of clusterctl that switch on what runtime extensions take.
+pub(super) const WITH_RUNTIME_SDK: [(&str, &str); 2] =
+    [("EXP_RUNTIME_SDK", "true"), ("EXP_IN_PLACE_UPDATES", "true")];
+
+/// Installs Cluster API from the repository, where it is not installed, with these feature gates besides those that all
+/// tests need.
+pub(super) fn cluster_api(
+    layout: &Layout,
+    tools: &Tools,
+    kubectl: &Kubectl,
+    gates: &[(&str, &str)],
+) -> anyhow::Result<()> {
     if !is_installed(kubectl, "cluster-api") {
         let version = tools.cluster_api().version();
         let core = format!("cluster-api:{version}");
         let kubeadm = format!("kubeadm:{version}");
-        clusterctl(
-            layout,
-            tools.program("clusterctl"),
-            &["init", "--core", &core, "--bootstrap", &kubeadm, "--control-plane", &kubeadm],
-        )?;
-        // What clusterctl tried cert-manager with is on its way out, and until then it cannot try again.
-        kubectl.run(&["wait", "--for=delete", "--timeout=60s", "namespace/cert-manager-test"])?;
+        let args = ["init", "--core", &core, "--bootstrap", &kubeadm, "--control-plane", &kubeadm];
+        clusterctl_with(layout, tools.program("clusterctl"), &args, gates)?;
+        can_try_cert_manager(kubectl)?;
     }
     Ok(())
+}
+
+/// Waits until what clusterctl tried cert-manager with is gone: until then it cannot try again.
+pub(super) fn can_try_cert_manager(kubectl: &Kubectl) -> anyhow::Result<()> {
+    kubectl.run(&["wait", "--for=delete", "--timeout=60s", "namespace/cert-manager-test"]).map(drop)
 }
 
 /// Whether clusterctl has recorded a provider as installed.
@@ -85,6 +96,15 @@ pub(crate) fn is_installed(kubectl: &Kubectl, label: &str) -> bool {
 
 /// Runs clusterctl with the local repository and the feature gates that the tests need.
 pub(crate) fn clusterctl(layout: &Layout, program: &Path, args: &[&str]) -> anyhow::Result<String> {
+    clusterctl_with(layout, program, args, &[])
+}
+
+fn clusterctl_with(
+    layout: &Layout,
+    program: &Path,
+    args: &[&str],
+    gates: &[(&str, &str)],
+) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command
         .arg("--config")
@@ -92,6 +112,7 @@ pub(crate) fn clusterctl(layout: &Layout, program: &Path, args: &[&str]) -> anyh
         .args(args)
         .env("KUBECONFIG", layout.kubeconfig())
         .env("CLUSTER_TOPOLOGY", "true")
+        .envs(gates.iter().copied())
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
     capture(&mut command)
 }

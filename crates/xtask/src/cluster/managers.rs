@@ -28,10 +28,16 @@ use crate::{
 
 const PROVIDER: &str = "cluster.x-k8s.io/provider";
 
+/// What Services of managers lead to: the ports of their containers, by name.
+const TARGETS: [&str; 2] = ["webhook-server", "runtime-hooks"];
+
 const CERTIFICATE_LIMIT: Duration = Duration::from_secs(30);
 const READY_LIMIT: Duration = Duration::from_secs(90);
 /// Tests take minutes.
 const TOKEN_DURATION: &str = "--duration=12h";
+
+/// Our providers, by label.
+const OURS: [&str; 3] = [release::LABEL, release::IPAM_LABEL, release::RUNTIME_EXTENSION_LABEL];
 
 /// A manager that is to run.
 struct Manager {
@@ -59,10 +65,8 @@ impl Manager {
             let arguments = pod["containers"][0]["args"].as_array()?.iter();
             let label = text(&metadata["labels"][PROVIDER])?;
             // The same for one that is installed again.
-            let mut known = Repository::programs().chain([release::LABEL, release::IPAM_LABEL]).zip(0..);
-            let index: u16 = known.find(|(known, _)| *known == label)?.1;
             Some(Self {
-                port: number.port(3 * index),
+                port: port(&label, number)?,
                 label,
                 namespace: text(&metadata["namespace"])?,
                 deployment: text(&metadata["name"])?,
@@ -77,7 +81,8 @@ impl Manager {
         read().with_context(|| format!("failed to read Deployment {}", metadata["name"]))
     }
 
-    fn webhook_port(&self) -> u16 {
+    /// Where it is called.
+    fn serving_port(&self) -> u16 {
         self.port
     }
 
@@ -86,13 +91,15 @@ impl Manager {
     }
 
     fn is_ours(&self) -> bool {
-        [release::LABEL, release::IPAM_LABEL].contains(&self.label.as_str())
+        OURS.contains(&self.label.as_str())
     }
 
     /// The arguments of its container, with ports of its own, and what follows from not being in a pod.
     fn command_line(&self, address: &str, certificates: &Path) -> Vec<String> {
+        let is_extension = self.label == release::RUNTIME_EXTENSION_LABEL;
+        let serving = if is_extension { "--runtime-extension-port" } else { "--webhook-port" };
         let mut own = vec![
-            format!("--webhook-port={}", self.webhook_port()),
+            format!("{serving}={}", self.serving_port()),
             format!("--health-addr={address}:{}", self.health_port()),
             format!("--diagnostics-address={address}:{}", self.port + 2),
         ];
@@ -112,6 +119,18 @@ impl Manager {
         let kept = self.arguments.iter().filter(|argument| !replaced.contains(&flag(argument)));
         kept.cloned().chain(own.iter().cloned()).collect()
     }
+}
+
+/// The first of the ports of a provider's manager, if the provider is known.
+fn port(label: &str, number: Number) -> Option<u16> {
+    let mut known = Repository::programs().chain(OURS).zip(0..);
+    let (_, index) = known.find(|(known, _)| *known == label)?;
+    Some(number.port(3 * index))
+}
+
+/// Where our runtime extension is called.
+pub(super) fn runtime_extension_port(number: Number) -> u16 {
+    port(release::RUNTIME_EXTENSION_LABEL, number).expect("it is one of ours")
 }
 
 /// Starts the manager of each provider that is installed and has none yet, or one of an earlier Deployment, and waits
@@ -181,10 +200,10 @@ fn expose(kubectl: &Kubectl, manager: &Manager, address: &str) -> anyhow::Result
         let name = &service["metadata"]["name"];
         let ports = service["spec"]["ports"].as_array().into_iter().flatten();
         let ports: Vec<_> = ports
-            .filter(|port| port["targetPort"] == "webhook-server")
+            .filter(|port| port["targetPort"].as_str().is_some_and(|target| TARGETS.contains(&target)))
             .map(|port| {
                 let name = port["name"].as_str().unwrap_or_default();
-                json!({"name": name, "port": manager.webhook_port(), "protocol": "TCP"})
+                json!({"name": name, "port": manager.serving_port(), "protocol": "TCP"})
             })
             .collect();
         let slice = json!({

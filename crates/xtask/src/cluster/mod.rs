@@ -63,6 +63,9 @@ pub(crate) enum Action {
         /// The release of Cluster API on a cluster without a node.
         #[arg(long, value_enum, default_value_t, requires = "bare")]
         cluster_api: ClusterApi,
+        /// With our runtime extension on a cluster without a node, and the feature gates that it takes.
+        #[arg(long, requires = "bare")]
+        runtime_extension: bool,
     },
     /// Stop what `up` started and throw its state away: all clusters, or the one named.
     Down {
@@ -88,10 +91,20 @@ pub(crate) enum Action {
 pub(crate) fn run(action: &Action) -> anyhow::Result<()> {
     let layout = Layout::new()?;
     match action {
-        Action::Up { bare: Some(name), program: Some(program), target_namespace, cluster_api, .. } => {
-            let (target_namespace, cluster_api) = (target_namespace.as_deref(), *cluster_api);
-            bare::up(&bare::Wanted { name, program, target_namespace, cluster_api })
-        }
+        Action::Up {
+            bare: Some(name),
+            program: Some(program),
+            target_namespace,
+            cluster_api,
+            runtime_extension,
+            ..
+        } => bare::up(&bare::Wanted {
+            name,
+            program,
+            target_namespace: target_namespace.as_deref(),
+            cluster_api: *cluster_api,
+            runtime_extension: *runtime_extension,
+        }),
         Action::Up { no_node, .. } => up(&layout, !no_node).map(|_| ()),
         Action::Down { bare: Some(name) } => bare::down(name),
         Action::Down { bare: None } => bare::all_down().and(down(&layout)),

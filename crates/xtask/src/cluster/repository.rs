@@ -71,6 +71,8 @@ impl Repository {
         let core = PROVIDERS.map(|(label, file)| url(label, cluster_api.version(), file));
         let infrastructure = url(release::LABEL, release::VERSION, release::COMPONENTS);
         let ipam = url(release::IPAM_LABEL, release::VERSION, release::IPAM_COMPONENTS);
+        let extension =
+            url(release::RUNTIME_EXTENSION_LABEL, release::VERSION, release::RUNTIME_EXTENSION_COMPONENTS);
         let [cluster_api, bootstrap, control_plane] = core;
         format!(
             "# cert-manager is there already, as far as clusterctl can see: the address is never asked.
@@ -83,6 +85,7 @@ providers:
   - {{name: kubeadm, type: ControlPlaneProvider, url: {control_plane:?}}}
   - {{name: in-memory, type: InfrastructureProvider, url: {infrastructure:?}}}
   - {{name: in-cluster, type: IPAMProvider, url: {ipam:?}}}
+  - {{name: nephele, type: RuntimeExtensionProvider, url: {extension:?}}}
 ",
             folder = self.folder.display(),
         )

@@ -93,6 +93,8 @@ fn a_release_has_the_files_that_clusterctl_asks_for() {
         ("infrastructure-in-memory", "metadata.yaml"),
         ("ipam-in-cluster", "ipam-components.yaml"),
         ("ipam-in-cluster", "metadata.yaml"),
+        ("runtime-extension-nephele", "metadata.yaml"),
+        ("runtime-extension-nephele", "runtime-extension-components.yaml"),
         (release::METRICS, "crd-clusterrole.yaml"),
         (release::METRICS, "crd-metrics-config.yaml"),
     ]
@@ -103,8 +105,13 @@ fn a_release_has_the_files_that_clusterctl_asks_for() {
     // The name of every file of a provider is one that clusterctl looks for.
     for path in files.iter().filter(|path| !path.starts_with(release::METRICS)) {
         let name = path.rsplit('/').next().unwrap_or_default();
-        let known =
-            ["metadata.yaml", "infrastructure-components.yaml", "ipam-components.yaml"].contains(&name);
+        let known = [
+            "metadata.yaml",
+            "infrastructure-components.yaml",
+            "ipam-components.yaml",
+            "runtime-extension-components.yaml",
+        ]
+        .contains(&name);
         assert!(known || name.starts_with("cluster-template") || name.starts_with("clusterclass-"), "{path}");
     }
 }

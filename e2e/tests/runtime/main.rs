@@ -1,0 +1,5 @@
+//! Nephele's runtime extension registered with unmodified Cluster API, each test on a management cluster of its own.
+
+mod lifecycle;
+mod script;
+mod topology;

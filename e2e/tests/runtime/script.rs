@@ -1,0 +1,68 @@
+//! The ConfigMap that says what the extension answers for a Cluster, and what it answered.
+
+use nephele_e2e::{Bare, Look, Management, Scope, management::kinds, state, until, wait::LIMIT};
+use serde_json::{Value, json};
+
+/// clusterctl's name of the extension.
+pub(crate) const LABEL: &str = "runtime-extension-nephele";
+/// Its ExtensionConfig.
+pub(crate) const EXTENSION_CONFIG: &str = "nephele";
+
+/// A response that has Cluster API ask again a second later.
+pub(crate) const BLOCKS: &str =
+    r#"{"Status": "Success", "RetryAfterSeconds": 1, "Message": "held by the test"}"#;
+/// A response that lets it go on.
+pub(crate) const PASSES: &str = r#"{"Status": "Success"}"#;
+
+pub(crate) struct Script {
+    management: Management,
+    namespace: String,
+    name: String,
+}
+
+impl Script {
+    pub(crate) fn of(scope: &Scope, cluster: &str) -> Self {
+        Self {
+            management: scope.management.clone(),
+            namespace: scope.namespace.clone(),
+            name: format!("{cluster}-{EXTENSION_CONFIG}-test-extension-hookresponses"),
+        }
+    }
+
+    /// Says what is answered to a call from now on.
+    pub(crate) async fn say(&self, call: &str, response: &str) -> anyhow::Result<()> {
+        let data = json!({ format!("{call}-preloadedResponse"): response });
+        if self.management.find(kinds::CONFIG_MAP, &self.namespace, &self.name).await?.is_some() {
+            let patch = json!({"data": data});
+            return self.management.patch(kinds::CONFIG_MAP, &self.namespace, &self.name, &patch).await;
+        }
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self.name}, "data": data,
+        });
+        self.management.apply(&self.namespace, &[object]).await
+    }
+
+    /// Waits until this was answered last to a call.
+    pub(crate) async fn answered(&self, call: &str, record: &str) -> anyhow::Result<()> {
+        until(&format!("{call} to be answered with {record:?}"), LIMIT, async || {
+            let found = self.management.find(kinds::CONFIG_MAP, &self.namespace, &self.name).await?;
+            let data = found.map(|mut found| found["data"].take()).unwrap_or_default();
+            Ok(Look::when(data[format!("{call}-actualResponseStatus")] == record, || data.to_string()))
+        })
+        .await
+    }
+}
+
+/// Waits until Cluster API has discovered the extension, and returns the names of its handlers.
+pub(crate) async fn registered(bare: &Bare) -> anyhow::Result<Vec<String>> {
+    until("the extension to be discovered", LIMIT, async || {
+        let config = bare.management.get(kinds::EXTENSION_CONFIG, "", EXTENSION_CONFIG).await?;
+        if !state::is(&config, "Discovered", "True") {
+            return Ok(Look::NotYet(state::line(&config)));
+        }
+        let handlers = config["status"]["handlers"].as_array().into_iter().flatten();
+        let name = |handler: &Value| handler["name"].as_str().unwrap_or_default().to_owned();
+        Ok(Look::Done(handlers.map(name).collect()))
+    })
+    .await
+}
