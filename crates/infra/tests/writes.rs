@@ -271,6 +271,7 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
             assert_eq!(annotations.get(name).map(String::as_str), Some(value), "{version:?}");
         }
         assert!(version.finalizers().contains(&"example.com/hold".to_owned()));
+        assert_eq!(version.metadata.owner_references, first.metadata.owner_references);
     }
     let labels = last.labels();
     assert_eq!(labels.get("of-the-template").map(String::as_str), Some("second"));
