@@ -194,6 +194,29 @@ mod tests {
         assert_eq!(patched(templates(), &json!({})), Ok(before));
     }
 
+    /// Patches that changed from call to call would have machines replaced again and again.
+    #[test]
+    fn the_same_request_has_the_same_patches_whatever_the_order_of_its_variables() {
+        let variable = |name: &str, value: Value| Variable { name: name.into(), value };
+        let mut request = GeneratePatchesRequest {
+            variables: vec![
+                variable("zones", json!([{ "name": "b" }, { "name": "a" }])),
+                variable("controlPlaneInstanceType", json!("large")),
+                variable(
+                    "controlPlaneBehaviour",
+                    json!({ "vm": { "provisioning": { "startupDuration": "1s" } } }),
+                ),
+                variable("addressesFromPools", json!([{ "name": "p" }])),
+            ],
+            items: templates(),
+            ..GeneratePatchesRequest::default()
+        };
+        let first = patches(&request).unwrap();
+        assert_eq!(patches(&request), Ok(first.clone()));
+        request.variables.reverse();
+        assert_eq!(patches(&request), Ok(first));
+    }
+
     #[test]
     fn failure_domains_are_by_name_before_v1beta2() {
         let old =

@@ -1,0 +1,132 @@
+//! A manager with the role of the runtime extension, called as Cluster API calls it.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use nephele_manager::{Config, Manager, Options};
+use nephele_runtime_sdk::{
+    catalog::Catalog,
+    client::{
+        Client, ClientConfig, LabelSelector, Registration, Registry, ServiceReference, Subject, UnknownHooks,
+        transport::{Https, HttpsSettings},
+    },
+    hooks::{
+        BeforeClusterCreate, BeforeClusterCreateRequest, ValidateTopology, ValidateTopologyRequest, Variable,
+    },
+    wire::{Bytes, Object},
+};
+use nephele_testkit::ManagementApi;
+use serde_json::json;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(60);
+const NAMESPACE: &str = "default";
+const SERVICE: &str = "nephele-runtime-extension-service";
+
+/// A caller who finds the Service at this port of this machine.
+fn caller(port: u16) -> Client {
+    let at = SocketAddr::from(([127, 0, 0, 1], port));
+    let hosts_at = BTreeMap::from([(format!("{SERVICE}.{NAMESPACE}.svc"), at)]);
+    let transport = Https::new(HttpsSettings { hosts_at, ..HttpsSettings::default() });
+    let registry = Registry::of([]).expect("an empty registry");
+    Client::builder(Catalog::cluster_api()).registry(registry).transport(Arc::new(transport)).build()
+}
+
+#[tokio::test]
+async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_of_the_authority_in_its_secret()
+ {
+    let api = ManagementApi::start();
+    // A port that is free now; nobody else here asks for one by number.
+    let free = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
+    let start = |identity: &str, port: u16| {
+        let options = Options {
+            roles: "ipam,runtime-extension".into(),
+            leader_elect: true,
+            identity: identity.into(),
+            pod_namespace: NAMESPACE.into(),
+            health_address: "127.0.0.1:0".into(),
+            diagnostics_address: "0".into(),
+            runtime_extension_port: port,
+            ..Options::default()
+        };
+        Manager::build(Config::new(options).expect("valid"), api.client()).expect("a free port")
+    };
+    let lease = json!({
+        "metadata": { "name": "controller-leader-election-nephele" },
+        "spec": {
+            "holderIdentity": "another", "leaseDurationSeconds": 3600, "leaseTransitions": 0,
+            "acquireTime": "2026-11-21T08:00:00.000000Z", "renewTime": "2099-11-21T08:00:00.000000Z",
+        },
+    });
+    let lease: k8s_openapi::api::coordination::v1::Lease = serde_json::from_value(lease).expect("a Lease");
+    api.create(&lease).await;
+    let manager = start("waiting", port);
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(manager.run(shutdown.clone()));
+
+    let secret = api
+        .eventually::<Secret>("nephele-runtime-extension-certificate", "to have a certificate", |secret| {
+            secret.data.as_ref().is_some_and(|data| data.contains_key("tls.crt"))
+        })
+        .await;
+    // What Cluster API copies into the ExtensionConfig.
+    let authority = secret.data.expect("data")["ca.crt"].0.clone();
+    let client_config = ClientConfig {
+        service: Some(ServiceReference {
+            namespace: NAMESPACE.into(),
+            name: SERVICE.into(),
+            port: Some(i32::from(port)),
+            ..ServiceReference::default()
+        }),
+        ca_bundle: Bytes(authority),
+        ..ClientConfig::default()
+    };
+    let client = caller(port);
+    let discover = async {
+        loop {
+            // The Secret is there a moment before its certificate is served.
+            match client.discover("nephele", &client_config, UnknownHooks::Refuse).await {
+                Ok(discovered) => return discovered,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let discovered = timeout(PATIENCE, discover).await.expect("it answers");
+    assert_eq!(discovered.handlers.len(), 13);
+
+    let settings = BTreeMap::from([("extensionConfigName".to_owned(), "nephele".to_owned())]);
+    let registration = Registration {
+        name: "nephele".into(),
+        client_config: client_config.clone(),
+        namespace_selector: Some(LabelSelector::default()),
+        handlers: discovered.handlers,
+        settings,
+        ..Registration::default()
+    };
+    client.registry().add(registration).expect("a registration");
+    let subject = Subject::new(NAMESPACE, "demo");
+    let cluster = json!({ "metadata": { "name": "demo", "namespace": NAMESPACE } });
+    let cluster = Object::try_from(cluster).expect("an object");
+    let request = BeforeClusterCreateRequest { cluster, ..BeforeClusterCreateRequest::default() };
+    let response = client.call_all::<BeforeClusterCreate>(&subject, &request).await.expect("a response");
+    assert_eq!(response.retry_after_seconds, 0);
+    let record = api.get::<ConfigMap>("demo-nephele-test-extension-hookresponses").await.data.expect("data");
+    assert_eq!(record["BeforeClusterCreate-actualResponseStatus"], "Status: Success, RetryAfterSeconds: 0");
+
+    // As large as a topology may get; Cluster API's own limit is 20 MiB.
+    let large = Variable { name: "large".into(), value: json!("x".repeat(15 << 20)) };
+    let request = ValidateTopologyRequest { variables: vec![large], ..ValidateTopologyRequest::default() };
+    let verdict = client.call::<ValidateTopology>("validate-topology.nephele", &subject, &request).await;
+    verdict.expect("a large request is read");
+    let larger = Variable { name: "larger".into(), value: json!("x".repeat(21 << 20)) };
+    let request = ValidateTopologyRequest { variables: vec![larger], ..ValidateTopologyRequest::default() };
+    let refused = client.call::<ValidateTopology>("validate-topology.nephele", &subject, &request).await;
+    refused.expect_err("there is a bound");
+
+    shutdown.cancel();
+    timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
+}
