@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use crate::{
-    command::{is_installed, path_with},
+    command::{capture, is_installed, path_with},
     paths,
     place::Place,
 };
@@ -22,6 +22,10 @@ const THREADS: &str = "--test-threads=16";
 const THREADS_BESIDE_OTHERS: &str = "--test-threads=6";
 /// The tests that kill managers, or take from them what others need.
 const ALONE: &str = "alone";
+/// Those that bring up management clusters of their own, up to three at once: enough for a small machine.
+const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["clusterctl", "releases", "runtime"];
+/// For managers that were killed again and again: the kubelet lets them wait longer each time.
+const AVAILABLE_LIMIT: &str = "--timeout=300s";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -54,11 +58,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
         }
         let (alone, others): (Vec<_>, Vec<_>) = build()?.into_iter().partition(|test| test.name == ALONE);
+        let (apart, together): (Vec<_>, Vec<_>) =
+            (others.into_iter()).partition(|test| WITH_CLUSTERS_OF_THEIR_OWN.contains(&test.name.as_str()));
         let run =
             |tests: &[Test], threads| side_by_side(tests, threads, args.filter.as_deref(), &environment);
         // What fails in the one is no reason not to run the others.
-        let alone = run(&alone, THREADS);
-        run(&others, THREADS_BESIDE_OTHERS).and(alone)
+        let mut results = vec![run(&alone, THREADS), available(&environment)];
+        results.push(run(&together, THREADS_BESIDE_OTHERS));
+        results.extend(apart.chunks(1).map(|test| run(test, THREADS)));
+        results.into_iter().collect()
     })
 }
 
@@ -104,6 +112,14 @@ fn build() -> anyhow::Result<Vec<Test>> {
         bail!("no tests were built");
     }
     Ok(tests)
+}
+
+/// Waits until all managers are there.
+fn available(environment: &[(&str, OsString)]) -> anyhow::Result<()> {
+    let mut kubectl = Command::new("kubectl");
+    kubectl.args(["wait", "deployments", "--all", "--all-namespaces", "--for=condition=Available"]);
+    kubectl.arg(AVAILABLE_LIMIT).envs(environment.iter().map(|(name, value)| (name, value)));
+    capture(&mut kubectl).map(drop)
 }
 
 /// Runs tests at once. What they print comes when they end, under the line that `cargo test` would print.
