@@ -239,12 +239,14 @@ async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
         let kinds: Vec<_> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
         kubectl(&["get", &kinds.join(","), "--all-namespaces", "-l", OF_RELEASE, "-o=name"]).await
     };
-    let definitions = left().await?;
-    assert_eq!(
-        definitions.lines().count(),
-        definitions.matches("customresourcedefinition").count(),
-        "{definitions}"
-    );
+    // Pods go after their Deployment, when they have stopped.
+    until("nothing but definitions to be left", LIMIT, async || {
+        let left = left().await?;
+        let others: Vec<_> =
+            left.lines().filter(|name| !name.starts_with("customresourcedefinition")).collect();
+        Ok(Look::when(others.is_empty(), || others.join("\n")))
+    })
+    .await?;
     for provider in ["infrastructure-in-memory", "ipam-in-cluster"] {
         let label = format!("cluster.x-k8s.io/provider={provider},{OF_RELEASE}");
         kubectl(&["delete", "customresourcedefinitions", "--wait", "-l", &label]).await?;
