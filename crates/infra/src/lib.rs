@@ -27,6 +27,7 @@ mod members;
 mod notable;
 mod offer;
 mod outlook;
+mod report;
 mod run;
 mod secret;
 mod simulated_cloud;

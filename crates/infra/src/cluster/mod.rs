@@ -69,12 +69,14 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
     match plan::plan(&object, validated) {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause(message) => {
-            report::write(&object, &context, report::paused(&object, &message, now)).await?;
+            report::write(&*object, &context, report::paused(&*object, &message, now))
+                .await
+                .map_err(Error::Patch)?;
             Ok(Outcome::WaitingOn("unpaused"))
         }
         Plan::Unpause => {
             // The write brings the object back here, and then work begins.
-            report::write(&object, &context, report::unpaused(&object, now)).await?;
+            report::write(&*object, &context, report::unpaused(&*object, now)).await.map_err(Error::Patch)?;
             Ok(Outcome::Done)
         }
         Plan::Remove(id) => {
@@ -83,7 +85,9 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
                 return Ok(Outcome::Done);
             }
             let message = claims::release_message(&left);
-            report::write(&object, &context, report::deleting(&object, &message, now)).await?;
+            report::write(&*object, &context, report::deleting(&*object, &message, now))
+                .await
+                .map_err(Error::Patch)?;
             Ok(Outcome::After(claims::RELEASE))
         }
         Plan::Wait { unmet, wanted } => {
@@ -101,13 +105,15 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
                     )
                 }
             };
-            report::write(object, &context, status).await?;
+            report::write(object, &context, status).await.map_err(Error::Patch)?;
             Ok(outcome)
         }
         Plan::WaitForCloud(name) => {
             let held = act::hold(&object, &context).await?;
             let object = held.as_ref().unwrap_or(&*object);
-            report::write(object, &context, report::without_cloud(object, &name, now)).await?;
+            report::write(object, &context, report::without_cloud(object, &name, now))
+                .await
+                .map_err(Error::Patch)?;
             Ok(Outcome::WaitingOn(reasons::CLOUD_NOT_FOUND))
         }
         Plan::Support(wanted) => Ok(act::support(&object, &context, &wanted)),
@@ -120,7 +126,9 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             let applied = act::provide(&object, &context, &wanted).await?;
             let object = applied.object.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.
-            report::write(object, &context, report::provided(object, &applied, now)).await?;
+            report::write(object, &context, report::provided(object, &applied, now))
+                .await
+                .map_err(Error::Patch)?;
             // 6. when to look again.
             Ok(applied.outcome())
         }

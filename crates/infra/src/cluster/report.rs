@@ -1,71 +1,18 @@
-//! Says how a cluster is: one patch of its status, skipped when nothing changed.
+//! Says how a cluster is: what its status becomes.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, ResourceExt as _};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
     ClusterNetworkStatus, InMemoryCluster, InMemoryClusterStatus, Initialization,
 };
 use nephele_cloud::ClusterError;
-use nephele_kit::{Precondition, patch};
 
-use super::Error;
 use super::act::Applied;
 use crate::authorities::Standing;
-use crate::context::Context;
-use crate::notable;
 use crate::offer::{Place, missing_message};
-
-/// Writes the status.
-pub(super) async fn write(
-    object: &InMemoryCluster,
-    context: &Context,
-    status: InMemoryClusterStatus,
-) -> Result<(), Error> {
-    let api: Api<InMemoryCluster> =
-        Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    let before = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let after = status.conditions.clone();
-    let mut reported = object.clone();
-    reported.status = Some(status);
-    patch::status(&api, object, &reported, Precondition::None).await.map_err(Error::Patch)?;
-    notable::publish(object, before, &after, &context.events);
-    Ok(())
-}
-
-/// A status to which conditions are added.
-struct Report {
-    status: InMemoryClusterStatus,
-    generation: Option<i64>,
-    now: Timestamp,
-}
-
-impl Report {
-    fn on(object: &InMemoryCluster, now: Timestamp) -> Self {
-        let status = object.status.clone().unwrap_or_default();
-        Self { status, generation: object.metadata.generation, now }
-    }
-
-    fn set(&mut self, condition: Condition) {
-        let condition = Condition { observed_generation: self.generation, ..condition };
-        conditions::set(&mut self.status.conditions, condition, self.now);
-    }
-}
-
-/// The status of a paused cluster: nothing but that changes. Pure.
-pub(super) fn paused(object: &InMemoryCluster, message: &str, now: Timestamp) -> InMemoryClusterStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
-    report.status
-}
-
-/// The status of a cluster that is not paused any more. Pure.
-pub(super) fn unpaused(object: &InMemoryCluster, now: Timestamp) -> InMemoryClusterStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
-    report.status
-}
+use crate::report::Report;
+pub(super) use crate::report::{deleting, paused, unpaused, write};
 
 /// The status of a cluster whose load balancer has no address yet. Pure.
 pub(super) fn waiting(
@@ -74,8 +21,7 @@ pub(super) fn waiting(
     message: String,
     now: Timestamp,
 ) -> InMemoryClusterStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let mut report = Report::on(object, now).not_paused();
     let balancer = condition(types::LOAD_BALANCER_AVAILABLE, conditions::FALSE, reason, message);
     let ready = condition(types::READY, conditions::FALSE, reasons::NOT_READY, summary(&balancer));
     report.set(balancer);
@@ -85,8 +31,7 @@ pub(super) fn waiting(
 
 /// The status of a new cluster whose cloud is not there. Pure.
 pub(super) fn without_cloud(object: &InMemoryCluster, cloud: &str, now: Timestamp) -> InMemoryClusterStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let mut report = Report::on(object, now).not_paused();
     let missing = missing_cloud(cloud);
     let ready = condition(types::READY, conditions::FALSE, reasons::NOT_READY, summary(&missing));
     report.set(missing);
@@ -94,18 +39,9 @@ pub(super) fn without_cloud(object: &InMemoryCluster, cloud: &str, now: Timestam
     report.status
 }
 
-/// The status of a cluster that is being deleted. Pure.
-pub(super) fn deleting(object: &InMemoryCluster, message: &str, now: Timestamp) -> InMemoryClusterStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::DELETING, conditions::TRUE, reasons::DELETING, message));
-    report.set(condition(types::READY, conditions::FALSE, reasons::DELETING, message));
-    report.status
-}
-
 /// The status that follows from what was applied. Pure.
 pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let mut report = Report::on(object, now).not_paused();
     let cloud = cloud(object, &applied.offer.place);
     let balancer = load_balancer(applied);
     let authorities = authorities(&applied.authorities);

@@ -55,12 +55,14 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     match plan::plan(&object, validated) {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause(message) => {
-            report::write(&object, &context, report::paused(&object, &message, now)).await?;
+            report::write(&*object, &context, report::paused(&*object, &message, now))
+                .await
+                .map_err(Error::Patch)?;
             Ok(Outcome::WaitingOn("unpaused"))
         }
         Plan::Unpause => {
             // The write brings the object back here, and then work begins.
-            report::write(&object, &context, report::unpaused(&object, now)).await?;
+            report::write(&*object, &context, report::unpaused(&*object, now)).await.map_err(Error::Patch)?;
             Ok(Outcome::Done)
         }
         Plan::Wait { waiting, role, cluster, missing } => {
@@ -69,19 +71,25 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             let object = held.as_ref().unwrap_or(&*object);
             let made = claims::make(object, &cluster, &missing, &context).await.map_err(Error::Claims)?;
             let waiting = if made == Made::NotInstalled { Waiting::Ipam } else { waiting };
-            report::write(object, &context, report::waiting(object, &waiting, role, now)).await?;
+            report::write(object, &context, report::waiting(object, &waiting, role, now))
+                .await
+                .map_err(Error::Patch)?;
             Ok(waiting.outcome())
         }
         Plan::Remove(id) => match act::remove(&object, &context, id.as_ref()).await? {
             Removal::Done => Ok(Outcome::Done),
             Removal::InProgress => {
                 let message = "Waiting for the simulated machine to be gone";
-                report::write(&object, &context, report::deleting(&object, message, now)).await?;
+                report::write(&*object, &context, report::deleting(&*object, message, now))
+                    .await
+                    .map_err(Error::Patch)?;
                 Ok(Outcome::WaitingOn("deletion"))
             }
             Removal::Releasing(left) => {
                 let message = claims::release_message(&left);
-                report::write(&object, &context, report::deleting(&object, &message, now)).await?;
+                report::write(&*object, &context, report::deleting(&*object, &message, now))
+                    .await
+                    .map_err(Error::Patch)?;
                 Ok(Outcome::After(claims::RELEASE))
             }
         },
@@ -91,7 +99,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             let object = applied.object.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.
             if let Some(status) = report::provided(object, &applied, now) {
-                report::write(object, &context, status).await?;
+                report::write(object, &context, status).await.map_err(Error::Patch)?;
             }
             // 6. when to look again.
             Ok(applied.outcome())

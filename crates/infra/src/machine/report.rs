@@ -1,66 +1,20 @@
-//! Says how a machine is: one patch of its status, skipped when nothing changed.
+//! Says how a machine is: what its status becomes.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
-use kube::{Api, ResourceExt as _};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress, MachineNetworkStatus,
 };
 use nephele_cloud::{MachineObservation, Role, Stage, StageObservation};
-use nephele_kit::{Precondition, patch};
 
-use super::Error;
 use super::act::Applied;
 use super::plan::Waiting;
 use super::validate::condition_type;
-use crate::context::Context;
-use crate::notable;
+use crate::report::Report;
+pub(super) use crate::report::{deleting, paused, unpaused, write};
 
-/// Writes the status.
-pub(super) async fn write(
-    object: &InMemoryMachine,
-    context: &Context,
-    status: InMemoryMachineStatus,
-) -> Result<(), Error> {
-    let api: Api<InMemoryMachine> =
-        Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    let before = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let after = status.conditions.clone();
-    let mut reported = object.clone();
-    reported.status = Some(status);
-    patch::status(&api, object, &reported, Precondition::None).await.map_err(Error::Patch)?;
-    notable::publish(object, before, &after, &context.events);
-    Ok(())
-}
-
-/// A status to which conditions are added.
-struct Report {
-    status: InMemoryMachineStatus,
-    generation: Option<i64>,
-    now: Timestamp,
-}
-
-impl Report {
-    fn on(object: &InMemoryMachine, now: Timestamp) -> Self {
-        let status = object.status.clone().unwrap_or_default();
-        Self { status, generation: object.metadata.generation, now }
-    }
-
-    fn set(&mut self, condition: Condition) {
-        self.set_since(condition, self.now);
-    }
-
-    fn set_since(&mut self, condition: Condition, since: Timestamp) {
-        let condition = Condition { observed_generation: self.generation, ..condition };
-        conditions::set(&mut self.status.conditions, condition, since);
-    }
-
-    fn not_paused(mut self) -> Self {
-        self.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
-        self
-    }
-
+impl Report<InMemoryMachineStatus> {
     /// Adds the conditions of the stages, each with the time it holds since, and the summary.
     fn stages(mut self, stages: Vec<(Condition, Timestamp)>) -> Self {
         let unmet = stages.iter().filter(|(condition, _)| condition.status != conditions::TRUE);
@@ -78,27 +32,6 @@ impl Report {
         });
         self
     }
-}
-
-/// The status of a paused machine: nothing but that changes. Pure.
-pub(super) fn paused(object: &InMemoryMachine, message: &str, now: Timestamp) -> InMemoryMachineStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
-    report.status
-}
-
-/// The status of a machine that is not paused any more. Pure.
-pub(super) fn unpaused(object: &InMemoryMachine, now: Timestamp) -> InMemoryMachineStatus {
-    Report::on(object, now).not_paused().status
-}
-
-/// The status of a machine that is being deleted. Pure.
-pub(super) fn deleting(object: &InMemoryMachine, message: &str, now: Timestamp) -> InMemoryMachineStatus {
-    let mut report = Report::on(object, now);
-    for (kind, status) in [(types::DELETING, conditions::TRUE), (types::READY, conditions::FALSE)] {
-        report.set(condition(kind, status, reasons::DELETING, message));
-    }
-    report.status
 }
 
 /// The status of a machine that may not boot yet. Pure.

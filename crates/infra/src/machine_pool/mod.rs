@@ -115,12 +115,14 @@ pub(crate) async fn reconcile(
     match plan {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause(message) => {
-            report::write(&object, &context, report::paused(&object, &message, now)).await?;
+            report::write(&*object, &context, report::paused(&*object, &message, now))
+                .await
+                .map_err(Error::Patch)?;
             Ok(Outcome::WaitingOn("unpaused"))
         }
         Plan::Unpause => {
             // The write brings the object back here, and then work begins.
-            report::write(&object, &context, report::unpaused(&object, now)).await?;
+            report::write(&*object, &context, report::unpaused(&*object, now)).await.map_err(Error::Patch)?;
             Ok(Outcome::Done)
         }
         Plan::Remove { victims, left } => {
@@ -129,7 +131,9 @@ pub(crate) async fn reconcile(
                 act::let_go(&object, &context).await?;
                 return Ok(Outcome::Done);
             }
-            report::write(&object, &context, report::deleting(&object, left, now)).await?;
+            report::write(&*object, &context, report::deleting(&object, left, now))
+                .await
+                .map_err(Error::Patch)?;
             Ok(Outcome::WaitingOn("deletion"))
         }
         Plan::Scale(scale) => {
@@ -138,7 +142,7 @@ pub(crate) async fn reconcile(
             let object = applied.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.
             let status = report::scaled(object, &scale, &outlook(&scale.model, object, &context), now);
-            report::write(object, &context, status).await?;
+            report::write(object, &context, status).await.map_err(Error::Patch)?;
             // 6. when to look again.
             Ok(scale.outcome())
         }

@@ -1,71 +1,14 @@
-//! Says how a pool is: one patch of its status, skipped when nothing changed.
+//! Says how a pool is: what its status becomes.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, ResourceExt as _};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolStatus, Initialization};
-use nephele_kit::{Precondition, patch};
 
-use super::Error;
 use super::plan::{Replicas, Scale};
-use crate::context::Context;
-use crate::notable;
 use crate::outlook::Outlook;
-
-/// Writes the status.
-pub(super) async fn write(
-    object: &InMemoryMachinePool,
-    context: &Context,
-    status: InMemoryMachinePoolStatus,
-) -> Result<(), Error> {
-    let api: Api<InMemoryMachinePool> =
-        Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    let before = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let after = status.conditions.clone();
-    let mut reported = object.clone();
-    reported.status = Some(status);
-    patch::status(&api, object, &reported, Precondition::None).await.map_err(Error::Patch)?;
-    notable::publish(object, before, &after, &context.events);
-    Ok(())
-}
-
-/// A status to which conditions are added.
-struct Report {
-    status: InMemoryMachinePoolStatus,
-    generation: Option<i64>,
-    now: Timestamp,
-}
-
-impl Report {
-    fn on(object: &InMemoryMachinePool, now: Timestamp) -> Self {
-        let status = object.status.clone().unwrap_or_default();
-        Self { status, generation: object.metadata.generation, now }
-    }
-
-    fn set(&mut self, condition: Condition) {
-        let condition = Condition { observed_generation: self.generation, ..condition };
-        conditions::set(&mut self.status.conditions, condition, self.now);
-    }
-}
-
-/// The status of a paused pool: nothing but that changes. Pure.
-pub(super) fn paused(
-    object: &InMemoryMachinePool,
-    message: &str,
-    now: Timestamp,
-) -> InMemoryMachinePoolStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
-    report.status
-}
-
-/// The status of a pool that is not paused any more. Pure.
-pub(super) fn unpaused(object: &InMemoryMachinePool, now: Timestamp) -> InMemoryMachinePoolStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
-    report.status
-}
+use crate::report::{self, Report};
+pub(super) use crate::report::{paused, unpaused, write};
 
 /// The status of a pool that is being deleted. Pure.
 pub(super) fn deleting(
@@ -74,11 +17,7 @@ pub(super) fn deleting(
     now: Timestamp,
 ) -> InMemoryMachinePoolStatus {
     let message = format!("Waiting for {left} {} to be gone", machines(left));
-    let mut report = Report::on(object, now);
-    for (kind, status) in [(types::DELETING, conditions::TRUE), (types::READY, conditions::FALSE)] {
-        report.set(condition(kind, status, reasons::DELETING, message.as_str()));
-    }
-    report.status
+    report::deleting(object, &message, now)
 }
 
 /// The status of a pool whose machines come and go. Pure.
@@ -88,8 +27,7 @@ pub(super) fn scaled(
     outlook: &Outlook,
     now: Timestamp,
 ) -> InMemoryMachinePoolStatus {
-    let mut report = Report::on(object, now);
-    report.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+    let mut report = Report::on(object, now).not_paused();
     let (ready, current) = (replicas_ready(scale), up_to_date(scale));
     let faults = [&ready, &current].into_iter().filter(|condition| condition.status == conditions::FALSE);
     let faults: Vec<_> = faults.map(|fault| format!("{}: {}", fault.type_, fault.message)).collect();

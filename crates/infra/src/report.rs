@@ -1,0 +1,120 @@
+//! What the reports of all kinds have in common: a status to which conditions are added, and the one patch that writes it.
+
+use std::fmt::Debug;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::core::NamespaceResourceScope;
+use kube::core::object::HasStatus;
+use kube::{Api, Resource, ResourceExt as _};
+use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_api::infrastructure::v1beta2::{
+    InMemoryClusterStatus, InMemoryMachinePoolStatus, InMemoryMachineStatus,
+};
+use nephele_kit::{PatchError, Precondition, patch};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::context::Context;
+use crate::notable;
+
+/// A status that lists conditions.
+pub(crate) trait Conditions: Clone + Default {
+    fn conditions(&self) -> &[Condition];
+    fn conditions_mut(&mut self) -> &mut Vec<Condition>;
+}
+
+macro_rules! lists_conditions {
+    ($($status:ty),*) => {
+        $(impl Conditions for $status {
+            fn conditions(&self) -> &[Condition] {
+                &self.conditions
+            }
+
+            fn conditions_mut(&mut self) -> &mut Vec<Condition> {
+                &mut self.conditions
+            }
+        })*
+    };
+}
+
+lists_conditions!(InMemoryClusterStatus, InMemoryMachineStatus, InMemoryMachinePoolStatus);
+
+/// Writes the status, unless it is the same already, and publishes what people want to hear of it.
+pub(crate) async fn write<K>(object: &K, context: &Context, status: K::Status) -> Result<(), PatchError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + HasStatus<Status: Conditions>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    let mut reported = object.clone();
+    *reported.status_mut() = Some(status);
+    patch::status(&api, object, &reported, Precondition::None).await?;
+    notable::publish(object, listed(object), listed(&reported), &context.events);
+    Ok(())
+}
+
+fn listed<K: HasStatus<Status: Conditions>>(object: &K) -> &[Condition] {
+    object.status().map(Conditions::conditions).unwrap_or_default()
+}
+
+/// A status to which conditions are added.
+pub(crate) struct Report<Status> {
+    pub(crate) status: Status,
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+impl<Status: Conditions> Report<Status> {
+    pub(crate) fn on<K: Resource + HasStatus<Status = Status>>(object: &K, now: Timestamp) -> Self {
+        let status = object.status().cloned().unwrap_or_default();
+        Self { status, generation: object.meta().generation, now }
+    }
+
+    pub(crate) fn set(&mut self, condition: Condition) {
+        self.set_since(condition, self.now);
+    }
+
+    pub(crate) fn set_since(&mut self, condition: Condition, since: Timestamp) {
+        let condition = Condition { observed_generation: self.generation, ..condition };
+        conditions::set(self.status.conditions_mut(), condition, since);
+    }
+
+    pub(crate) fn not_paused(mut self) -> Self {
+        self.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+        self
+    }
+}
+
+/// The status of a paused object: nothing but that changes. Pure.
+pub(crate) fn paused<K>(object: &K, message: &str, now: Timestamp) -> K::Status
+where
+    K: Resource + HasStatus<Status: Conditions>,
+{
+    let mut report = Report::on(object, now);
+    report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
+    report.status
+}
+
+/// The status of an object that is not paused any more. Pure.
+pub(crate) fn unpaused<K>(object: &K, now: Timestamp) -> K::Status
+where
+    K: Resource + HasStatus<Status: Conditions>,
+{
+    Report::on(object, now).not_paused().status
+}
+
+/// The status of an object that is being deleted. Pure.
+pub(crate) fn deleting<K>(object: &K, message: &str, now: Timestamp) -> K::Status
+where
+    K: Resource + HasStatus<Status: Conditions>,
+{
+    let mut report = Report::on(object, now);
+    for (kind, status) in [(types::DELETING, conditions::TRUE), (types::READY, conditions::FALSE)] {
+        report.set(condition(kind, status, reasons::DELETING, message));
+    }
+    report.status
+}
