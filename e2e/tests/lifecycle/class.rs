@@ -19,9 +19,6 @@ const QUIET: Duration = Duration::from_secs(300);
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 
-const MACHINE_POOL: Kind = ("cluster.x-k8s.io", "v1beta2", "MachinePool");
-const IN_MEMORY_MACHINE_POOL: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachinePool");
-
 /// All that Cluster API and the provider write for a cluster of a class, and the class itself.
 const WRITTEN: [Kind; 18] = [
     kinds::CLUSTER,
@@ -33,14 +30,14 @@ const WRITTEN: [Kind; 18] = [
     kinds::IN_MEMORY_CLUSTER,
     kinds::IN_MEMORY_MACHINE,
     kinds::SECRET,
-    MACHINE_POOL,
-    IN_MEMORY_MACHINE_POOL,
-    ("cluster.x-k8s.io", "v1beta2", "ClusterClass"),
+    kinds::MACHINE_POOL,
+    kinds::IN_MEMORY_MACHINE_POOL,
+    kinds::CLUSTER_CLASS,
     ("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfigTemplate"),
     ("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlaneTemplate"),
-    ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryClusterTemplate"),
-    ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachineTemplate"),
-    ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachinePoolTemplate"),
+    kinds::IN_MEMORY_CLUSTER_TEMPLATE,
+    kinds::IN_MEMORY_MACHINE_TEMPLATE,
+    kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE,
     ("", "v1", "Event"),
 ];
 
@@ -69,7 +66,7 @@ async fn cluster_over_three_zones_with_a_machine_pool_comes_to_rest_and_keeps_it
     let asked: Vec<_> =
         placement(&cluster, Role::Worker).await?.into_iter().filter(|zone| !zone.is_empty()).collect();
     assert_eq!(asked, ZONES.map(str::to_owned));
-    let pools = cluster.of_kind(IN_MEMORY_MACHINE_POOL).await?;
+    let pools = cluster.of_kind(kinds::IN_MEMORY_MACHINE_POOL).await?;
     let made_from: Vec<_> = pools.iter().map(|pool| &pool["spec"]["template"]["behaviour"]).collect();
     assert_eq!(made_from, [&behaviour]);
     let endpoint = cluster.endpoint().await?;

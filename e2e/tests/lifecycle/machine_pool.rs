@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use nephele_e2e::management::{Kind, kinds};
+use nephele_e2e::management::kinds;
 use nephele_e2e::wait::LIMIT;
 use nephele_e2e::{Cluster, Look, Scope, Shape, state, until};
 use serde_json::{Value, json};
 
-const MACHINE_POOL: Kind = ("cluster.x-k8s.io", "v1beta2", "MachinePool");
-const IN_MEMORY_MACHINE_POOL: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachinePool");
 const OLD: &str = "v1.35.4";
 const NEW: &str = "v1.36.3";
 
@@ -36,7 +34,7 @@ async fn machine_pool_grows_shrinks_loses_a_machine_and_is_upgraded() -> anyhow:
     let upgrade = json!({"spec": {"version": NEW}});
     cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &upgrade).await?;
     let upgrade = json!({"spec": {"template": {"spec": {"version": NEW}}}});
-    cluster.patch(MACHINE_POOL, &pool(&cluster), &upgrade).await?;
+    cluster.patch(kinds::MACHINE_POOL, &pool(&cluster), &upgrade).await?;
     settled(&cluster, &numbered(&[6, 7]), NEW).await?;
     scope.finish().await
 }
@@ -46,15 +44,15 @@ fn pool(cluster: &Cluster) -> String {
 }
 
 async fn scale(cluster: &Cluster, replicas: u32) -> anyhow::Result<()> {
-    cluster.patch(MACHINE_POOL, &pool(cluster), &json!({"spec": {"replicas": replicas}})).await
+    cluster.patch(kinds::MACHINE_POOL, &pool(cluster), &json!({"spec": {"replicas": replicas}})).await
 }
 
 /// Waits until Cluster API has taken over that exactly these machines are there, has a Machine for each, and the Nodes
 /// in the cluster are theirs, of this version.
 async fn settled(cluster: &Cluster, machines: &[String], version: &str) -> anyhow::Result<()> {
     until(&format!("the pool to have {machines:?} of {version}"), LIMIT, async || {
-        let owner = cluster.object(MACHINE_POOL, &pool(cluster)).await?;
-        let object = cluster.object(IN_MEMORY_MACHINE_POOL, &pool(cluster)).await?;
+        let owner = cluster.object(kinds::MACHINE_POOL, &pool(cluster)).await?;
+        let object = cluster.object(kinds::IN_MEMORY_MACHINE_POOL, &pool(cluster)).await?;
         let of_pool = cluster.machines(None).await?;
         let of_pool: Vec<_> = of_pool
             .iter()

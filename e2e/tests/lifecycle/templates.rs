@@ -16,10 +16,6 @@ use nephele_e2e::{
 use serde_json::{Value, json};
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
-const CLUSTER_TEMPLATE: Kind = (GROUP, "v1beta2", "InMemoryClusterTemplate");
-const MACHINE_TEMPLATE: Kind = (GROUP, "v1beta2", "InMemoryMachineTemplate");
-const POOL_TEMPLATE: Kind = (GROUP, "v1beta2", "InMemoryMachinePoolTemplate");
-const CLUSTER_CLASS: Kind = ("cluster.x-k8s.io", "v1beta2", "ClusterClass");
 const WORKER: &str = "in-memory-worker";
 const WHAT_TO_DO: &str = "make a template of another name with the change, and refer to that";
 
@@ -35,26 +31,35 @@ async fn template_in_use_is_not_changed_and_machines_are_rolled_over_to_another_
     cluster.settled(1, 1).await?;
 
     // Those that the topology controller made for the cluster, and those of the class.
-    let in_use = cluster.of_kind(MACHINE_TEMPLATE).await?;
+    let in_use = cluster.of_kind(kinds::IN_MEMORY_MACHINE_TEMPLATE).await?;
     ensure!(in_use.len() == 2, "{} templates are in use", in_use.len());
     let changed = json!({"spec": {"template": {"spec": {"behaviour": slower()}}}});
     let named = "spec.template.spec.behaviour: is immutable";
     for template in in_use.iter().map(state::name).chain([WORKER]) {
-        refused(&scope, MACHINE_TEMPLATE, template, &changed, named).await?;
-        refused(&scope, (GROUP, "v1beta1", MACHINE_TEMPLATE.2), template, &changed, named).await?;
+        refused(&scope, kinds::IN_MEMORY_MACHINE_TEMPLATE, template, &changed, named).await?;
+        refused(&scope, (GROUP, "v1beta1", kinds::IN_MEMORY_MACHINE_TEMPLATE.2), template, &changed, named)
+            .await?;
     }
     let changed = json!({"spec": {"template": {"spec": {"template": {"behaviour": slower()}}}}});
-    refused(&scope, POOL_TEMPLATE, WORKER, &changed, "spec.template.spec.template.behaviour: is immutable")
-        .await?;
+    refused(
+        &scope,
+        kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE,
+        WORKER,
+        &changed,
+        "spec.template.spec.template.behaviour: is immutable",
+    )
+    .await?;
     let changed = json!({"spec": {"template": {"spec": {"failureDomains": [{"name": "a"}]}}}});
     let named = "spec.template.spec.failureDomains: is immutable";
-    refused(&scope, CLUSTER_TEMPLATE, "in-memory-cluster", &changed, named).await?;
+    refused(&scope, kinds::IN_MEMORY_CLUSTER_TEMPLATE, "in-memory-cluster", &changed, named).await?;
 
     // What is not the spec of what is made may change.
     let marked = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
-    for (kind, name) in
-        [(MACHINE_TEMPLATE, WORKER), (POOL_TEMPLATE, WORKER), (CLUSTER_TEMPLATE, "in-memory-cluster")]
-    {
+    for (kind, name) in [
+        (kinds::IN_MEMORY_MACHINE_TEMPLATE, WORKER),
+        (kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE, WORKER),
+        (kinds::IN_MEMORY_CLUSTER_TEMPLATE, "in-memory-cluster"),
+    ] {
         scope.management.patch(kind, &scope.namespace, name, &marked).await?;
     }
     rolled_over_to_another_template(&scope, &cluster).await?;
@@ -66,15 +71,15 @@ async fn rolled_over_to_another_template(scope: &Scope, cluster: &Cluster) -> an
     let before = worker(cluster).await?;
     let next = "in-memory-worker-2";
     let template = json!({
-        "apiVersion": format!("{GROUP}/v1beta2"), "kind": MACHINE_TEMPLATE.2, "metadata": {"name": next},
+        "apiVersion": format!("{GROUP}/v1beta2"), "kind": kinds::IN_MEMORY_MACHINE_TEMPLATE.2, "metadata": {"name": next},
         "spec": {"template": {"spec": {"behaviour": slower()}}},
     });
     scope.management.apply(&scope.namespace, &[template]).await?;
-    let mut class = scope.management.get(CLUSTER_CLASS, &scope.namespace, "in-memory").await?;
+    let mut class = scope.management.get(kinds::CLUSTER_CLASS, &scope.namespace, "in-memory").await?;
     let workers = &mut class["spec"]["workers"]["machineDeployments"];
     workers[0]["infrastructure"]["templateRef"]["name"] = json!(next);
     let rebased = json!({"spec": {"workers": {"machineDeployments": workers.take()}}});
-    scope.management.patch(CLUSTER_CLASS, &scope.namespace, "in-memory", &rebased).await?;
+    scope.management.patch(kinds::CLUSTER_CLASS, &scope.namespace, "in-memory", &rebased).await?;
     until("the worker to be made from the other template", LIMIT, async || {
         let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
         let is_new = |machine: &&Value| machine["spec"]["behaviour"] == slower();
@@ -106,9 +111,9 @@ async fn only_a_dry_run_of_the_topology_controller_may_change_a_template() -> an
         })
     };
     for (kind, changed) in [
-        (MACHINE_TEMPLATE, json!({"behaviour": slower()})),
-        (POOL_TEMPLATE, json!({"template": {"behaviour": slower()}})),
-        (CLUSTER_TEMPLATE, json!({"failureDomains": [{"name": "a"}]})),
+        (kinds::IN_MEMORY_MACHINE_TEMPLATE, json!({"behaviour": slower()})),
+        (kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE, json!({"template": {"behaviour": slower()}})),
+        (kinds::IN_MEMORY_CLUSTER_TEMPLATE, json!({"failureDomains": [{"name": "a"}]})),
     ] {
         scope.management.apply(&scope.namespace, &[template(kind, &json!({}), json!({}))]).await?;
         let api: Api<DynamicObject> = Api::namespaced_with(
