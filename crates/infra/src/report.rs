@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::NamespaceResourceScope;
 use kube::core::object::HasStatus;
 use kube::{Api, Resource, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::SimulatedCloudStatus;
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
     InMemoryClusterStatus, InMemoryMachinePoolStatus, InMemoryMachineStatus,
@@ -37,7 +38,12 @@ macro_rules! lists_conditions {
     };
 }
 
-lists_conditions!(InMemoryClusterStatus, InMemoryMachineStatus, InMemoryMachinePoolStatus);
+lists_conditions!(
+    InMemoryClusterStatus,
+    InMemoryMachineStatus,
+    InMemoryMachinePoolStatus,
+    SimulatedCloudStatus
+);
 
 /// Writes the status, unless it is the same already, and publishes what people want to hear of it.
 pub(crate) async fn write<K>(object: &K, context: &Context, status: K::Status) -> Result<(), PatchError>

@@ -618,7 +618,9 @@ async fn what_runs_behind_paused_objects_goes_on_and_nothing_is_written_of_it() 
     let slow = world.api.create(&slow).await;
     world.waits(&slow, "WaitingForStartupTimeout").await;
     world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": true } })).await;
-    let paused = world.paused("cp", "Cluster spec.paused is set to true").await;
+    let message = "Cluster spec.paused is set to true";
+    let paused = world.paused("cp", message).await;
+    world.paused_cluster("demo", message).await;
     let _ = world.api.take_writes();
 
     world

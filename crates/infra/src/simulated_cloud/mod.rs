@@ -12,6 +12,7 @@ use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patc
 use thiserror::Error;
 
 use crate::context::Context;
+use crate::report::Report;
 
 /// Why a cloud could not be reconciled.
 #[derive(Debug, Error)]
@@ -52,18 +53,16 @@ pub(crate) async fn reconcile(object: Arc<SimulatedCloud>, context: Arc<Context>
 }
 
 fn status(object: &SimulatedCloud, now: Timestamp) -> SimulatedCloudStatus {
-    let mut status = object.status.clone().unwrap_or_default();
-    status.zones = Some(i32::try_from(object.spec.zones().count()).unwrap_or(i32::MAX));
-    let mut ready = match zone_used_twice(&object.spec) {
+    let mut report = Report::on(object, now);
+    report.status.zones = Some(i32::try_from(object.spec.zones().count()).unwrap_or(i32::MAX));
+    report.set(match zone_used_twice(&object.spec) {
         None => condition(types::READY, conditions::TRUE, reasons::READY, ""),
         Some(zone) => {
             let message = format!("Zone {zone} is there twice; the first one counts");
             condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message)
         }
-    };
-    ready.observed_generation = object.metadata.generation;
-    conditions::set(&mut status.conditions, ready, now);
-    status
+    });
+    report.status
 }
 
 /// The schema refuses it; this is for what slipped past it.

@@ -275,9 +275,16 @@ impl World {
     pub(crate) async fn paused(&self, machine: &str, message: &str) -> InMemoryMachine {
         self.api
             .eventually(machine, &format!("to be paused: {message}"), |machine: &InMemoryMachine| {
-                let status = machine.status.clone().unwrap_or_default();
-                let paused = conditions::find(&status.conditions, types::PAUSED);
-                paused.is_some_and(|paused| paused.status == conditions::TRUE && paused.message == message)
+                is_paused(&machine.status.clone().unwrap_or_default().conditions, message)
+            })
+            .await
+    }
+
+    /// The InMemoryCluster once it says that it is paused: a machine may say so sooner.
+    pub(crate) async fn paused_cluster(&self, name: &str, message: &str) -> InMemoryCluster {
+        self.api
+            .eventually(name, &format!("to be paused: {message}"), |cluster: &InMemoryCluster| {
+                is_paused(&cluster.status.clone().unwrap_or_default().conditions, message)
             })
             .await
     }
@@ -322,6 +329,11 @@ pub(crate) fn foreign_pool(name: &str) -> PoolReference {
 pub(crate) fn is_ready(machine: &InMemoryMachine) -> bool {
     let status = machine.status.as_ref();
     status.is_some_and(|status| conditions::is_true(&status.conditions, types::READY))
+}
+
+fn is_paused(list: &[Condition], message: &str) -> bool {
+    conditions::find(list, types::PAUSED)
+        .is_some_and(|paused| paused.status == conditions::TRUE && paused.message == message)
 }
 
 pub(crate) fn reason<'a>(list: &'a [Condition], kind: &str) -> Option<&'a str> {
