@@ -2,16 +2,28 @@
 
 use crate::canonical::Canonical;
 use crate::latency::Latency;
-use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState};
+use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState};
 
 /// Everything that decides what a resource will do from here. The generation is left out: it counts changes seen,
-/// and adoption starts it anew.
+/// and adoption starts it anew; so is an update that is over, which decides nothing any more.
 pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
-    let Resource { spec, generation: _, created, deleting, progress } = resource;
+    let Resource { spec, generation: _, created, deleting, update, progress } = resource;
     write_spec(hash, spec);
     hash.time(*created);
     hash.list(*deleting, Canonical::time);
-    hash.list(progress, write_progress);
+    // An update under way is one more thing that passes, so that a resource without one is written as ever.
+    let updated = update.iter().filter(|update| matches!(update.state, UpdateState::Running { .. }));
+    let passing = progress.iter().map(Passing::Stage).chain(updated.map(Passing::Update));
+    hash.list(passing.collect::<Vec<_>>(), |hash, passing| match passing {
+        Passing::Stage(progress) => write_progress(hash, progress),
+        Passing::Update(update) => write_update(hash, update),
+    });
+}
+
+/// What passes by itself.
+enum Passing<'a> {
+    Stage(&'a Progress),
+    Update(&'a Update),
 }
 
 fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
@@ -34,6 +46,15 @@ fn write_stage(hash: &mut Canonical, stage: &StageSpec) {
     hash.list(after, |hash, name| hash.text(name.as_str()));
     write_latency(hash, latency);
     hash.number(failure.probability().to_bits());
+}
+
+fn write_update(hash: &mut Canonical, update: &Update) {
+    let Update { name, state } = update;
+    hash.text("update");
+    hash.text(name);
+    let (UpdateState::Running { since, due } | UpdateState::Over { since, at: due }) = state;
+    hash.time(*since);
+    hash.time(*due);
 }
 
 fn write_latency(hash: &mut Canonical, latency: &Latency) {

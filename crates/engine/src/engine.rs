@@ -9,7 +9,7 @@ use crate::digest::write_resource;
 use crate::identity::{ResourceId, StageName};
 use crate::journal::{Journal, Record};
 use crate::operation::{Command, Event, EventKind, Operation, Outcome, Rejected};
-use crate::resource::{Resource, ResourceSpec};
+use crate::resource::{Resource, ResourceSpec, UpdateSpec};
 use crate::seed::Seed;
 use crate::time::SimTime;
 
@@ -57,6 +57,7 @@ impl Engine {
             Command::Create(spec) => self.create(now, spec),
             Command::Adopt { spec, created, reached } => self.adopt(now, spec, *created, reached),
             Command::Retry(id, stage) => self.retry(now, id, stage),
+            Command::Update(id, update) => self.update(now, id, update),
             Command::Delete(id) => Ok(self.delete(now, id)),
         };
         if outcome != Ok(Outcome::AlreadyDone) {
@@ -67,8 +68,8 @@ impl Engine {
     }
 
     /// Lets everything happen that is due by `now`, and says what did since the last poll, ordered by (time,
-    /// resource, generation). Only an adoption can make a poll tell of something earlier than the poll before did: of
-    /// a stage that ended while nobody was there to see it.
+    /// resource, generation). Only an adoption, or an update that began before, can make a poll tell of something
+    /// earlier than the poll before did: of what ended while nobody was there to see it.
     pub fn poll(&mut self, now: SimTime) -> Vec<Event> {
         self.settle(now);
         let mut events = std::mem::take(&mut self.pending);
@@ -153,6 +154,19 @@ impl Engine {
         }
     }
 
+    fn update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) -> Result<Outcome, Rejected> {
+        let resource = self.resources.get_mut(id).ok_or_else(|| Rejected::NotFound(id.clone()))?;
+        if resource.deleting.is_some() {
+            return Err(Rejected::Deleting(id.clone()));
+        }
+        let before = resource.next_deadline();
+        if !resource.begin_update(now, update, &self.seed) {
+            return Ok(Outcome::AlreadyDone);
+        }
+        reschedule(&mut self.deadlines, before, resource);
+        Ok(Outcome::Accepted)
+    }
+
     fn delete(&mut self, now: SimTime, id: &ResourceId) -> Outcome {
         let Some(resource) = self.resources.get_mut(id) else { return Outcome::AlreadyDone };
         if resource.deleting.is_some() {
@@ -185,7 +199,8 @@ impl Engine {
     fn advance(&mut self, at: SimTime, id: &ResourceId) -> Vec<Event> {
         let resource = self.resources.get_mut(id).expect("a deadline is removed with its resource");
         if resource.deleting.is_none() {
-            let events = resource.end_due_stages(at, &self.seed);
+            let mut events = resource.end_due_stages(at, &self.seed);
+            events.extend(resource.end_due_update(at));
             reschedule(&mut self.deadlines, None, resource);
             return events;
         }

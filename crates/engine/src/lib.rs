@@ -41,6 +41,6 @@ pub use identity::{ResourceId, ResourceKind, StageName};
 pub use journal::{Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use operation::{Command, ErrorClass, Event, EventKind, Operation, Outcome, Rejected};
-pub use resource::{Resource, ResourceSpec, StageSpec, StageState};
+pub use resource::{Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState};
 pub use seed::Seed;
 pub use time::SimTime;

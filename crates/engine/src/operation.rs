@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::identity::{ResourceId, StageName};
-use crate::resource::ResourceSpec;
+use crate::resource::{ResourceSpec, UpdateSpec};
 use crate::time::SimTime;
 
 /// A request to the cloud's API.
@@ -37,6 +37,9 @@ pub enum Command {
     },
     /// Enter a failed stage again, with new draws.
     Retry(ResourceId, StageName),
+    /// Update a resource in place. One that is under way is given up for one of another name. What it changes is for
+    /// the caller to know; the cloud says when its time is over.
+    Update(ResourceId, UpdateSpec),
     /// Delete a resource. What is not there is deleted already.
     Delete(ResourceId),
 }
@@ -47,7 +50,7 @@ impl Command {
     pub fn resource(&self) -> &ResourceId {
         match self {
             Self::Create(spec) | Self::Adopt { spec, .. } => &spec.id,
-            Self::Retry(id, _) | Self::Delete(id) => id,
+            Self::Retry(id, _) | Self::Update(id, _) | Self::Delete(id) => id,
         }
     }
 
@@ -58,6 +61,7 @@ impl Command {
             Self::Create(_) => "Create",
             Self::Adopt { .. } => "Adopt",
             Self::Retry(..) => "Retry",
+            Self::Update(..) => "Update",
             Self::Delete(_) => "Delete",
         }
     }
@@ -175,6 +179,8 @@ pub enum EventKind {
         /// Why.
         cause: String,
     },
+    /// The time of the update of this name is over.
+    Updated(String),
     /// The resource is gone.
     Deleted,
 }

@@ -94,6 +94,45 @@ pub enum StageState {
     },
 }
 
+/// An update in place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdateSpec {
+    /// Its name, unique among the updates of the resource. Its duration is drawn by it.
+    pub name: String,
+    /// When it began, as far as it began before now: after a restart it is due when it would have been.
+    pub since: SimTime,
+    /// How long it takes.
+    pub latency: Latency,
+}
+
+/// The last update of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// Its name.
+    pub name: String,
+    /// How far it is.
+    pub state: UpdateState,
+}
+
+/// How far an update is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdateState {
+    /// Under way.
+    Running {
+        /// When it began.
+        since: SimTime,
+        /// When it will be over; drawn when it began.
+        due: SimTime,
+    },
+    /// Over.
+    Over {
+        /// When it began.
+        since: SimTime,
+        /// Since when.
+        at: SimTime,
+    },
+}
+
 /// A resource of the cloud.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
@@ -105,6 +144,8 @@ pub struct Resource {
     pub created: SimTime,
     /// When its deletion will be done, once asked for.
     pub deleting: Option<SimTime>,
+    /// The last update that was asked for.
+    pub update: Option<Update>,
     /// How far each stage of `spec.stages` is, in that order.
     pub(crate) progress: Vec<Progress>,
 }
@@ -136,7 +177,7 @@ impl Resource {
             progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
         // As if it had been seen being created and reaching each of its stages.
         let generation = 1 + reached as u64;
-        let mut resource = Self { spec, generation, created, deleting: None, progress };
+        let mut resource = Self { spec, generation, created, deleting: None, update: None, progress };
         resource.restore_instants(seed);
         resource.enter_ready_stages(seed);
         resource
@@ -178,7 +219,11 @@ impl Resource {
             StageState::Running { due, .. } => Some(due),
             StageState::Blocked | StageState::Reached { .. } | StageState::Failed { .. } => None,
         };
-        self.deleting.or_else(|| self.progress.iter().filter_map(due).min())
+        let update = self.update.iter().filter_map(|update| match update.state {
+            UpdateState::Running { due, .. } => Some(due),
+            UpdateState::Over { .. } => None,
+        });
+        self.deleting.or_else(|| self.progress.iter().filter_map(due).chain(update).min())
     }
 
     /// Ends the stages that are due by `now`, as they were drawn, and enters those that waited for them. Says what
@@ -220,6 +265,32 @@ impl Resource {
         self.generation += 1;
         self.enter(index, now, seed);
         Some(true)
+    }
+
+    /// Begins an update, unless it is the last one that was asked for. Says whether it did.
+    pub(crate) fn begin_update(&mut self, now: SimTime, update: &UpdateSpec, seed: &Seed) -> bool {
+        let UpdateSpec { name, since, latency } = update;
+        if self.update.as_ref().is_some_and(|known| known.name == *name) {
+            return false;
+        }
+        let since = (*since).min(now);
+        let due = since + latency.draw(&mut seed.draws(&self.spec.id, Decision::Update(name), 0));
+        self.update = Some(Update { name: name.clone(), state: UpdateState::Running { since, due } });
+        self.generation += 1;
+        true
+    }
+
+    /// Ends an update that is due by `now`, and says so.
+    pub(crate) fn end_due_update(&mut self, now: SimTime) -> Option<Event> {
+        let Update { name, state } = self.update.as_mut()?;
+        let UpdateState::Running { since, due } = *state else { return None };
+        if due > now {
+            return None;
+        }
+        *state = UpdateState::Over { since, at: due };
+        self.generation += 1;
+        let kind = EventKind::Updated(name.clone());
+        Some(Event { at: due, id: self.spec.id.clone(), generation: self.generation, kind })
     }
 
     /// Begins the deletion, which ends everything else.

@@ -19,6 +19,8 @@ pub(crate) enum Decision<'a> {
     Failure(&'a StageName),
     /// How long a deletion takes.
     Deletion,
+    /// How long an update takes, by its name.
+    Update(&'a str),
 }
 
 impl Seed {
@@ -44,6 +46,7 @@ impl Seed {
             Decision::Latency(stage) => ("latency", stage.as_str()),
             Decision::Failure(stage) => ("failure", stage.as_str()),
             Decision::Deletion => ("deletion", ""),
+            Decision::Update(name) => ("update", name),
         };
         key.text(what);
         key.text(stage);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cloud::{ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
     Command, Config, Engine, Event, EventKind, Latency, Odds, Operation, Outcome, Quotas, Record,
-    ResourceSpec, Seed, SimTime, Zone,
+    ResourceSpec, Seed, SimTime, UpdateSpec, Zone,
 };
 use proptest::prelude::*;
 
@@ -50,9 +50,13 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Command)>> {
     let command = machines().prop_flat_map(|machines| {
         let stage = prop::sample::select(vec!["vm", "node", "etcd", "api-server", "other"]);
         let command =
-            (prop::sample::select(machines), 0..6u8, stage).prop_map(|(spec, which, stage)| match which {
+            (prop::sample::select(machines), 0..7u8, stage).prop_map(|(spec, which, stage)| match which {
                 0..3 => Command::Create(spec),
                 3 => Command::Delete(spec.id),
+                4 => {
+                    let latency = spec.stages[0].latency.clone();
+                    Command::Update(spec.id, UpdateSpec { name: stage.into(), since: END, latency })
+                }
                 _ => Command::Retry(spec.id, stage.into()),
             });
         prop::collection::vec((0u64..60_000, command), 1..40)
@@ -175,6 +179,31 @@ proptest! {
         before.poll(END);
         after.poll(END);
         prop_assert_eq!(before.digest(), after.digest());
+    }
+
+    #[test]
+    fn restart_in_the_middle_of_an_update_changes_no_deadline_and_no_state(
+        latency in latency(), began in 0u64..5_000, stop in 0u64..20_000,
+    ) {
+        let began = at(100) + Duration::from_millis(began);
+        let stop = began + Duration::from_millis(stop);
+        let spec = machine("m", &Latency::ZERO);
+        let update = || Command::Update(id("m"), UpdateSpec { name: "u".into(), since: began, latency: latency.clone() });
+        let mut before = engine();
+        ask(&mut before, at(1), Command::Create(spec.clone())).unwrap();
+        ask(&mut before, began, update()).unwrap();
+        before.poll(stop);
+        let reached = reached_stages(&before, &id("m"));
+        let mut after = engine();
+        ask(&mut after, stop, Command::Adopt { spec, created: at(1), reached }).unwrap();
+        after.poll(stop);
+        // Who saw that it was over does not ask again.
+        if before.next_deadline().is_some() {
+            ask(&mut after, stop, update()).unwrap();
+        }
+        prop_assert_eq!(before.digest(), after.digest());
+        prop_assert_eq!(before.next_deadline(), after.next_deadline());
+        prop_assert_eq!(before.poll(END).len(), after.poll(END).len());
     }
 
     #[test]

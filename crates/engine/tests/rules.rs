@@ -8,7 +8,8 @@ use std::time::Duration;
 use cloud::{ask, at, engine, id, machine, reached_stages, stage};
 use nephele_engine::{
     Command, Config, Engine, ErrorClass, Event, EventKind, Latency, Odds, Operation, Outcome, Quotas, Record,
-    Rejected, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageState, Zone,
+    Rejected, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageState, Update, UpdateSpec,
+    UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -359,6 +360,53 @@ fn resource_is_not_adopted_as_created_in_the_future() {
 }
 
 /// The stage was reached at 2 and the machine deleted at 3, although the first poll came at 9.
+fn update(name: &str, since: u64, latency: Latency) -> Command {
+    Command::Update(id("m"), UpdateSpec { name: name.into(), since: at(since), latency })
+}
+
+#[test]
+fn update_takes_its_time_once_and_the_last_one_asked_for_counts() {
+    let mut engine = engine();
+    ask(&mut engine, at(1), Command::Create(machine("m", &Latency::ZERO))).unwrap();
+    engine.poll(at(2));
+    assert_eq!(ask(&mut engine, at(10), update("one", 10, fixed(5))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(11), update("one", 11, fixed(9))), Ok(Outcome::AlreadyDone));
+    assert_eq!(engine.next_deadline(), Some(at(15)));
+    assert_eq!(ask(&mut engine, at(12), update("two", 12, fixed(5))), Ok(Outcome::Accepted));
+    assert_eq!(engine.poll(at(60)), [event(17, 8, EventKind::Updated("two".into()))]);
+    let over = Update { name: "two".into(), state: UpdateState::Over { since: at(12), at: at(17) } };
+    assert_eq!(engine.get(&id("m")).and_then(|machine| machine.update.clone()), Some(over));
+    assert_eq!(ask(&mut engine, at(61), update("two", 12, fixed(5))), Ok(Outcome::AlreadyDone));
+    assert_eq!(engine.next_deadline(), None);
+}
+
+#[test]
+fn update_that_began_before_is_due_when_it_would_have_been_and_none_begins_in_the_future() {
+    let mut engine = engine();
+    ask(&mut engine, at(1), Command::Create(machine("m", &Latency::ZERO))).unwrap();
+    engine.poll(at(2));
+    ask(&mut engine, at(20), update("before", 10, fixed(15))).unwrap();
+    assert_eq!(engine.next_deadline(), Some(at(25)));
+    ask(&mut engine, at(21), update("after", 90, fixed(15))).unwrap();
+    assert_eq!(engine.next_deadline(), Some(at(36)));
+}
+
+#[test]
+fn what_goes_or_is_not_there_is_not_updated() {
+    let mut engine = engine();
+    let none = Rejected::NotFound(id("m"));
+    assert_eq!(ask(&mut engine, at(0), update("one", 0, fixed(5))), Err(none));
+    let spec = ResourceSpec { deletion: fixed(50), ..machine("m", &Latency::ZERO) };
+    ask(&mut engine, at(1), Command::Create(spec)).unwrap();
+    engine.poll(at(2));
+    ask(&mut engine, at(3), update("one", 3, fixed(5))).unwrap();
+    ask(&mut engine, at(4), Command::Delete(id("m"))).unwrap();
+    let deleting = Rejected::Deleting(id("m"));
+    assert_eq!(ask(&mut engine, at(5), update("two", 5, fixed(5))), Err(deleting));
+    let events = engine.poll(at(60));
+    assert_eq!(events.into_iter().map(|event| event.kind).collect::<Vec<_>>(), [EventKind::Deleted]);
+}
+
 #[test]
 fn what_was_due_before_an_operation_happens_before_it() {
     let mut engine = engine();
