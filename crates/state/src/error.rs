@@ -1,0 +1,87 @@
+//! Why the file cannot be used.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// Why a state directory cannot be used. Each names the file and what to do.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The directory cannot be made.
+    #[error("failed to make the state directory {path}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The file cannot be opened.
+    #[error("failed to open the state file {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: Box<redb::Error>,
+    },
+    /// Another process has it.
+    #[error(
+        "failed to open the state file {path}: another process has it open; give each manager a directory of its own"
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is damaged, or was never one of ours.
+    #[error(
+        "failed to read the state file {path}: {reason}; put back a copy of it, or move it away to begin with nothing \
+         kept"
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file was written by another version.
+    #[error(
+        "failed to read the state file {path}: it has format {found} and not {expected}; use the version that wrote it, \
+         or move it away to begin with nothing kept"
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format that it has.
+        found: u64,
+        /// The format that is understood.
+        expected: u64,
+    },
+    /// The writer cannot be started.
+    #[error("failed to start the writer of the state file")]
+    Thread(#[source] io::Error),
+}
+
+/// Why a partition cannot be read.
+#[derive(Debug, Error)]
+#[error("failed to read partition {name:?} of the state file")]
+pub struct ReadError {
+    /// The partition.
+    pub name: String,
+    /// The cause.
+    #[source]
+    pub source: Box<redb::Error>,
+}
+
+/// Why something is not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unkept {
+    /// The file does not take it, for now.
+    #[error("the state file cannot be written: {0}")]
+    Failing(Arc<str>),
+    /// It is closed.
+    #[error("the state file is closed")]
+    Closed,
+}

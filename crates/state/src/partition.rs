@@ -1,0 +1,85 @@
+//! The records of one owner.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use crate::error::Unkept;
+use crate::pending::Header;
+use crate::state::{Handle, Progress};
+
+/// A partition and what was in it.
+#[derive(Debug)]
+pub struct Opened {
+    /// Where to write from now on.
+    pub partition: Partition,
+    /// The records, by key.
+    pub records: Vec<(Vec<u8>, Bytes)>,
+    /// The greatest mark that was written; 0 for a new partition.
+    pub mark: u64,
+}
+
+/// Records that are written together and removed together.
+pub struct Partition {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) header: Arc<Header>,
+}
+
+impl Partition {
+    /// Writes records, or takes away those without a value; all or none of one call are in the file. `mark` is a number
+    /// of the owner's that comes back with the records, never one less than before. Never waits.
+    pub fn write(&self, mark: u64, records: Vec<(Vec<u8>, Option<Bytes>)>) {
+        let shared = &self.handle.shared;
+        let mut pending = shared.pending.lock();
+        if !self.header.removed.load(Ordering::Relaxed) {
+            pending.batch.write(&self.header, mark, records);
+            shared.wake.notify_one();
+        }
+    }
+
+    /// Ready when everything that was written before this call is in the file, or could not be written to it: then it
+    /// stays pending, and will be there if the process lives on.
+    ///
+    /// # Errors
+    /// When it is not in the file.
+    pub fn kept(&self) -> impl Future<Output = Result<(), Unkept>> + Send + 'static {
+        let shared = Arc::clone(&self.handle.shared);
+        let sequence = shared.pending.lock().batch.sequence;
+        async move {
+            let failed = |progress: &Progress| {
+                let failed = progress.failed.as_ref().filter(|failure| failure.until >= sequence);
+                failed.map(|failure| Unkept::Failing(Arc::clone(&failure.message)))
+            };
+            let settled = |progress: &Progress| {
+                progress.committed >= sequence || progress.closed || failed(progress).is_some()
+            };
+            let mut progress = shared.progress.subscribe();
+            let Ok(progress) = progress.wait_for(settled).await else { return Err(Unkept::Closed) };
+            if progress.committed >= sequence {
+                return Ok(());
+            }
+            Err(failed(&progress).unwrap_or(Unkept::Closed))
+        }
+    }
+
+    /// Whether what is written now can be expected to be kept.
+    ///
+    /// # Errors
+    /// When the latest attempt to write the file failed, or it is closed.
+    pub fn admits(&self) -> Result<(), Unkept> {
+        let progress = self.handle.shared.progress.borrow();
+        match &progress.failed {
+            Some(failure) => Err(Unkept::Failing(Arc::clone(&failure.message))),
+            None if progress.closed => Err(Unkept::Closed),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Partition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Partition").field(&self.header.name).finish()
+    }
+}

@@ -1,0 +1,203 @@
+//! The handle of a file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::watch;
+
+use crate::error::{OpenError, ReadError};
+use crate::file::{Entry, File, Opener, opener};
+use crate::partition::{Opened, Partition};
+use crate::pending::{Batch, Header};
+use crate::writer;
+
+/// The file within a state directory.
+pub const FILE_NAME: &str = "nephele.redb";
+
+/// Told of what the writer does, for metrics.
+pub trait Observer: Send + Sync {
+    /// A transaction was committed, after which the file has `file_bytes`.
+    fn committed(&self, took: Duration, file_bytes: u64);
+    /// A transaction could not be committed, and will be tried again.
+    fn failed(&self);
+}
+
+/// An open state file. Cheap to clone; closed by [`State::close`] or with the last clone and partition.
+#[derive(Clone)]
+pub struct State {
+    handle: Arc<Handle>,
+}
+
+/// Ends the writer when nobody is left who could write.
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+    index: Mutex<Index>,
+}
+
+/// What is there by name, and the next id. Ids are not used twice while the file has a record of them.
+struct Index {
+    partitions: BTreeMap<String, Place>,
+    next: u64,
+}
+
+#[derive(Clone)]
+struct Place {
+    header: Arc<Header>,
+    mark: u64,
+}
+
+/// What the writer and those who write share.
+pub(crate) struct Shared {
+    pub(crate) file: File,
+    pub(crate) pending: Mutex<Pending>,
+    /// Wakes the writer.
+    pub(crate) wake: Condvar,
+    pub(crate) progress: watch::Sender<Progress>,
+    pub(crate) observer: Arc<dyn Observer>,
+}
+
+#[derive(Default)]
+pub(crate) struct Pending {
+    pub(crate) batch: Batch,
+    pub(crate) closing: bool,
+}
+
+/// How far the writer is.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Everything up to this number is in the file.
+    pub(crate) committed: u64,
+    /// The latest attempt, if it failed.
+    pub(crate) failed: Option<Failure>,
+    pub(crate) closed: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// The newest number that was to be committed.
+    pub(crate) until: u64,
+    pub(crate) message: Arc<str>,
+}
+
+impl State {
+    /// Opens the file of `directory`, made if they are not there. Reads all of the file once, to check it.
+    ///
+    /// # Errors
+    /// When it cannot be used; the error says what to do.
+    pub fn open(directory: &Path, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
+        std::fs::create_dir_all(directory)
+            .map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
+        let path = directory.join(FILE_NAME);
+        Self::open_by(&path, opener(&path), observer)
+    }
+
+    pub(crate) fn open_by(
+        path: &Path,
+        opener: Opener,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, OpenError> {
+        let (file, entries) = File::open(path.to_owned(), opener)?;
+        let next = entries.iter().map(|entry| entry.id + 1).max().unwrap_or(0);
+        let partitions = entries.into_iter().map(|Entry { id, name, identity, mark }| {
+            let header = Header { id, name: name.clone(), identity, removed: AtomicBool::new(false) };
+            (name, Place { header: Arc::new(header), mark })
+        });
+        let index = Index { partitions: partitions.collect(), next };
+        let shared = Arc::new(Shared {
+            file,
+            pending: Mutex::default(),
+            wake: Condvar::new(),
+            progress: watch::Sender::new(Progress::default()),
+            observer,
+        });
+        let writing = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("state-writer".to_owned())
+            .spawn(move || writer::run(&writing))
+            .map_err(OpenError::Thread)?;
+        Ok(Self { handle: Arc::new(Handle { shared, index: Mutex::new(index) }) })
+    }
+
+    /// The partitions that there are, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.handle.index.lock().partitions.keys().cloned().collect()
+    }
+
+    /// The partition of that name, with what it has; a new one if it is not there. One of another identity is removed
+    /// first: it is somebody else's of the same name. To be opened once in the life of a [`State`], or again after it
+    /// was removed: what is pending is not read.
+    ///
+    /// # Errors
+    /// When its records cannot be read.
+    pub fn partition(&self, name: &str, identity: &str) -> Result<Opened, ReadError> {
+        let (place, is_new) = {
+            let mut index = self.handle.index.lock();
+            let known = index.partitions.get(name).cloned();
+            if let Some(place) = known.as_ref().filter(|place| place.header.identity == identity) {
+                (place.clone(), false)
+            } else {
+                if let Some(place) = known {
+                    self.handle.shared.remove(&place.header);
+                }
+                let (id, removed) = (index.next, AtomicBool::new(false));
+                index.next += 1;
+                let header = Header { id, name: name.to_owned(), identity: identity.to_owned(), removed };
+                let place = Place { header: Arc::new(header), mark: 0 };
+                index.partitions.insert(name.to_owned(), place.clone());
+                (place, true)
+            }
+        };
+        let records = if is_new { Ok(Vec::new()) } else { self.handle.shared.file.read(place.header.id) };
+        let records =
+            records.map_err(|source| ReadError { name: name.to_owned(), source: Box::new(source) })?;
+        let partition = Partition { handle: Arc::clone(&self.handle), header: place.header };
+        Ok(Opened { partition, records, mark: place.mark })
+    }
+
+    /// Removes a partition, if it is there. What is written to it from now on is forgotten.
+    pub fn remove(&self, name: &str) {
+        let mut index = self.handle.index.lock();
+        if let Some(place) = index.partitions.remove(name) {
+            self.handle.shared.remove(&place.header);
+        }
+    }
+
+    /// Commits what is pending and closes the file, which another may open when this returns.
+    pub async fn close(&self) {
+        self.handle.shared.close();
+        let mut progress = self.handle.shared.progress.subscribe();
+        // An error would say that the sender is gone, which this has.
+        let _ = progress.wait_for(|progress| progress.closed).await;
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("path", &self.handle.shared.file.path()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn remove(&self, header: &Header) {
+        let mut pending = self.pending.lock();
+        header.removed.store(true, Ordering::Relaxed);
+        pending.batch.remove(header.id);
+        self.wake.notify_one();
+    }
+
+    fn close(&self) {
+        self.pending.lock().closing = true;
+        self.wake.notify_one();
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}

@@ -1,0 +1,130 @@
+//! A disk that loses power and fills up.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use redb::StorageBackend;
+
+/// Cloning shares it: what a process that opens the file again finds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disk(Arc<Mutex<Content>>);
+
+#[derive(Debug, Default)]
+struct Content {
+    /// What a loss of power leaves.
+    synced: Vec<u8>,
+    /// What the process sees.
+    seen: Vec<u8>,
+    /// Writes since they were the same.
+    unsynced: Vec<(usize, Vec<u8>)>,
+    full: bool,
+    /// Images are taken at each synchronisation, before and after, if somebody watches.
+    watch: Option<Watch>,
+}
+
+struct Watch {
+    number: Box<dyn Fn() -> u64 + Send>,
+    random: u64,
+    images: Vec<(u64, Disk)>,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+impl Disk {
+    pub(super) fn of(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(Mutex::new(Content { synced: bytes.clone(), seen: bytes, ..Content::default() })))
+    }
+
+    pub(super) fn set_full(&self, full: bool) {
+        self.0.lock().full = full;
+    }
+
+    /// From now on takes an image around each synchronisation, together with what `number` says just before it.
+    pub(super) fn watch(&self, seed: u64, number: impl Fn() -> u64 + Send + 'static) {
+        self.0.lock().watch = Some(Watch { number: Box::new(number), random: seed | 1, images: Vec::new() });
+    }
+
+    /// The images, each of what a loss of power at that moment leaves.
+    pub(super) fn images(&self) -> Vec<(u64, Disk)> {
+        self.0.lock().watch.take().map(|watch| watch.images).unwrap_or_default()
+    }
+}
+
+impl Content {
+    /// What is synchronised, and any of the pages that were written since: a disk writes them in the order it likes.
+    fn take_image(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let number = (watch.number)();
+        let mut bytes = self.synced.clone();
+        bytes.resize(self.seen.len().max(bytes.len()), 0);
+        let mut pages: BTreeMap<usize, &[u8]> = BTreeMap::new();
+        for (offset, data) in &self.unsynced {
+            for (index, page) in data.chunks(512).enumerate() {
+                pages.insert(offset + index * 512, page);
+            }
+        }
+        for (offset, page) in pages {
+            // xorshift: the outcome is a function of the seed.
+            watch.random ^= watch.random << 13;
+            watch.random ^= watch.random >> 7;
+            watch.random ^= watch.random << 17;
+            if watch.random & 4 != 0 && offset + page.len() <= bytes.len() {
+                bytes[offset..offset + page.len()].copy_from_slice(page);
+            }
+        }
+        watch.images.push((number, Disk::of(bytes)));
+    }
+}
+
+fn full() -> io::Error {
+    io::Error::from(io::ErrorKind::StorageFull)
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let content = self.0.lock();
+        let start = usize::try_from(offset).map_err(io::Error::other)?;
+        let found = content.seen.get(start..start + out.len());
+        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut content = self.0.lock();
+        if content.full && len > content.seen.len() as u64 {
+            return Err(full());
+        }
+        content.seen.resize(usize::try_from(len).map_err(io::Error::other)?, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut content = self.0.lock();
+        content.take_image();
+        content.synced = content.seen.clone();
+        content.unsynced.clear();
+        content.take_image();
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut content = self.0.lock();
+        if content.full {
+            return Err(full());
+        }
+        let start = usize::try_from(offset).map_err(io::Error::other)?;
+        content.seen[start..start + data.len()].copy_from_slice(data);
+        content.unsynced.push((start, data.to_owned()));
+        Ok(())
+    }
+}
