@@ -21,7 +21,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::Ledger;
-use crate::claims::{Book, claimant};
+use crate::claims::{Book, Claimant, claimant};
 use crate::context::{
     Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
     labelled_cluster,
@@ -308,10 +308,9 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
 }
 
 /// Whose claims were made, changed or deleted.
-fn claimants<K>(context: &Arc<Context>) -> impl Stream<Item = ObjectRef<K>> + Send + 'static
-where
-    K: Resource<DynamicType = ()> + 'static,
-{
+fn claimants<K: Claimant + 'static>(
+    context: &Arc<Context>,
+) -> impl Stream<Item = ObjectRef<K>> + Send + 'static {
     context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
 }
 

@@ -14,7 +14,7 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_testkit::objects;
 use serde_json::json;
-use world::{World, foreign_pool, is_ready, reason};
+use world::{Setup, World, foreign_pool, is_ready, reason};
 
 /// A cluster whose workers may boot.
 async fn start(first_port: u16) -> World {
@@ -263,5 +263,94 @@ async fn a_pause_holds_claims_and_their_release() {
     assert_eq!(claims.expect("a list").items, []);
     world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": false } })).await;
     world.claimed("w-0-0").await;
+    world.stop().await;
+}
+
+fn controllers(claim: &IPAddressClaim) -> Vec<(String, String)> {
+    let owners = claim.metadata.owner_references.iter().flatten();
+    let owners = owners.filter(|owner| owner.controller == Some(true));
+    owners.map(|owner| (owner.kind.clone(), owner.name.clone())).collect()
+}
+
+async fn disown(world: &World, claim: &str) {
+    let none = json!({ "metadata": { "ownerReferences": null } });
+    world.api.patch::<IPAddressClaim>(claim, &none).await;
+}
+
+#[tokio::test]
+async fn owners_of_claims_that_were_taken_away_come_back() {
+    let world = World::start(46_500);
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    object.spec.network = Some(ClusterNetwork { control_plane_address_from_pool: Some(foreign_pool("v4")) });
+    world.api.create(&object).await;
+    world.claimed("demo-load-balancer").await;
+    world.give("demo-load-balancer", "10.0.0.2", 24, "").await;
+    world.provisioned("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    let up = world.pooled("up", &["v4", "v6"]).await;
+    for (claim, address) in [("up-0-0", "10.0.0.7"), ("up-0-1", "fd00::7")] {
+        world.claimed(claim).await;
+        world.give(claim, address, 24, "").await;
+    }
+    world.ready(&up).await;
+    // That of a machine that waits, those of one that does not any more, and a load balancer's.
+    world.pooled("waits", &["v4"]).await;
+    world.claimed("waits-0-0").await;
+    let claims = [
+        ("waits-0-0", "InMemoryMachine", "waits"),
+        ("up-0-0", "InMemoryMachine", "up"),
+        ("up-0-1", "InMemoryMachine", "up"),
+        ("demo-load-balancer", "InMemoryCluster", "demo"),
+    ];
+    for (claim, kind, name) in claims {
+        let before: IPAddressClaim = world.api.get(claim).await;
+        assert_eq!(controllers(&before), [(kind.to_owned(), name.to_owned())]);
+        disown(&world, claim).await;
+        let after = world
+            .api
+            .eventually::<IPAddressClaim>(claim, "to be owned again", |claim| !controllers(claim).is_empty())
+            .await;
+        assert_eq!(after.metadata.owner_references, before.metadata.owner_references);
+    }
+    // The same where it happened while nobody was there.
+    let api = world.api.clone();
+    let world = world
+        .restart_after(async move {
+            api.patch::<IPAddressClaim>("up-0-0", &json!({ "metadata": { "ownerReferences": null } })).await;
+        })
+        .await;
+    world
+        .api
+        .eventually::<IPAddressClaim>("up-0-0", "to be owned again", |claim| !controllers(claim).is_empty())
+        .await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_claim_without_its_owner_is_released_with_its_machine_and_one_of_another_pool_is_not() {
+    let mut setup = Setup::at(46_600);
+    // So that nobody can give it its owner back before.
+    setup.refused = |method, path| method == "PATCH" && path.contains("/ipaddressclaims/");
+    let world = World::start_with(setup);
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    for name in ["ours", "theirs"] {
+        let machine = world.pooled(name, &["v4"]).await;
+        let claim = format!("{name}-0-0");
+        world.api.eventually::<IPAddressClaim>(&claim, "to be made", |_| true).await;
+        world.give(&claim, "10.0.0.7", 24, "").await;
+        world.ready(&machine).await;
+    }
+    let other = json!({ "spec": { "poolRef": { "name": "other" } } });
+    world.api.patch::<IPAddressClaim>("theirs-0-0", &other).await;
+    for name in ["ours", "theirs"] {
+        disown(&world, &format!("{name}-0-0")).await;
+        world.api.delete::<InMemoryMachine>(name).await;
+        world.api.eventually_gone::<InMemoryMachine>(name).await;
+    }
+    let claims = world.api.api::<IPAddressClaim>().list(&kube::api::ListParams::default()).await;
+    let left: Vec<_> = claims.expect("a list").into_iter().filter_map(|claim| claim.metadata.name).collect();
+    assert_eq!(left, ["theirs-0-0"]);
     world.stop().await;
 }

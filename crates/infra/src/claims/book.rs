@@ -4,14 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
-use nephele_api::infrastructure::GROUP;
+use kube::{Api, Client};
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_api::labels;
-use nephele_kit::{Cache, Services, owner_of_kind, scoped};
+use nephele_kit::{Cache, Services, scoped};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -77,13 +74,4 @@ impl Book {
             Err(source) => Err(Error::Read { kind: "IPAddressClaim", name: name.to_owned(), source }),
         }
     }
-}
-
-/// The object of our kind `K` that a claim was made for.
-pub(crate) fn claimant<K>(claim: &ObjectMeta) -> Option<ObjectRef<K>>
-where
-    K: Resource<DynamicType = ()>,
-{
-    let owner = owner_of_kind(claim, GROUP, &K::kind(&()))?;
-    Some(ObjectRef::new(&owner.name).within(claim.namespace.as_deref()?))
 }

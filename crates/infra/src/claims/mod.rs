@@ -7,19 +7,20 @@
 //! ```text
 //!  owner.spec ─▶ Wanted ─▶ look ─▶ Standing ─▶ plan ─▶ make | wait | boot
 //!                            ▲                  └─ deletion: release, until none is left
-//!        Book (cache of claims, followed from the first claim on)
+//!        Book (cache of claims, followed from the first claim on) ─▶ own_again: an owner that somebody took away
 //! ```
 
 mod book;
+mod owners;
 mod standing;
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
 use kube::{Resource, ResourceExt as _};
 use nephele_api::conditions::reasons;
-use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryCluster, InMemoryMachine, PoolReference};
+use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, PoolReference};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
 use nephele_api::labels;
 use nephele_kit::{Deleted, Outcome, PatchError, ReconcileError, Retry, patch};
@@ -27,7 +28,8 @@ use thiserror::Error;
 
 use crate::context::Context;
 
-pub(crate) use book::{Book, claimant};
+pub(crate) use book::Book;
+pub(crate) use owners::{Claimant, claimant, own_again};
 pub(crate) use standing::Standing;
 
 /// A claim that an object wants.
@@ -152,6 +154,9 @@ pub(crate) enum Error {
         #[source]
         source: kube::Error,
     },
+    /// A claim could not be given its owner back.
+    #[error("failed to own a claim again")]
+    Own(#[source] PatchError),
     /// A claim could not be given back.
     #[error("failed to release an address")]
     Delete(#[source] PatchError),
@@ -161,56 +166,22 @@ impl ReconcileError for Error {
     fn category(&self) -> &'static str {
         match self {
             Self::Read { source, .. } | Self::Create { source, .. } => nephele_kit::kube_category(source),
-            Self::Delete(error) => error.category(),
+            Self::Own(error) | Self::Delete(error) => error.category(),
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
             Self::Read { source, .. } | Self::Create { source, .. } => nephele_kit::kube_retry(source),
-            Self::Delete(error) => error.retry(),
+            Self::Own(error) | Self::Delete(error) => error.retry(),
         }
     }
-}
-
-/// The claims that a machine wants, in the order of its pools. All are of its first and only network device.
-pub(crate) fn of_machine(object: &InMemoryMachine) -> Vec<Wanted> {
-    let pools = object.address_pools().iter().enumerate();
-    pools.map(|(index, pool)| Wanted { name: machine_claim(object, index), pool: pool.clone() }).collect()
-}
-
-/// The claim that a cluster wants for its load balancer.
-pub(crate) fn of_cluster(object: &InMemoryCluster) -> Option<Wanted> {
-    let pool = object.control_plane_address_pool()?.clone();
-    Some(Wanted { name: cluster_claim(object), pool })
 }
 
 /// What a machine's pools gave, as far as the object says.
 pub(crate) fn given(object: &InMemoryMachine) -> &[ClaimedAddress] {
     let network = object.status.as_ref().and_then(|status| status.network.as_ref());
     network.map(|network| network.addresses.as_slice()).unwrap_or_default()
-}
-
-/// Names of the claims that a machine may have made: as many as it wants now, or as it got when it wanted more.
-pub(crate) fn names_of_machine(object: &InMemoryMachine) -> Vec<String> {
-    let got = given(object).len();
-    (0..got.max(object.address_pools().len())).map(|index| machine_claim(object, index)).collect()
-}
-
-/// Names of the claims that a cluster may have made.
-pub(crate) fn names_of_cluster(object: &InMemoryCluster) -> Vec<String> {
-    let network = object.status.as_ref().and_then(|status| status.network.as_ref());
-    let got = network.is_some_and(|network| network.control_plane_address.is_some());
-    let may = got || object.control_plane_address_pool().is_some();
-    may.then(|| cluster_claim(object)).into_iter().collect()
-}
-
-fn machine_claim(object: &InMemoryMachine, index: usize) -> String {
-    format!("{}-0-{index}", object.name_any())
-}
-
-fn cluster_claim(object: &InMemoryCluster) -> String {
-    format!("{}-load-balancer", object.name_any())
 }
 
 /// Looks how the wanted claims stand: in the cache, and of those that are bound, at their addresses.
@@ -280,21 +251,13 @@ fn object<Owner>(owner: &Owner, cluster: &str, wanted: &Wanted) -> IPAddressClai
 where
     Owner: Resource<DynamicType = ()>,
 {
-    let reference = OwnerReference {
-        api_version: Owner::api_version(&()).into_owned(),
-        kind: Owner::kind(&()).into_owned(),
-        name: owner.name_any(),
-        uid: owner.uid().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    };
     IPAddressClaim {
         metadata: ObjectMeta {
             name: Some(wanted.name.clone()),
             namespace: owner.namespace(),
             // For providers of the time before claims had `spec.clusterName`.
             labels: Some([(labels::CLUSTER_NAME.to_owned(), cluster.to_owned())].into()),
-            owner_references: Some(vec![reference]),
+            owner_references: Some(vec![owners::reference(owner)]),
             ..ObjectMeta::default()
         },
         spec: IPAddressClaimSpec { cluster_name: cluster.to_owned(), pool_ref: (&wanted.pool).into() },
@@ -302,27 +265,34 @@ where
     }
 }
 
-/// Gives back what is left of the claims of these names, and names those that are still there: their provider has not
-/// let go yet. Nobody else does it: garbage collection looks after them only when their owner is gone, and the owner
-/// waits for them.
+/// Gives back what is left of an object's claims, and names those that are still there: their provider has not let go
+/// yet. Nobody else does it: garbage collection looks after them only when their owner is gone, and the owner waits for
+/// them. One whose owner somebody took away goes too.
 pub(crate) async fn release<Owner>(
     owner: &Owner,
-    names: Vec<String>,
+    cluster: Option<&str>,
     context: &Context,
 ) -> Result<Vec<String>, Error>
 where
-    Owner: Resource<DynamicType = ()>,
+    Owner: Claimant,
 {
+    let wanted = owner.wanted();
+    let is_disowned = |claim: &IPAddressClaim| {
+        cluster.is_some_and(|cluster| owners::is_disowned(owner.meta(), cluster, &wanted, claim))
+    };
     let namespace = owner.namespace().unwrap_or_default();
     let api: Api<IPAddressClaim> = Api::namespaced(context.client.clone(), &namespace);
     let mut left = Vec::new();
-    for name in names {
+    for name in owner.made() {
         context.claims.follow();
         // Not from the cache, which may not have seen yet what was made a moment ago.
         let found = api.get_opt(&name).await;
         let found =
             found.map_err(|source| Error::Read { kind: "IPAddressClaim", name: name.clone(), source })?;
-        let Some(claim) = found.filter(|claim| standing::is_owned(owner.meta(), claim)) else { continue };
+        let Some(claim) = found.filter(|claim| standing::is_owned(owner.meta(), claim) || is_disowned(claim))
+        else {
+            continue;
+        };
         let going = claim.metadata.deletion_timestamp.is_some();
         if going || patch::delete(&api, &claim).await.map_err(Error::Delete)? == Deleted::InProgress {
             left.push(name);

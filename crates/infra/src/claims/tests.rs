@@ -1,8 +1,8 @@
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use nephele_api::conditions::{self, condition};
 use nephele_api::infrastructure::v1beta2::{
-    ClaimedAddress, InMemoryMachineStatus, MachineNetwork, MachineNetworkStatus,
+    ClaimedAddress, InMemoryCluster, InMemoryMachineStatus, MachineNetwork, MachineNetworkStatus,
 };
 use nephele_api::ipam::v1beta2::{IPAddressClaimStatus, IPAddressSpec, NameReference};
 use nephele_testkit::objects;
@@ -29,7 +29,7 @@ fn claim() -> IPAddressClaim {
 #[test]
 fn a_claim_is_named_after_its_machine_and_owned_by_it() {
     let machine = machine(&["v4", "v6"]);
-    let wanted = of_machine(&machine);
+    let wanted = machine.wanted();
     assert_eq!(
         wanted,
         [
@@ -65,13 +65,13 @@ fn a_claim_is_named_after_its_machine_and_owned_by_it() {
 #[test]
 fn claims_that_were_made_for_pools_which_are_not_wanted_any_more_are_released_too() {
     let mut machine = machine(&["v4"]);
-    assert_eq!(names_of_machine(&machine), ["m-0-0"]);
+    assert_eq!(machine.made(), ["m-0-0"]);
     let network = MachineNetworkStatus { addresses: vec![ClaimedAddress::default(); 2] };
     machine.status =
         Some(InMemoryMachineStatus { network: Some(network), ..InMemoryMachineStatus::default() });
-    assert_eq!(names_of_machine(&machine), ["m-0-0", "m-0-1"]);
+    assert_eq!(machine.made(), ["m-0-0", "m-0-1"]);
     machine.spec.network = None;
-    assert_eq!(names_of_machine(&machine), ["m-0-0", "m-0-1"]);
+    assert_eq!(machine.made(), ["m-0-0", "m-0-1"]);
 }
 
 #[test]
@@ -177,5 +177,55 @@ fn what_is_waited_for_names_claim_pool_and_reason_and_what_people_can_mend_comes
     ] {
         let unmet = Unmet::of(&claims).expect("not all are bound");
         assert_eq!((unmet.reason(), unmet.message().as_str(), unmet.outcome()), (reason, message, outcome));
+    }
+}
+
+#[test]
+fn a_claim_is_disowned_when_it_is_as_it_was_made_and_nobody_controls_it() {
+    let owner = machine(&["v4"]);
+    let is_disowned = |change: fn(&mut IPAddressClaim)| {
+        let mut claim = claim();
+        claim.metadata.owner_references = None;
+        change(&mut claim);
+        owners::is_disowned(owner.meta(), "demo", &owner.wanted(), &claim)
+    };
+    let controller = |controller| OwnerReference {
+        kind: "Other".into(),
+        controller: Some(controller),
+        ..OwnerReference::default()
+    };
+    assert!(is_disowned(|_| {}));
+    assert!(is_disowned(|claim| claim.metadata.owner_references = Some(vec![])));
+    assert!(!owners::is_disowned(owner.meta(), "demo", &owner.wanted(), &claim()));
+    assert!(!is_disowned(|claim| claim.metadata.name = Some("m-0-1".into())));
+    assert!(!is_disowned(|claim| claim.spec.pool_ref.name = "v6".into()));
+    assert!(!is_disowned(|claim| claim.metadata.labels = None));
+    let mut claim = claim();
+    for (controls, expected) in [(false, true), (true, false)] {
+        claim.metadata.owner_references = Some(vec![controller(controls)]);
+        assert_eq!(owners::is_disowned(owner.meta(), "demo", &owner.wanted(), &claim), expected);
+    }
+}
+
+#[test]
+fn a_claim_wakes_its_owner_and_one_that_nobody_controls_whoever_it_is_named_after() {
+    let name = |claim: &ObjectMeta| {
+        let machine = claimant::<InMemoryMachine>(claim).map(|found| found.name);
+        let cluster = claimant::<InMemoryCluster>(claim).map(|found| found.name);
+        (machine, cluster)
+    };
+    let mut meta = claim().metadata;
+    meta.name = Some("other-0-0".into());
+    assert_eq!(name(&meta), (Some("m".into()), None));
+    meta.owner_references = None;
+    assert_eq!(name(&meta), (Some("other".into()), None));
+    for (claim, expected) in [
+        ("a-0-0-0-12", (Some("a-0-0".to_owned()), None)),
+        ("a-load-balancer", (None, Some("a".to_owned()))),
+        ("a-0-x", (None, None)),
+        ("a", (None, None)),
+    ] {
+        meta.name = Some(claim.into());
+        assert_eq!(name(&meta), expected, "{claim}");
     }
 }

@@ -194,8 +194,8 @@ pub(super) async fn remove(
     if let Some(id) = id {
         abandon(context, id);
     }
-    let claims = claims::names_of_cluster(object);
-    let left = claims::release(object, claims, context).await.map_err(Error::Claims)?;
+    let cluster = id.map(|id| id.name.as_str());
+    let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
     if left.is_empty() {
         let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
         removed.map_err(Error::Patch)?;

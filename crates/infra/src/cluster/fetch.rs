@@ -10,7 +10,7 @@ use nephele_cloud::{ClusterId, ClusterObservation};
 use nephele_kit::{is_externally_managed, owner_cluster};
 
 use super::Error;
-use crate::claims::{self, Claim};
+use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, labelled_cluster};
 use crate::offer::cloud_name;
 use crate::secret::AuthoritySecret;
@@ -57,9 +57,8 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
         && !object.is_provisioned()
         && !is_externally_managed(&object.metadata)
         && object.metadata.deletion_timestamp.is_none();
-    let claim = claims::of_cluster(object).filter(|_| waits);
-    let claim =
-        claims::look(object, claim.into_iter().collect(), context).await.map_err(Error::Claims)?.pop();
+    let wanted = if waits { object.wanted() } else { Vec::new() };
+    let claim = claims::look(object, wanted, context).await.map_err(Error::Claims)?.pop();
     let observed = context.cloud.observe_cluster(&id);
     let cloud = context.clouds.get(&namespace, cloud_name(object));
     Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, cloud, observed, id: Some(id) })

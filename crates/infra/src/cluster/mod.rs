@@ -94,6 +94,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             let held = act::hold(&object, &context).await?;
             let object = held.as_ref().unwrap_or(&*object);
             let cluster = &wanted.spec.id.name;
+            claims::own_again(object, cluster, &context).await.map_err(Error::Claims)?;
             let made = claims::make(object, cluster, wanted.claim.as_slice(), &context).await;
             let (status, outcome) = match made.map_err(Error::Claims)? {
                 Made::All => (report::waiting(object, unmet.reason(), unmet.message(), now), unmet.outcome()),
@@ -123,6 +124,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
         }
         Plan::Provide(wanted) => {
             // 4. act: the cloud, then the spec.
+            claims::own_again(&*object, &wanted.spec.id.name, &context).await.map_err(Error::Claims)?;
             let applied = act::provide(&object, &context, &wanted).await?;
             let object = applied.object.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.

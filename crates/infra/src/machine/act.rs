@@ -156,8 +156,8 @@ pub(super) async fn remove(
         return Ok(Removal::InProgress);
     }
     // Addresses are in use until their machine is gone.
-    let claims = claims::names_of_machine(object);
-    let left = claims::release(object, claims, context).await.map_err(Error::Claims)?;
+    let cluster = id.map(|id| id.cluster.name.as_str());
+    let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
     if !left.is_empty() {
         return Ok(Removal::Releasing(left));
     }

@@ -9,7 +9,7 @@ use nephele_cloud::{ClusterId, ClusterObservation};
 use nephele_kit::owner_machine;
 
 use super::Error;
-use crate::claims::{self, Claim};
+use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, labelled_cluster};
 use crate::offer::Offer;
 
@@ -47,7 +47,7 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
     // Before anything of the cluster is read: what changes from here on brings the machine back.
     context.members.note(&id, &object.name_any());
     let living = owner.is_some() && object.metadata.deletion_timestamp.is_none();
-    let wanted = if living && !has_addresses(object) { claims::of_machine(object) } else { Vec::new() };
+    let wanted = if living && !has_addresses(object) { object.wanted() } else { Vec::new() };
     Ok(Fetched {
         owned: owner.is_some(),
         machine,

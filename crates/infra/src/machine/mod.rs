@@ -69,6 +69,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             // While there is time, so that nothing is left to do but boot when the wait is over.
             let held = act::hold(&object, &context).await?;
             let object = held.as_ref().unwrap_or(&*object);
+            claims::own_again(object, &cluster, &context).await.map_err(Error::Claims)?;
             let made = claims::make(object, &cluster, &missing, &context).await.map_err(Error::Claims)?;
             let waiting = if made == Made::NotInstalled { Waiting::Ipam } else { waiting };
             report::write(object, &context, report::waiting(object, &waiting, role, now))
@@ -95,6 +96,8 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
         },
         Plan::Provide { spec, claimed } => {
             // 4. act: the cloud, then the spec.
+            let cluster = &spec.id.cluster.name;
+            claims::own_again(&*object, cluster, &context).await.map_err(Error::Claims)?;
             let applied = act::provide(&object, &context, *spec, claimed).await?;
             let object = applied.object.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.

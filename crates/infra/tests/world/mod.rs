@@ -123,6 +123,14 @@ impl World {
         Self::over(self.stop().await, setup)
     }
 
+    /// As [`World::restart`], with something that happens in between.
+    pub(crate) async fn restart_after(self, meanwhile: impl Future<Output = ()>) -> Self {
+        let setup = self.setup.clone();
+        let api = self.stop().await;
+        meanwhile.await;
+        Self::over(api, setup)
+    }
+
     pub(crate) fn id(cluster: &str) -> ClusterId {
         ClusterId { namespace: NAMESPACE.into(), name: cluster.into() }
     }

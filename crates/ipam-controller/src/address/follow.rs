@@ -31,7 +31,10 @@ pub(crate) async fn follow(
                 if let Some((key, owner, record)) = Record::of(&address)
                     && let Some(pool) = pools.get(&key)
                 {
+                    // Its claim takes it over again.
+                    let stripped = (!record.is_whole()).then(|| owner.clone());
                     pool.applied(owner, record);
+                    woken.wake(stripped);
                 }
             }
             Ok(watcher::Event::Delete(address)) => {

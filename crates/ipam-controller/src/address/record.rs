@@ -68,6 +68,12 @@ impl Record {
     pub(crate) fn is_managed(&self) -> bool {
         self.finalizers != Finalizers::Foreign || self.claim_uid.is_some() || self.owned_by_pool
     }
+
+    /// Whether nobody took its owners or the finalizer away. One that goes may have lost some of them.
+    pub(crate) fn is_whole(&self) -> bool {
+        let kept = self.finalizers != Finalizers::Foreign && self.claim_uid.is_some() && self.owned_by_pool;
+        kept || self.deleted_at.is_some()
+    }
 }
 
 impl Finalizers {

@@ -278,9 +278,11 @@ impl Ledger {
     }
 
     /// Whether the IPAddress is the claim's beyond doubt: the claim names it, or this process decided on it. One that
-    /// only says that it is for the claim may have been made too late, when somebody else had its address already.
+    /// only says that it is for the claim may have been made too late, when somebody else had its address already; and one
+    /// that lost an owner or the finalizer is taken over again.
     fn is_settled(&self, request: &Request, record: &Record) -> bool {
         record.claim_uid.as_ref() == Some(&request.uid)
+            && record.is_whole()
             && (request.published || self.is_unpublished(&request.owner, &record.uid))
     }
 

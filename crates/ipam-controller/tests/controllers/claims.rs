@@ -605,3 +605,35 @@ async fn a_global_pool_that_is_paused_serves_when_it_is_not() {
     world.bound("test").await;
     world.stop().await;
 }
+
+#[tokio::test]
+async fn owners_and_finalizers_of_an_ip_address_that_were_taken_away_come_back() {
+    let world = World::start().await;
+    world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
+    world.claim("test", IP, "pool").await;
+    let before = world.bound("test").await;
+    let kept = |address: &IPAddress| {
+        let owners = address.metadata.owner_references.clone().unwrap_or_default();
+        (owners, address.metadata.finalizers.clone(), address.metadata.uid.clone(), address.spec.clone())
+    };
+    let by_pool = &before.owner_references()[1];
+    let by_claim = &before.owner_references()[0];
+    for taken in [
+        json!({ "ownerReferences": null }),
+        json!({ "ownerReferences": [by_pool] }),
+        json!({ "ownerReferences": [by_claim] }),
+        json!({ "finalizers": null }),
+        json!({ "ownerReferences": null, "finalizers": null }),
+    ] {
+        world.api.patch::<IPAddress>("test", &json!({ "metadata": taken })).await;
+        let after = world
+            .eventually::<IPAddress>(NAMESPACE, "test", "to be as it was", |address| {
+                address.owner_references().len() == 2 && !address.finalizers().is_empty()
+            })
+            .await;
+        let (mut owners, finalizers, uid, spec) = kept(&after);
+        owners.sort_by_key(|owner| owner.controller != Some(true));
+        assert_eq!((owners, finalizers, uid, spec), kept(&before), "{taken}");
+    }
+    world.stop().await;
+}

@@ -272,7 +272,7 @@ fn permissions_are_those_that_the_contracts_ask_for() {
     let wanted = expanded(&[
         ("infrastructure.cluster.x-k8s.io/inmemorymachines/finalizers", "update"),
         ("infrastructure.cluster.x-k8s.io/inmemoryclusters/finalizers", "update"),
-        ("ipam.cluster.x-k8s.io/ipaddressclaims", "create delete get list watch"),
+        ("ipam.cluster.x-k8s.io/ipaddressclaims", "create delete get list patch watch"),
         ("ipam.cluster.x-k8s.io/ipaddresses", "get list watch"),
     ]);
     assert_eq!(wanted.difference(&infrastructure).collect::<Vec<_>>(), [""; 0]);
