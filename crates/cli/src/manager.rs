@@ -199,6 +199,20 @@ struct RuntimeExtension {
     #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_PORT", value_name = "PORT",
           default_value_t = Options::default().runtime_extension_port)]
     runtime_extension_port: u16,
+    /// The oldest release of Cluster API that is to discover the extension: 1.10 and 1.11 would refuse one that offers
+    /// hooks that came with 1.12.
+    #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_CLUSTER_API", value_name = "RELEASE",
+          default_value_t = Options::default().runtime_extension_cluster_api)]
+    runtime_extension_cluster_api: String,
+    /// Keep the first 500 calls of each hook in this folder, with what was answered; empty for none.
+    #[arg(
+        long,
+        env = "NEPHELE_RUNTIME_EXTENSION_RECORDINGS",
+        value_name = "FOLDER",
+        default_value = "",
+        hide_default_value = true
+    )]
+    runtime_extension_recordings: String,
 }
 
 #[derive(Debug, Args)]
@@ -353,6 +367,8 @@ impl ManagerArgs {
             webhook_key_name: webhooks.webhook_key_name,
             webhook_service: webhooks.webhook_service,
             runtime_extension_port: runtime_extension.runtime_extension_port,
+            runtime_extension_cluster_api: runtime_extension.runtime_extension_cluster_api,
+            runtime_extension_recordings: runtime_extension.runtime_extension_recordings,
             feature_gates: controllers.feature_gates,
             sync_period: controllers.sync_period,
             cluster_concurrency: concurrency(
@@ -453,6 +469,14 @@ mod tests {
             ("--webhook-cert-name=a", Options { webhook_cert_name: text("a"), ..plain() }),
             ("--webhook-key-name=a", Options { webhook_key_name: text("a"), ..plain() }),
             ("--runtime-extension-port=1", Options { runtime_extension_port: 1, ..plain() }),
+            (
+                "--runtime-extension-cluster-api=1.11",
+                Options { runtime_extension_cluster_api: text("1.11"), ..plain() },
+            ),
+            (
+                "--runtime-extension-recordings=/a",
+                Options { runtime_extension_recordings: text("/a"), ..plain() },
+            ),
             ("--feature-gates=A=true", Options { feature_gates: text("A=true"), ..plain() }),
             ("--inmemorycluster-concurrency=7", Options { cluster_concurrency: 7, ..plain() }),
             ("--inmemorymachine-concurrency=7", Options { machine_concurrency: 7, ..plain() }),

@@ -2,11 +2,13 @@ use std::{
     net::{AddrParseError, IpAddr},
     num::NonZeroU16,
     ops::RangeInclusive,
+    path::PathBuf,
     time::Duration,
 };
 
 use nephele_ipam_controller::OverlapPolicy;
 use nephele_kit::LeaseSettings;
+use nephele_runtime_sdk::catalog::{Release, ReleaseError};
 use nephele_webhook::certificate::folder::Folder;
 
 use crate::{
@@ -57,6 +59,10 @@ pub(crate) struct WebhookConfig {
 pub(crate) struct RuntimeExtensionConfig {
     pub(crate) address: ListenAddress,
     pub(crate) namespace: String,
+    /// The oldest release of Cluster API that is to discover it.
+    pub(crate) cluster_api: Release,
+    /// Where calls are kept.
+    pub(crate) recordings: Option<PathBuf>,
 }
 
 /// Which flag has a value that cannot be used, and why.
@@ -98,6 +104,9 @@ pub enum ConfigError {
     /// Neither `off` nor `warn`.
     #[error("--ipam-overlap {0:?} is neither off nor warn")]
     Overlap(String),
+    /// Not a release of Cluster API.
+    #[error("failed to take --runtime-extension-cluster-api")]
+    ClusterApi(#[source] ReleaseError),
     /// Not a feature gate of ours.
     #[error("failed to take --feature-gates")]
     FeatureGates(#[source] FeatureGateError),
@@ -142,6 +151,8 @@ impl Config {
             webhook_key_name,
             webhook_service,
             runtime_extension_port,
+            runtime_extension_cluster_api,
+            runtime_extension_recordings,
             feature_gates,
             sync_period,
             cluster_concurrency,
@@ -177,6 +188,8 @@ impl Config {
             (true, port) => Some(RuntimeExtensionConfig {
                 address: ListenAddress::new(None, port),
                 namespace: pod_namespace.clone(),
+                cluster_api: runtime_extension_cluster_api.parse().map_err(ConfigError::ClusterApi)?,
+                recordings: some_text(runtime_extension_recordings).map(PathBuf::from),
             }),
         };
         let certificates = if webhook_cert_dir.is_empty() {
@@ -411,7 +424,12 @@ mod tests {
             Config::new(options)
         };
         let address: ListenAddress = ":9444".parse().expect("an address");
-        let served = Some(RuntimeExtensionConfig { address, namespace: "here".into() });
+        let served = Some(RuntimeExtensionConfig {
+            address,
+            namespace: "here".into(),
+            cluster_api: Release::LATEST,
+            recordings: None,
+        });
         let alone = config("runtime-extension", 9444).expect("valid");
         // It has no kinds, and so nothing that a webhook could be about.
         assert_eq!((alone.runtime_extension, alone.webhooks), (served.clone(), None));
@@ -420,6 +438,20 @@ mod tests {
         assert_eq!(config("infrastructure,ipam", 0).expect("valid").runtime_extension, None);
         let error = config("runtime-extension", 0).expect_err("no port");
         assert_eq!(error.to_string(), "--runtime-extension-port has to be at least 1");
+        let told = |cluster_api: &str| {
+            let options = Options {
+                roles: "runtime-extension".into(),
+                runtime_extension_cluster_api: cluster_api.into(),
+                runtime_extension_recordings: "/calls".into(),
+                pod_namespace: "here".into(),
+                ..Options::default()
+            };
+            Config::new(options).map(|config| config.runtime_extension.expect("it has the role"))
+        };
+        let old = told("v1.11.3").expect("valid");
+        assert_eq!((old.cluster_api, old.recordings), (Release::new(11), Some("/calls".into())));
+        let error = told("1.9").expect_err("too old");
+        assert_eq!(error.to_string(), "failed to take --runtime-extension-cluster-api");
     }
 
     #[test]

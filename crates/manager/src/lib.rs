@@ -41,6 +41,7 @@ pub use feature_gates::{FeatureGateError, FeatureGates};
 pub use manager::{BuildError, Manager, RunError};
 pub use options::Options;
 pub use roles::{Roles, RolesError};
+pub use runtime_extension::RuntimeExtensionError;
 pub use tasks::TaskError;
 pub use throttle::RequestRate;
 

@@ -23,7 +23,7 @@ use crate::{
         reviews::Reviews,
         serve::serve,
     },
-    config::{Config, RuntimeExtensionConfig, WebhookConfig},
+    config::{Config, WebhookConfig},
     core_version,
     requests::Requests,
     roles::Roles,
@@ -64,7 +64,7 @@ pub enum BuildError {
     Metrics(#[source] prometheus::Error),
     /// The runtime extension is none that can be called.
     #[error("failed to make the runtime extension")]
-    RuntimeExtension(#[source] nephele_runtime_sdk::server::ExtensionError),
+    RuntimeExtension(#[source] RuntimeExtensionError),
     /// No certificate for diagnostics.
     #[error("failed to secure the diagnostics")]
     Certificate(#[source] CertificateError),
@@ -391,15 +391,12 @@ fn runtime_extension(
     registry: &Registry,
     readiness: &Readiness,
 ) -> Result<Option<RuntimeExtension>, BuildError> {
-    let Some(RuntimeExtensionConfig { address, namespace }) = &config.runtime_extension else {
+    let Some(extension) = &config.runtime_extension else { return Ok(None) };
+    let Some(listener) = listen("the runtime extension", Some(&extension.address))? else {
         return Ok(None);
     };
-    let Some(listener) = listen("the runtime extension", Some(address))? else { return Ok(None) };
-    let extension = RuntimeExtension::new(listener, namespace, client, registry, readiness);
-    extension.map(Some).map_err(|error| match error {
-        RuntimeExtensionError::Metrics(source) => BuildError::Metrics(source),
-        RuntimeExtensionError::Extension(source) => BuildError::RuntimeExtension(source),
-    })
+    let extension = RuntimeExtension::new(listener, extension, client, registry, readiness);
+    extension.map(Some).map_err(BuildError::RuntimeExtension)
 }
 
 /// What is running, since when, and at what cost.

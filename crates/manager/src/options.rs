@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use nephele_runtime_sdk::catalog::Release;
+
 /// What the manager can be told, as texts and numbers that nobody has checked yet. The defaults are those of the
 /// flags, but for webhooks: whoever starts a manager in his own process has no Service before it.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +43,11 @@ pub struct Options {
     pub webhook_service: String,
     /// The port on which the runtime extension is served, by a manager with that role.
     pub runtime_extension_port: u16,
+    /// The oldest release of Cluster API that is to discover the runtime extension, such as `1.11`: hooks that it does
+    /// not know are not offered.
+    pub runtime_extension_cluster_api: String,
+    /// The folder in which calls of the runtime extension are kept; empty for none.
+    pub runtime_extension_recordings: String,
     /// Features to switch, as `Name=true,Other=false`.
     pub feature_gates: String,
     /// How often every object is looked at without having changed; zero for never.
@@ -94,6 +101,8 @@ impl Default for Options {
             webhook_key_name: "tls.key".to_owned(),
             webhook_service: String::new(),
             runtime_extension_port: 9444,
+            runtime_extension_cluster_api: Release::LATEST.to_string(),
+            runtime_extension_recordings: String::new(),
             feature_gates: String::new(),
             sync_period: Duration::from_mins(10),
             cluster_concurrency: 50,

@@ -2,11 +2,11 @@
 //! the manager keeps. Cluster API copies its authority from the Secret into the `ExtensionConfig`
 //! (`runtime.cluster.x-k8s.io/inject-ca-from-secret`).
 
-use std::{convert::Infallible, future::pending, net::TcpListener, sync::Arc};
+use std::{convert::Infallible, future::pending, io, net::TcpListener, path::PathBuf, sync::Arc};
 
 use kube::Client;
 use nephele_kit::{Clock, Gate, Readiness};
-use nephele_runtime_sdk::server::{ExtensionError, Metrics, Service};
+use nephele_runtime_sdk::server::{ExtensionError, Metrics, Recorder, Service};
 use nephele_webhook::{
     ServedCertificate,
     certificate::{Targets, keeper::Keeping},
@@ -17,7 +17,7 @@ use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::tasks::Tasks;
+use crate::{config::RuntimeExtensionConfig, tasks::Tasks};
 
 /// The tasks, in the order in which they end.
 pub(crate) const TASKS: [&str; 2] = ["runtime extension", "runtime extension certificates"];
@@ -30,13 +30,22 @@ const CONNECTIONS_MAX: usize = 256;
 
 /// Why there is no extension.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RuntimeExtensionError {
+pub enum RuntimeExtensionError {
     /// A metric is declared twice.
     #[error("failed to register metrics")]
     Metrics(#[source] prometheus::Error),
     /// Callers would refuse it.
     #[error("failed to make the extension")]
     Extension(#[source] ExtensionError),
+    /// Calls cannot be kept.
+    #[error("failed to make {}, for recordings", folder.display())]
+    Recordings {
+        /// Where they were to be kept.
+        folder: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
 }
 
 /// The extension, listened for and not yet served.
@@ -52,10 +61,10 @@ pub(crate) struct RuntimeExtension {
 impl RuntimeExtension {
     /// # Errors
     ///
-    /// When the registry has metrics of its names.
+    /// When the registry has metrics of its names, or the folder for recordings cannot be made.
     pub(crate) fn new(
         listener: TcpListener,
-        namespace: &str,
+        config: &RuntimeExtensionConfig,
         client: &Client,
         registry: &Registry,
         readiness: &Readiness,
@@ -63,11 +72,17 @@ impl RuntimeExtension {
         let metrics = Metrics::register(registry).map_err(RuntimeExtensionError::Metrics)?;
         // Those of the webhooks have their names; these are seen by nobody.
         let certificate_metrics = nephele_webhook::Metrics::register(&Registry::new());
-        let service = nephele_hooks::extension(client)
+        let RuntimeExtensionConfig { address: _, namespace, cluster_api, recordings } = config;
+        let mut extension = nephele_hooks::extension(client)
+            .for_release(*cluster_api)
             .metrics(metrics)
-            .openapi("/openapi/v3")
-            .build()
-            .map_err(RuntimeExtensionError::Extension)?;
+            .openapi("/openapi/v3");
+        if let Some(folder) = recordings {
+            let recorder = Recorder::in_folder(folder);
+            let failed = |source| RuntimeExtensionError::Recordings { folder: folder.clone(), source };
+            extension = extension.record(recorder.map_err(failed)?);
+        }
+        let service = extension.build().map_err(RuntimeExtensionError::Extension)?;
         Ok(Self {
             listener,
             service,

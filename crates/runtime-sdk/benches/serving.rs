@@ -1,5 +1,6 @@
-//! Calls served over TLS on connections that are kept: how many in a second, how long they take, and what an idle
-//! server takes of memory. The server has one thread; clients have the others.
+//! Calls served over TLS on connections that are kept: how many in a second, and how many in a second of the server's
+//! processor time, which is the same on one core that has nothing else to do; how long they take, and what an idle server
+//! takes of memory. The server has one thread; clients have another.
 //!
 //! `cargo bench -p nephele-runtime-sdk`; without `--bench`, as `cargo test --benches` has it, it runs for a moment only.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
@@ -10,7 +11,9 @@
 mod world;
 
 use std::{
-    env, fs, thread,
+    env, fs,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -39,11 +42,11 @@ fn main() {
                     Ok(BeforeClusterCreateResponse::default())
                 });
             let running = start(extension.build().unwrap(), tls);
-            told.send(running.address).unwrap();
+            told.send((running.address, fs::read_link("/proc/thread-self").unwrap())).unwrap();
             running.task.await.unwrap().unwrap();
         });
     });
-    let address = address.recv().unwrap();
+    let (address, thread) = address.recv().unwrap();
     let clients = Builder::new_current_thread().enable_all().build().unwrap();
     clients.block_on(async {
         Client::connect(address, &authority.pem, None).await.post(PATH, body()).await.json();
@@ -54,6 +57,7 @@ fn main() {
         before
     );
     for (protocol, connections) in [(Protocol::Http1, 16), (Protocol::Http2, 16)] {
+        let before = processor(&thread);
         let mut took = clients.block_on(async {
             let begun = Instant::now();
             let mut tasks = Vec::new();
@@ -76,6 +80,7 @@ fn main() {
             }
             took
         });
+        let processor = processor(&thread) - before;
         took.sort_unstable();
         let at = |part: f64| {
             #[allow(
@@ -88,9 +93,11 @@ fn main() {
             took[index.min(took.len() - 1)]
         };
         #[allow(clippy::cast_precision_loss, reason = "a rate")]
-        let rate = took.len() as f64 / time.as_secs_f64();
+        let per = |time: Duration| took.len() as f64 / time.as_secs_f64().max(0.001);
         println!(
-            "{protocol:?}, {connections} connections: {rate:.0} calls/s, p50 {:?}, p99 {:?}",
+            "{protocol:?}, {connections} connections: {:.0} calls/s, {:.0} per second of processor time, p50 {:?}, p99 {:?}",
+            per(time),
+            per(processor),
             at(0.5),
             at(0.99)
         );
@@ -111,6 +118,12 @@ fn body() -> Vec<u8> {
         "settings": { "a": "b" }, "cluster": cluster,
     });
     request.to_string().into_bytes()
+}
+
+/// The time that a thread had a processor (Linux, `Documentation/scheduler/sched-stats.rst`).
+fn processor(thread: &Path) -> Duration {
+    let stat = fs::read_to_string(Path::new("/proc").join(thread).join("schedstat")).unwrap();
+    Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
 }
 
 /// What the process takes of memory, in KiB.

@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::{
     handler::{Call, Handler, HandlerOptions},
     metrics::Metrics,
+    record::Recorder,
     service::Service,
 };
 use crate::{
@@ -238,6 +239,7 @@ pub struct Extension {
     limits: Limits,
     metrics: Option<Metrics>,
     openapi: Option<String>,
+    recorder: Option<Recorder>,
 }
 
 impl Default for Extension {
@@ -256,6 +258,7 @@ impl Extension {
             limits: Limits::default(),
             metrics: None,
             openapi: None,
+            recorder: None,
         }
     }
 
@@ -335,12 +338,19 @@ impl Extension {
         self
     }
 
+    /// Keeps calls in a folder.
+    #[must_use]
+    pub fn record(mut self, recorder: Recorder) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
     /// Checks everything and makes it a service.
     ///
     /// # Errors
     /// When callers would refuse a handler, or two of them would be one.
     pub fn build(self) -> Result<Service, ExtensionError> {
-        let Self { mounts, strict, limits, metrics, openapi } = self;
+        let Self { mounts, strict, limits, metrics, openapi, recorder } = self;
         let metrics = match metrics {
             Some(metrics) => metrics,
             None => Metrics::unregistered().map_err(ExtensionError::Metrics)?,
@@ -366,7 +376,7 @@ impl Extension {
             catalog.add::<Discovery>().map_err(ExtensionError::Catalog)?;
             catalogs.insert(prefix, catalog);
         }
-        Ok(Service::new(routes, &catalogs, limits, metrics, openapi))
+        Ok(Service::new(routes, &catalogs, limits, metrics, openapi, recorder))
     }
 
     fn at_root(mut self, change: impl FnOnce(Mount) -> Mount) -> Self {

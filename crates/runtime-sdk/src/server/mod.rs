@@ -18,6 +18,7 @@ mod handler;
 mod jobs;
 mod listen;
 mod metrics;
+mod record;
 mod service;
 mod tls;
 
@@ -26,5 +27,6 @@ pub use handler::{Call, HandlerOptions};
 pub use jobs::{JobLimits, Jobs, Progress};
 pub use listen::serve;
 pub use metrics::Metrics;
+pub use record::{Recorder, Recording};
 pub use service::Service;
 pub use tls::{Tls, TlsError, TlsFiles};

@@ -21,6 +21,7 @@ use super::{
     extension::Limits,
     handler::{Answer, Call, Handler},
     metrics::{HandlerMetrics, Metrics, Outcome},
+    record::{Recorded, Recorder},
 };
 use crate::{
     catalog::Catalog,
@@ -46,6 +47,7 @@ struct Inner {
     metrics: Metrics,
     document: Value,
     openapi: Option<(String, Bytes)>,
+    recorder: Option<Recorder>,
 }
 
 struct Route {
@@ -63,6 +65,7 @@ impl Service {
         limits: Limits,
         metrics: Metrics,
         openapi: Option<String>,
+        recorder: Option<Recorder>,
     ) -> Self {
         let route = |handler: Handler| {
             let seconds = match handler.options.timeout_seconds {
@@ -85,7 +88,8 @@ impl Service {
         let pieces_max = limits.bodies_bytes_max.max(limits.body_bytes_max).div_ceil(PIECE);
         let pieces_max = u32::try_from(pieces_max.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let room = Semaphore::new(pieces_max as usize);
-        Self { inner: Arc::new(Inner { routes, limits, room, pieces_max, metrics, document, openapi }) }
+        let inner = Inner { routes, limits, room, pieces_max, metrics, document, openapi, recorder };
+        Self { inner: Arc::new(inner) }
     }
 
     /// It as routes, for an HTTP server of one's own, with or without TLS. It answers every path.
@@ -139,9 +143,16 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
     let deadline = started + patience(request.uri().query(), route.timeout);
     let _in_flight = route.metrics.begin();
     let span = debug_span!("hook", hook = %route.handler.hook.hook, handler = &*route.handler.name);
+    let (head, body) = request.into_parts();
+    let mut recorded = service
+        .recorder
+        .as_ref()
+        .and_then(|recorder| Recorded::begin(recorder, &head, &route.handler.name, &route.handler.hook));
     let answered =
-        timeout_at(deadline, answer(service, route, request.into_body(), deadline)).instrument(span);
-    let (mut response, outcome) = match answered.await {
+        timeout_at(deadline, answer(service, route, body, deadline, recorded.as_mut())).instrument(span);
+    let answered = answered.await;
+    let said = recorded.as_ref().and_then(|_| answered.as_ref().ok()?.body.clone());
+    let (mut response, outcome) = match answered {
         Ok(Answer { body: Some(body), outcome }) => (json(Body::from(body)), outcome),
         Ok(Answer { body: None, outcome: Outcome::Unread }) => {
             (StatusCode::BAD_REQUEST.into_response(), Outcome::Unread)
@@ -156,13 +167,22 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
         }
     };
     route.metrics.ended(outcome, started.elapsed());
+    if let Some(recorded) = recorded {
+        recorded.end(response.status(), said.as_deref());
+    }
     if let Some(warning) = &route.warning {
         response.headers_mut().insert(header::WARNING, warning.clone());
     }
     response
 }
 
-async fn answer(service: &Inner, route: &Route, body: Body, deadline: Instant) -> Answer {
+async fn answer(
+    service: &Inner,
+    route: &Route,
+    body: Body,
+    deadline: Instant,
+    recorded: Option<&mut Recorded>,
+) -> Answer {
     let max = service.limits.body_bytes_max;
     let too_large = || {
         let message = format!("error reading request: the body has more than {max} bytes");
@@ -186,6 +206,9 @@ async fn answer(service: &Inner, route: &Route, body: Body, deadline: Instant) -
             return Answer { body: None, outcome: Outcome::Unread };
         }
     };
+    if let Some(recorded) = recorded {
+        recorded.body = Some(bytes.clone());
+    }
     let handler = &route.handler;
     let call = Call { hook: Arc::clone(&handler.hook), handler: Arc::clone(&handler.name), deadline };
     (handler.run)(bytes, call).await

@@ -1,5 +1,5 @@
-//! Help with the hooks of a cluster's topology: variables by path, and a walk over templates that makes patches of what
-//! was changed.
+//! Help with the hooks of a cluster's topology: variables by path, a walk over templates that makes patches of what was
+//! changed, and what callers think of upgrade plans.
 //!
 //! ```
 //! use nephele_runtime_sdk::{hooks::{Failure, GeneratePatchesRequest, GeneratePatchesResponse}, topology::Walk};
@@ -16,8 +16,10 @@
 //! }
 //! ```
 
+mod upgrade_plan;
 mod variables;
 mod walk;
 
+pub use upgrade_plan::{Planned, UpgradePlanError, judge_upgrade_plan};
 pub use variables::{VariableError, Variables};
 pub use walk::{Template, Walk};

@@ -5,23 +5,25 @@ use std::{net::TcpListener, sync::Arc, time::Duration};
 use nephele_runtime_sdk::{
     catalog::{Catalog, Release},
     client::{
-        Client, ClientConfig, LabelSelector, OnError, Registration, Registry, Subject, UnknownHooks, chain,
+        Client, ClientConfig, Handler, LabelSelector, OnError, Registration, Registry, Subject, UnknownHooks,
+        chain,
         transport::{Https, HttpsSettings},
     },
     hooks::{
         BeforeClusterCreate, BeforeClusterCreateRequest, BeforeClusterCreateResponse, BeforeClusterDelete,
-        BeforeClusterDeleteRequest, Failure, FailurePolicy, GeneratePatches, GeneratePatchesRequest,
+        BeforeClusterDeleteRequest, Failure, FailurePolicy, GeneratePatches, GeneratePatchesRequest, Hook,
         UpdateMachine,
     },
     server::{Extension, HandlerOptions, Tls, serve},
     wire,
 };
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     script::request,
-    tls_server::{Authority, HOST, settings},
+    tls_server::{Authority, HOST, Reply, Server, https, settings, tls},
 };
 
 struct Running {
@@ -135,4 +137,98 @@ async fn an_extension_is_not_found_by_a_caller_that_knows_less() {
     assert!(error.ends_with(expected), "{error}");
     running.caller(Catalog::cluster_api()).await.unwrap();
     running.stop().await;
+}
+
+/// What was registered is of the discovery of before, or of one that lies: handlers that are not served, and those of
+/// another hook. It is found out when they are called, and nothing else is the worse for it.
+#[tokio::test]
+async fn an_extension_that_lies_is_found_out_when_it_is_called() {
+    for http1_only in [false, true] {
+        let running = start(extension(), http1_only);
+        let client = running.caller(Catalog::cluster_api()).await.unwrap();
+        let offered = |name: &str| Handler {
+            name: name.into(),
+            hook: BeforeClusterDelete::id(),
+            timeout: Duration::from_secs(3),
+            on_error: OnError::Fail,
+        };
+        // One that never was, and one that is there for another hook.
+        let registration = Registration {
+            name: "liar".into(),
+            client_config: running.client_config.clone(),
+            namespace_selector: Some(LabelSelector::default()),
+            handlers: vec![offered("gone"), offered("says-who")],
+            ..Registration::default()
+        };
+        client.registry().add(registration).unwrap();
+        let subject = Subject::new("ns", "c");
+        for name in ["gone.liar", "says-who.liar"] {
+            let called = client
+                .call::<BeforeClusterDelete>(name, &subject, &BeforeClusterDeleteRequest::default())
+                .await;
+            let error = chain(&called.unwrap_err());
+            let expected = format!(
+                "failed to call extension handler \"{name}\": http call failed: got response with status code 404 != 200: \"\""
+            );
+            assert_eq!(error, expected);
+        }
+        let response =
+            client.call::<BeforeClusterCreate>("says-who.ext", &subject, &request()).await.unwrap();
+        assert_eq!(response.message, "registered");
+        running.stop().await;
+    }
+}
+
+/// Discovery that is none, over the wire: each is an error that says what is wrong, and nothing is registered.
+#[tokio::test]
+async fn discovery_that_is_none_is_said() {
+    let authority = Authority::new("ca");
+    let hook = |api_version: &str, hook: &str| json!({ "apiVersion": api_version, "hook": hook });
+    let v1alpha1 = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
+    let offers =
+        |handlers: serde_json::Value| json!({ "status": "Success", "handlers": handlers }).to_string();
+    for (body, expected) in [
+        (String::new(), "failed to read the response of"),
+        ("<html>".to_owned(), "failed to read the response of"),
+        (json!({ "status": "Success", "handlers": "many" }).to_string(), "failed to read the response of"),
+        (json!({ "status": "Failure", "message": "not yet" }).to_string(), "not yet"),
+        (json!({ "handlers": [] }).to_string(), "unknown response status"),
+        (offers(json!([{}])), "is not a DNS label"),
+        (
+            offers(json!([{ "name": "a", "requestHook": hook(v1alpha1, "Unheard") }])),
+            "is not in the Runtime SDK catalog",
+        ),
+        (offers(json!([{ "name": "a", "requestHook": hook("a/b/c", "BeforeClusterCreate") }])), "a/b/c"),
+        (
+            offers(
+                json!([{ "name": "a", "requestHook": hook(v1alpha1, "BeforeClusterCreate"), "timeoutSeconds": 31 }]),
+            ),
+            "31",
+        ),
+        (
+            offers(json!([
+                { "name": "a", "requestHook": hook(v1alpha1, "BeforeClusterCreate") },
+                { "name": "a", "requestHook": hook(v1alpha1, "BeforeClusterDelete") },
+            ])),
+            "\"a\"",
+        ),
+    ] {
+        let reply = bytes::Bytes::from(body.clone());
+        let server = Server::http(tls(&authority.leaf(), &["h2", "http/1.1"], None), move |_| {
+            Reply::Body(200, reply.clone())
+        })
+        .await;
+        let client = Client::builder(Catalog::cluster_api())
+            .registry(Registry::of([]).unwrap())
+            .transport(Arc::new(https(server.address)))
+            .build();
+        let config = ClientConfig {
+            url: format!("https://{HOST}"),
+            ca_bundle: wire::Bytes(authority.pem.clone().into_bytes()),
+            ..ClientConfig::default()
+        };
+        let error = chain(&client.discover("ext", &config, UnknownHooks::Refuse).await.unwrap_err());
+        assert!(error.contains(expected), "{body}: {error}");
+        assert!(error.starts_with("failed to discover extension \"ext\""), "{error}");
+    }
 }

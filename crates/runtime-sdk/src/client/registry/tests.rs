@@ -42,7 +42,7 @@ fn names(registry: &Registry) -> [Vec<String>; 2] {
     [BeforeClusterUpgrade::id(), AfterClusterUpgrade::id()].map(|hook| registry.handlers(&hook).unwrap())
 }
 
-/// REG-1.
+/// REG-01.
 #[test]
 fn a_cold_registry_does_nothing() {
     let registry = Registry::new();
@@ -53,7 +53,7 @@ fn a_cold_registry_does_nothing() {
     assert!(matches!(registry.handler("foo.ext1"), Err(RegistryError::NotReady)));
 }
 
-/// REG-2, REG-3.
+/// REG-02.
 #[test]
 fn it_is_warmed_up_once() {
     let registry = Registry::of([]).unwrap();
@@ -62,12 +62,19 @@ fn it_is_warmed_up_once() {
     assert!(matches!(again, Err(RegistryError::Ready)));
     assert!(registry.is_ready());
     assert_eq!(names(&registry), [[""; 0]; 2]);
+}
+
+/// REG-03.
+#[test]
+fn an_extension_without_handlers_can_come_and_go() {
+    let registry = Registry::of([]).unwrap();
     registry.add(registration("empty", vec![])).unwrap();
+    assert_eq!(names(&registry), [[""; 0]; 2]);
     registry.remove("empty").unwrap();
     registry.remove("empty").unwrap();
 }
 
-/// REG-4 to REG-7.
+/// REG-04, REG-05.
 #[test]
 fn handlers_are_listed_by_hook_in_order_of_their_names() {
     let registry = Registry::of([first()]).unwrap();
@@ -76,6 +83,12 @@ fn handlers_are_listed_by_hook_in_order_of_their_names() {
     assert_eq!(registry.handler("baz.ext1").unwrap(), handler::<AfterClusterUpgrade>("baz"));
     registry.add(second()).unwrap();
     assert_eq!(names(&registry), [vec!["bar.ext1", "foo.ext1"], vec!["baz.ext1", "qux.ext2"]]);
+}
+
+/// REG-06, REG-07.
+#[test]
+fn what_is_removed_takes_its_handlers_along() {
+    let registry = Registry::of([first(), second()]).unwrap();
     registry.remove("ext1").unwrap();
     assert_eq!(names(&registry), [vec![], vec!["qux.ext2"]]);
     assert!(matches!(registry.handler("foo.ext1"), Err(RegistryError::Unknown(name)) if name == "foo.ext1"));

@@ -1,0 +1,411 @@
+//! Upgrade plans, judged as Cluster API judges them (`exp/topology/desiredstate/upgrade_plan.go`).
+
+use std::{cmp::Ordering, collections::BTreeMap, fmt};
+
+use semver::Version;
+use thiserror::Error;
+
+use crate::hooks::{GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, UpgradeStep};
+
+/// The minor versions that workers may be behind their control plane, and that a step of theirs may lead over.
+const SKEW_MAX: u64 = 3;
+
+/// Of whom a plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planned {
+    /// The control plane.
+    ControlPlane,
+    /// The workers.
+    Workers,
+}
+
+impl fmt::Display for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ControlPlane => "control plane",
+            Self::Workers => "workers",
+        })
+    }
+}
+
+/// Why a plan is none.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum UpgradePlanError {
+    /// A text is no version.
+    #[error("{0:?} is not a version of Kubernetes, such as v1.36.1")]
+    Version(String),
+    /// Nobody is to be upgraded.
+    #[error("{0}: there is nothing to upgrade")]
+    Needless(Planned),
+    /// A step does not lead up.
+    #[error("{of}: {to} does not come after {from}")]
+    Order {
+        /// Of whom the plan is.
+        of: Planned,
+        /// Where the step begins.
+        from: String,
+        /// Where it leads.
+        to: String,
+    },
+    /// A step leads over too many minor versions.
+    #[error("{of}: from {from} to {to} is too far for one step")]
+    Far {
+        /// Of whom the plan is.
+        of: Planned,
+        /// Where the step begins.
+        from: String,
+        /// Where it leads.
+        to: String,
+    },
+    /// The last step does not lead to the target.
+    #[error("{of}: the plan ends with {end} instead of {target}")]
+    End {
+        /// Of whom the plan is.
+        of: Planned,
+        /// Where it ends.
+        end: String,
+        /// Where it is to end.
+        target: String,
+    },
+    /// The control plane never has a version that workers are to have.
+    #[error("workers: {0} is no version of the control plane")]
+    Foreign(String),
+}
+
+/// How two versions stand to each other. Of builds of one version nobody may be able to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    Before,
+    Same,
+    After,
+    /// Builds that only a plan puts in order.
+    Beside,
+}
+
+/// A version and the text that it came as.
+#[derive(Clone, Debug)]
+struct Known<'a> {
+    text: &'a str,
+    version: Version,
+}
+
+impl<'a> Known<'a> {
+    fn of(text: &'a str) -> Result<Self, UpgradePlanError> {
+        let numbers = text.strip_prefix('v').unwrap_or(text);
+        let version = Version::parse(numbers).map_err(|_| UpgradePlanError::Version(text.to_owned()))?;
+        Ok(Self { text, version })
+    }
+
+    /// How it stands to another one: numbers of builds are ordered, other texts are not (`util/version`).
+    fn stands(&self, other: &Self) -> Stands {
+        let by = |ordering| match ordering {
+            Ordering::Less => Stands::Before,
+            Ordering::Equal => Stands::Same,
+            Ordering::Greater => Stands::After,
+        };
+        match self.version.cmp_precedence(&other.version) {
+            Ordering::Equal => {}
+            ordering => return by(ordering),
+        }
+        let parts = |version: &'_ Version| -> Vec<String> {
+            let build = version.build.as_str();
+            build.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+        };
+        let (own, others) = (parts(&self.version), parts(&other.version));
+        for (one, another) in own.iter().zip(&others) {
+            match (one.parse::<u64>(), another.parse::<u64>()) {
+                (Ok(one), Ok(another)) if one == another => {}
+                (Ok(one), Ok(another)) => return by(one.cmp(&another)),
+                (Ok(_), Err(_)) => return Stands::Before,
+                (Err(_), Ok(_)) => return Stands::After,
+                (Err(_), Err(_)) if one == another => {}
+                (Err(_), Err(_)) => return Stands::Beside,
+            }
+        }
+        by(own.len().cmp(&others.len()))
+    }
+
+    fn follows(&self, other: &Self) -> bool {
+        matches!(self.stands(other), Stands::After | Stands::Beside)
+    }
+}
+
+/// Judges a plan as its caller does, and returns the steps of the workers: those of the plan, or as few as the skew
+/// between workers and control plane takes where it leaves them out.
+///
+/// An extension that asks this before it answers never has a cluster's topology stopped by a plan.
+///
+/// # Errors
+/// When the caller would refuse the plan.
+pub fn judge_upgrade_plan(
+    request: &GenerateUpgradePlanRequest,
+    response: &GenerateUpgradePlanResponse,
+) -> Result<Vec<UpgradeStep>, UpgradePlanError> {
+    let current = Known::of(&request.from_control_plane_kubernetes_version)?;
+    let target = Known::of(&request.to_kubernetes_version)?;
+    let steps = known(&response.control_plane_upgrades)?;
+    if current.stands(&target) == Stands::Same {
+        if !steps.is_empty() {
+            return Err(UpgradePlanError::Needless(Planned::ControlPlane));
+        }
+    } else {
+        control_plane(&current, &steps, &target)?;
+    }
+    let workers = match request.from_workers_kubernetes_version.as_str() {
+        "" => None,
+        text => Some(Known::of(text)?).filter(|workers| workers.stands(&target) != Stands::Same),
+    };
+    let Some(workers) = workers else {
+        return if response.workers_upgrades.is_empty() {
+            Ok(Vec::new())
+        } else {
+            Err(UpgradePlanError::Needless(Planned::Workers))
+        };
+    };
+    let has: Vec<_> = std::iter::once(&current).chain(&steps).collect();
+    let planned = if response.workers_upgrades.is_empty() {
+        fewest(&workers, &has, &target)
+    } else {
+        known(&response.workers_upgrades)?
+    };
+    of_workers(&workers, &planned, &has, &target)?;
+    Ok(planned.iter().map(|step| UpgradeStep::from(step.text)).collect())
+}
+
+fn known(steps: &[UpgradeStep]) -> Result<Vec<Known<'_>>, UpgradePlanError> {
+    steps.iter().map(|step| Known::of(&step.version)).collect()
+}
+
+fn control_plane(
+    current: &Known<'_>,
+    steps: &[Known<'_>],
+    target: &Known<'_>,
+) -> Result<(), UpgradePlanError> {
+    let of = Planned::ControlPlane;
+    let end = steps.iter().try_fold(current, |from, to| {
+        let ends = || (from.text.to_owned(), to.text.to_owned());
+        if !to.follows(from) {
+            let (from, to) = ends();
+            return Err(UpgradePlanError::Order { of, from, to });
+        }
+        if to.version.minor > from.version.minor + 1 {
+            let (from, to) = ends();
+            return Err(UpgradePlanError::Far { of, from, to });
+        }
+        Ok(to)
+    })?;
+    ends_with(of, end, target)
+}
+
+fn of_workers(
+    current: &Known<'_>,
+    steps: &[Known<'_>],
+    has: &[&Known<'_>],
+    target: &Known<'_>,
+) -> Result<(), UpgradePlanError> {
+    let of = Planned::Workers;
+    // Where the control plane is at the target, workers may yet be behind and follow where it was before.
+    let follow = has.len() > 1;
+    let order = |known: &Known<'_>| has.iter().position(|had| had.text == known.text);
+    let end = steps.iter().try_fold(current, |from, to| {
+        let ends = || (from.text.to_owned(), to.text.to_owned());
+        if follow && order(to).is_none() {
+            return Err(UpgradePlanError::Foreign(to.text.to_owned()));
+        }
+        let up = match to.stands(from) {
+            Stands::After => true,
+            Stands::Beside => matches!((order(from), order(to)), (Some(from), Some(to)) if from <= to),
+            Stands::Before | Stands::Same => false,
+        };
+        if !up {
+            let (from, to) = ends();
+            return Err(UpgradePlanError::Order { of, from, to });
+        }
+        if to.version.minor > from.version.minor + SKEW_MAX {
+            let (from, to) = ends();
+            return Err(UpgradePlanError::Far { of, from, to });
+        }
+        Ok(to)
+    })?;
+    ends_with(of, end, target)
+}
+
+fn ends_with(of: Planned, end: &Known<'_>, target: &Known<'_>) -> Result<(), UpgradePlanError> {
+    if end.stands(target) == Stands::Same {
+        return Ok(());
+    }
+    Err(UpgradePlanError::End { of, end: end.text.to_owned(), target: target.text.to_owned() })
+}
+
+/// As few steps as the skew takes, over versions that the control plane has.
+fn fewest<'a>(workers: &Known<'a>, has: &[&Known<'a>], target: &Known<'a>) -> Vec<Known<'a>> {
+    // The last one of each minor version.
+    let lines: BTreeMap<u64, &Known<'a>> = has.iter().map(|had| (had.version.minor, *had)).collect();
+    let (first, last) = (workers.version.minor, target.version.minor);
+    let skew = usize::try_from(SKEW_MAX).expect("it is small");
+    let on_the_way = (first..last).step_by(skew).skip(1).filter_map(|minor| lines.get(&minor));
+    let mut steps: Vec<Known<'a>> = on_the_way.map(|known| (*known).clone()).collect();
+    if steps.last().is_none_or(|step| step.text != target.text) {
+        steps.push(target.clone());
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn steps(versions: &[&str]) -> Vec<UpgradeStep> {
+        versions.iter().map(|version| UpgradeStep::from(*version)).collect()
+    }
+
+    /// What is said of a plan: the steps of the workers, or what is wrong with it.
+    fn judged(
+        from: &str,
+        to: &str,
+        control_plane: &[&str],
+        workers_from: &str,
+        workers: &[&str],
+    ) -> Result<Vec<String>, String> {
+        let request = GenerateUpgradePlanRequest {
+            from_control_plane_kubernetes_version: from.into(),
+            from_workers_kubernetes_version: workers_from.into(),
+            to_kubernetes_version: to.into(),
+            ..GenerateUpgradePlanRequest::default()
+        };
+        let response = GenerateUpgradePlanResponse {
+            control_plane_upgrades: steps(control_plane),
+            workers_upgrades: steps(workers),
+            ..GenerateUpgradePlanResponse::default()
+        };
+        let judged = judge_upgrade_plan(&request, &response);
+        judged
+            .map(|steps| steps.into_iter().map(|step| step.version).collect())
+            .map_err(|error| error.to_string())
+    }
+
+    /// PLAN-01, PLAN-02.
+    #[test]
+    fn a_plan_of_the_control_plane_goes_up_step_by_step_to_the_target() {
+        for (plan, wrong) in [
+            (&["foo"][..], "\"foo\" is not a version of Kubernetes, such as v1.36.1"),
+            (&["v1.30.0"], "control plane: v1.30.0 does not come after v1.30.0"),
+            (&["v1.32.1"], "control plane: from v1.30.0 to v1.32.1 is too far for one step"),
+            (&["v1.31.1", "v1.30.0"], "control plane: v1.30.0 does not come after v1.31.1"),
+            (&["v1.31.1", "v1.32.0"], "control plane: the plan ends with v1.32.0 instead of v1.33.1"),
+            (
+                &["v1.31.1", "v1.32.0", "v1.33.1", "v1.34.1"],
+                "control plane: the plan ends with v1.34.1 instead of v1.33.1",
+            ),
+            (&[], "control plane: the plan ends with v1.30.0 instead of v1.33.1"),
+        ] {
+            assert_eq!(judged("v1.30.0", "v1.33.1", plan, "", &[]), Err(wrong.into()), "{plan:?}");
+        }
+        assert_eq!(judged("v1.30.0", "v1.33.1", &["v1.31.1", "v1.32.0", "v1.33.1"], "", &[]), Ok(vec![]));
+        let there = judged("v1.33.1", "v1.33.1", &["v1.33.1"], "", &[]);
+        assert_eq!(there, Err("control plane: there is nothing to upgrade".into()));
+        assert_eq!(judged("v1.33.1", "v1.33.1", &[], "", &[]), Ok(vec![]));
+        assert!(judged("1.x", "v1.33.1", &[], "", &[]).is_err());
+        assert!(judged("v1.33.1", "", &[], "", &[]).is_err());
+    }
+
+    /// PLAN-03.
+    #[test]
+    fn a_plan_of_workers_goes_over_versions_of_the_control_plane_to_the_target() {
+        let plan = ["v1.31.1", "v1.32.0", "v1.33.1"];
+        for (workers, wrong) in [
+            (&["v1.31.2", "v1.33.1"][..], "workers: v1.31.2 is no version of the control plane"),
+            (&["v1.32.0", "v1.31.1"], "workers: v1.31.1 does not come after v1.32.0"),
+            (&["foo"], "\"foo\" is not a version of Kubernetes, such as v1.36.1"),
+            (&["v1.30.0"], "workers: v1.30.0 does not come after v1.30.0"),
+            (&["v1.31.1", "v1.32.0"], "workers: the plan ends with v1.32.0 instead of v1.33.1"),
+        ] {
+            let judged = judged("v1.30.0", "v1.33.1", &plan, "v1.30.0", workers);
+            assert_eq!(judged, Err(wrong.into()), "{workers:?}");
+        }
+        let late = judged("v1.33.1", "v1.33.1", &[], "v1.32.0", &["v1.33.1", "v1.34.1"]);
+        assert_eq!(late, Err("workers: the plan ends with v1.34.1 instead of v1.33.1".into()));
+        let far = ["v1.31.1", "v1.32.0", "v1.33.1", "v1.34.1"];
+        assert_eq!(
+            judged("v1.30.0", "v1.34.1", &far, "v1.30.0", &["v1.34.1"]),
+            Err("workers: from v1.30.0 to v1.34.1 is too far for one step".into())
+        );
+        for without in ["", "v1.33.1"] {
+            let judged = judged("v1.30.0", "v1.33.1", &plan, without, &["v1.33.1"]);
+            assert_eq!(judged, Err("workers: there is nothing to upgrade".into()));
+        }
+        let whole = plan.map(str::to_owned).to_vec();
+        assert_eq!(judged("v1.30.0", "v1.33.1", &plan, "v1.30.0", &plan), Ok(whole));
+    }
+
+    /// PLAN-04, PLAN-05.
+    #[test]
+    fn workers_without_a_plan_go_as_far_as_they_can_each_time() {
+        let plan = ["v1.31.1", "v1.32.0", "v1.33.1", "v1.34.1"];
+        assert_eq!(judged("v1.30.0", "v1.33.1", &plan[..3], "v1.30.0", &[]), Ok(vec!["v1.33.1".to_owned()]));
+        assert_eq!(
+            judged("v1.30.0", "v1.34.1", &plan, "v1.30.0", &[]),
+            Ok(vec!["v1.33.1".to_owned(), "v1.34.1".to_owned()])
+        );
+        // The control plane is there, and the workers are not.
+        assert_eq!(judged("v1.34.1", "v1.34.1", &[], "v1.33.1", &[]), Ok(vec!["v1.34.1".to_owned()]));
+    }
+
+    /// PLAN-06.
+    #[test]
+    fn builds_of_one_version_are_in_the_order_of_the_control_plane() {
+        let (current, plan) =
+            ("v1.31.1+foo.1-bar.1", ["v1.31.1+foo.2-bar.1", "v1.32.1+foo.2-bar.1", "v1.32.1+foo.1-bar.1"]);
+        let judged = |workers: &[&str]| judged(current, plan[2], &plan, current, workers);
+        assert_eq!(judged(&plan), Ok(plan.map(str::to_owned).to_vec()));
+        assert_eq!(
+            judged(&[plan[0], plan[2], plan[1]]),
+            Err("workers: v1.32.1+foo.2-bar.1 does not come after v1.32.1+foo.1-bar.1".into())
+        );
+        assert_eq!(judged(&[]), Ok(vec![plan[2].to_owned()]));
+        let stands = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|text| Known::of(text).unwrap());
+            one.stands(&other)
+        };
+        for (one, other, expected) in [
+            ("v1.31.1+1", "v1.31.1+2", Stands::Before),
+            ("v1.31.1+10", "v1.31.1+9", Stands::After),
+            ("v1.31.1+1", "v1.31.1+a", Stands::Before),
+            ("v1.31.1+a", "v1.31.1+1", Stands::After),
+            ("v1.31.1+a", "v1.31.1+b", Stands::Beside),
+            ("v1.31.1+a", "v1.31.1+a.1", Stands::Before),
+            ("v1.31.1", "v1.31.1+a", Stands::Before),
+            ("v1.31.1+a", "v1.31.1+a", Stands::Same),
+            ("v1.31.1-rc.1+b", "v1.31.1+a", Stands::Before),
+        ] {
+            assert_eq!(stands(one, other), expected, "{one} {other}");
+        }
+    }
+
+    proptest! {
+        /// What is made for workers where a plan says nothing would be taken if it were said.
+        #[test]
+        fn what_is_made_for_workers_is_a_plan_for_them(first in 20_u64..40, ahead in 1_u64..12, behind in 0_u64..4) {
+            let (from, to) = (format!("v1.{first}.0"), format!("v1.{}.3", first + ahead));
+            let plan: Vec<String> =
+                (1..=ahead).map(|ahead_by| format!("v1.{}.3", first + ahead_by)).collect();
+            let plan: Vec<&str> = plan.iter().map(String::as_str).collect();
+            let workers = format!("v1.{}.0", first - behind);
+            let made = judged(&from, &to, &plan, &workers, &[]);
+            prop_assert!(made.is_ok(), "{made:?}");
+            let made = made.unwrap();
+            let said: Vec<&str> = made.iter().map(String::as_str).collect();
+            prop_assert_eq!(judged(&from, &to, &plan, &workers, &said), Ok(made.clone()));
+        }
+
+        #[test]
+        fn no_text_panics(
+            from in "\\PC{0,8}|v?[0-9.+-]{0,12}", to in "\\PC{0,8}|v?[0-9.+-]{0,12}",
+            step in "\\PC{0,8}|v?[0-9.+-]{0,12}",
+        ) {
+            let _ = judged(&from, &to, &[&step], &step, &[&to]);
+        }
+    }
+}
