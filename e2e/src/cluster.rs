@@ -210,6 +210,28 @@ impl Cluster {
         Workload::connect(&self.kubeconfig().await?).await
     }
 
+    /// The cluster as its administrator sees it at this address, where the host of its endpoint is a name for pods alone.
+    ///
+    /// # Errors
+    ///
+    /// When there is no kubeconfig yet.
+    pub async fn workload_at(&self, address: &str) -> anyhow::Result<Workload> {
+        let mut kubeconfig: serde_yaml_ng::Value =
+            serde_yaml_ng::from_str(&self.kubeconfig().await?).context("failed to read the kubeconfig")?;
+        let (host, port) = self.endpoint().await?;
+        let cluster = &mut kubeconfig["clusters"][0]["cluster"];
+        let published = format!("https://{host}:{port}");
+        anyhow::ensure!(
+            cluster["server"] == published.as_str(),
+            "the kubeconfig is of {:?}",
+            cluster["server"]
+        );
+        cluster["server"] = format!("https://{address}:{port}").into();
+        cluster["tls-server-name"] = host.into();
+        let kubeconfig = serde_yaml_ng::to_string(&kubeconfig).context("failed to write the kubeconfig")?;
+        Workload::connect(&kubeconfig).await
+    }
+
     /// The conditions that are not well, of the cluster and all that belongs to it.
     ///
     /// # Errors

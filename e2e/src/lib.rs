@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The tests are in `tests/`: `lifecycle` and `ipam` side by side, `alone` one after the other with nothing else going
-//! on, `clusterctl` on management clusters of their own. They know the product by what it publishes: objects, endpoints,
+//! on, `clusterctl` on management clusters of their own, `helm` and `installed` in the place of what the others use. They know the product by what it publishes: objects, endpoints,
 //! a process. Nothing of its insides is used here.
 
 pub mod bare;

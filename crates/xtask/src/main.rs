@@ -13,6 +13,8 @@ mod components;
 mod conditions;
 mod contract;
 mod e2e;
+mod emptied;
+mod installed;
 mod kube_state_metrics;
 mod paths;
 mod place;
@@ -49,6 +51,8 @@ enum Task {
     /// Install the Helm chart on a real cluster, in the place of what clusterctl installed, and run its tests there.
     Helm(chart::cluster::Args),
     /// Measure on a real cluster.
+    /// Install release folders by clusterctl on a real cluster, in the place of what is there, and run tests of the pods.
+    Installed(installed::Args),
     #[command(subcommand)]
     Bench(bench::Subject),
     /// Say which rows of Cluster API's contracts hold, and by which tests.
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Task::Contract(args) => contract::run(&args),
         Task::Tidy => tidy::run(),
     };
+        Task::Installed(args) => installed::run(&args),
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -49,7 +49,7 @@ pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Resu
     let program = program.map_or_else(build, |program| Ok(program.to_owned()))?;
     let image = image(&program)?;
     image.load(&cluster.layout, &cluster.tools)?;
-    release::lay_out(&Repository::folder(&cluster.layout), &image.name)?;
+    release::lay_out(&Repository::folder(&cluster.layout), release::VERSION, &image.name)?;
     let clusterctl =
         |args: &[&str]| cluster::clusterctl(&cluster.layout, cluster.tools.program("clusterctl"), args);
     for provider in &PROVIDERS {

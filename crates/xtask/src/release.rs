@@ -30,11 +30,13 @@ pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 const METADATA: &str = "config/metadata.yaml";
 /// Files of the infrastructure provider that are released as they are.
-const FILES: [&str; 6] = [
+const FILES: [&str; 8] = [
     METADATA,
     "config/templates/cluster-template.yaml",
+    "config/templates/cluster-template-autoscaler.yaml",
     "config/templates/cluster-template-ipam.yaml",
     "config/templates/cluster-template-machine-pool.yaml",
+    "config/templates/cluster-template-scale.yaml",
     "config/templates/cluster-template-topology.yaml",
     "config/templates/clusterclass-in-memory.yaml",
 ];
@@ -49,34 +51,46 @@ pub(crate) struct Args {
     image: String,
 }
 
+#[cfg(test)]
+impl Args {
+    /// What is meant where only the folder is given.
+    pub(crate) fn of(out: &Path) -> Self {
+        use clap::{Args as _, FromArgMatches as _};
+        let command = Self::augment_args(clap::Command::new("release"));
+        let matches = command.get_matches_from(["release".as_ref(), "--out".as_ref(), out.as_os_str()]);
+        Self::from_arg_matches(&matches).expect("a folder is all it takes")
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    lay_out(&args.out, &args.image)?;
+    lay_out(&args.out, VERSION, &args.image)?;
     for label in [LABEL, IPAM_LABEL, RUNTIME_EXTENSION_LABEL, METRICS] {
-        println!("{}", folder(&args.out, label).display());
+        println!("{}", folder(&args.out, label, VERSION).display());
     }
     Ok(())
 }
 
-/// Lays the release out with the manager in this image.
-pub(crate) fn lay_out(out: &Path, image: &str) -> anyhow::Result<()> {
-    let infrastructure = folder(out, LABEL);
+/// Lays the release out under a version, with the manager in this image.
+pub(crate) fn lay_out(out: &Path, version: &str, image: &str) -> anyhow::Result<()> {
+    let folder = |label: &str| folder(out, label, version);
+    let infrastructure = folder(LABEL);
     let components = components::render(Role::Infrastructure, image);
     write(&infrastructure.join(COMPONENTS), components)?;
     FILES.iter().try_for_each(|file| copy(file, &infrastructure))?;
-    let ipam = folder(out, IPAM_LABEL);
+    let ipam = folder(IPAM_LABEL);
     write(&ipam.join(IPAM_COMPONENTS), components::render(Role::Ipam, image))?;
-    let extension = folder(out, RUNTIME_EXTENSION_LABEL);
+    let extension = folder(RUNTIME_EXTENSION_LABEL);
     let components = components::render(Role::RuntimeExtension, image);
     write(&extension.join(RUNTIME_EXTENSION_COMPONENTS), components)?;
     copy(METADATA, &extension)?;
     copy(METADATA, &ipam)?;
-    let metrics = folder(out, METRICS);
+    let metrics = folder(METRICS);
     kube_state_metrics::FILES.iter().try_for_each(|file| copy(file, &metrics))
 }
 
 /// The folder of a provider's release, or of what goes with all of them.
-fn folder(out: &Path, label: &str) -> PathBuf {
-    out.join(label).join(VERSION)
+fn folder(out: &Path, label: &str, version: &str) -> PathBuf {
+    out.join(label).join(version)
 }
 
 fn copy(file: &str, folder: &Path) -> anyhow::Result<()> {

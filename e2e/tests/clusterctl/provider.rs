@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     path::Path,
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -31,6 +32,7 @@ const NAMESPACES: [&str; 2] = ["nephele-system", "capi-ipam-in-cluster-system"];
 async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_leaves_nothing()
 -> anyhow::Result<()> {
     let bare = Bare::up("provider", None).await?;
+    names_are_free(&bare).await?;
     let scope = Scope::on(bare.management.clone(), "provider").await?;
     let clusters = generated(&bare, &scope).await?;
     try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await?;
@@ -48,6 +50,31 @@ async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_lea
     .await?;
     deleted(&bare).await?;
     bare.down().await
+}
+
+/// Where nothing is configured, no infrastructure provider has our name; and the IPAM provider that has ours is the one
+/// whose place we take.
+async fn names_are_free(bare: &Bare) -> anyhow::Result<()> {
+    let config = bare.repository().join("nothing.yaml");
+    fs::write(&config, "").context("failed to write a configuration")?;
+    let mut clusterctl = Command::new("clusterctl");
+    clusterctl.args(["config", "repositories", "--config"]).arg(&config);
+    clusterctl.env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+    let output = tokio::task::spawn_blocking(move || clusterctl.output()).await.context("given up")?;
+    let known = String::from_utf8(output.context("failed to run clusterctl")?.stdout).context("not text")?;
+    let known: BTreeSet<_> = (known.lines())
+        .filter_map(|line| line.split_whitespace().collect::<Vec<_>>().get(..3).map(<[_]>::to_vec))
+        .map(|fields| (fields[1].to_owned(), fields[0].to_owned(), fields[2].to_owned()))
+        .collect();
+    let named = |kind: &str, name: &str| -> Vec<_> {
+        known.iter().filter(|(of, known, _)| of == kind && known == name).map(|(.., url)| url).collect()
+    };
+    assert!(named("InfrastructureProvider", "docker").len() == 1, "{known:?}");
+    assert_eq!(named("InfrastructureProvider", "in-memory"), Vec::<&String>::new());
+    assert_eq!(named("RuntimeExtensionProvider", "nephele"), Vec::<&String>::new());
+    let [url] = named("IPAMProvider", "in-cluster")[..] else { panic!("{known:?}") };
+    assert!(url.contains("cluster-api-ipam-provider-in-cluster"), "{url}");
+    Ok(())
 }
 
 /// A cluster of every template there is, with nothing given but what clusterctl has flags for: one machine of each role.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 use nephele_e2e::{
-    Cluster, Look, Management, Scope, Shape, Workload,
+    Cluster, Look, Management, Scope, Shape,
     ipam::{Counts, GROUP},
     management::kinds,
     state, until,
@@ -162,15 +162,7 @@ async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Resu
 
 /// Nodes with their uids, asked at the pod: its name is for other pods.
 async fn nodes(cluster: &Cluster, pod: &Pod) -> anyhow::Result<Vec<(String, String)>> {
-    let mut kubeconfig: serde_yaml_ng::Value =
-        serde_yaml_ng::from_str(&cluster.kubeconfig().await?).context("failed to read the kubeconfig")?;
-    let (_, port) = cluster.endpoint().await?;
-    let cluster = &mut kubeconfig["clusters"][0]["cluster"];
-    assert_eq!(cluster["server"], format!("https://{HOST}:{port}").as_str());
-    cluster["server"] = format!("https://{}:{port}", pod.address).into();
-    cluster["tls-server-name"] = HOST.into();
-    let kubeconfig = serde_yaml_ng::to_string(&kubeconfig).context("failed to write the kubeconfig")?;
-    Workload::connect(&kubeconfig).await?.node_identities().await
+    cluster.workload_at(&pod.address).await?.node_identities().await
 }
 
 /// Since when the cluster has been available: it would be later, had it not been for a moment.

@@ -51,6 +51,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!("../../../../config/rbac/autoscaler_role.yaml"),
         include_str!("../../../../config/webhook-infrastructure/role.yaml"),
         include_str!("../../../../config/webhook-infrastructure/service.yaml"),
+        include_str!("../../../../config/manager/workload_service.yaml"),
         include_str!("../../../../config/manager/manager.yaml"),
         include_str!("../../../../config/webhook-infrastructure/validating.yaml"),
     ],

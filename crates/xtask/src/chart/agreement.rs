@@ -29,11 +29,7 @@ struct Way {
 }
 
 const WAYS: [Way; 2] = [
-    Way {
-        role: Role::Infrastructure,
-        values: "{roles: [infrastructure], workload: {service: {type: None}}}",
-        namespace: NAMESPACE,
-    },
+    Way { role: Role::Infrastructure, values: "{roles: [infrastructure]}", namespace: NAMESPACE },
     Way {
         role: Role::Ipam,
         // The lease is that of the in-cluster provider.
@@ -62,13 +58,29 @@ impl Way {
             let name = id(&theirs);
             let ours = find(&rendered, &name).context("not in the chart")?;
             if theirs["kind"] == "Deployment" {
-                same_flags(&theirs, ours, program)?;
+                self.same_flags(&theirs, ours, program)?;
             }
             let (theirs, ours) = (comparable(&theirs), comparable(ours));
             if theirs != ours {
                 bail!("{name} differs: {}", difference(&theirs, &ours, ""));
             }
         }
+        Ok(())
+    }
+
+    /// The same flags with the same values, in the forms that each way to install has.
+    fn same_flags(&self, theirs: &Value, ours: &Value, program: &Program) -> anyhow::Result<()> {
+        let pointer = format!("{CONTAINER}/args");
+        let args = |object: &Value| texts(object, &pointer);
+        program.takes(&args(theirs))?;
+        let flags = |object: &Value| -> BTreeSet<String> {
+            let with_value = |arg: String| if arg.contains('=') { arg } else { format!("{arg}=true") };
+            // Helm knows the namespace that the kubelet tells.
+            let expanded = |arg: String| arg.replace("$(POD_NAMESPACE)", self.namespace);
+            args(object).into_iter().map(expanded).map(with_value).collect()
+        };
+        let (theirs, ours) = (flags(theirs), flags(ours));
+        ensure!(theirs == ours, "flags differ: {:?}", theirs.symmetric_difference(&ours).collect::<Vec<_>>());
         Ok(())
     }
 
@@ -120,22 +132,6 @@ fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
             bail!("{} differs from its type: {}", id(&theirs), difference(&theirs, &ours, ""));
         }
     }
-    Ok(())
-}
-
-/// The same flags with the same values, in the forms that each way to install has.
-fn same_flags(theirs: &Value, ours: &Value, program: &Program) -> anyhow::Result<()> {
-    let pointer = format!("{CONTAINER}/args");
-    let args = |object: &Value| texts(object, &pointer);
-    program.takes(&args(theirs))?;
-    let flags = |object: &Value| -> BTreeSet<String> {
-        let with_value = |arg: String| if arg.contains('=') { arg } else { format!("{arg}=true") };
-        // What the manager does without being told.
-        let by_default = |arg: &String| arg == "--advertise-host=$(POD_IP)";
-        args(object).into_iter().filter(|arg| !by_default(arg)).map(with_value).collect()
-    };
-    let (theirs, ours) = (flags(theirs), flags(ours));
-    ensure!(theirs == ours, "flags differ: {:?}", theirs.symmetric_difference(&ours).collect::<Vec<_>>());
     Ok(())
 }
 

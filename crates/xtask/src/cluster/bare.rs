@@ -54,7 +54,7 @@ pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
         init::certificates(&layout, &processes, &kubectl)?;
     }
     Repository::lay_out(&layout, &tools)?;
-    release::lay_out(&Repository::folder(&layout), components::IMAGE)?;
+    release::lay_out(&Repository::folder(&layout), release::VERSION, components::IMAGE)?;
     let gates: &[_] = if wanted.runtime_extension { &init::WITH_RUNTIME_SDK } else { &[] };
     init::cluster_api(&layout, &tools, &kubectl, gates)?;
     install(wanted, &layout, &tools, &kubectl)?;

@@ -206,6 +206,9 @@ fn expose(kubectl: &Kubectl, manager: &Manager, address: &str) -> anyhow::Result
                 json!({"name": name, "port": manager.serving_port(), "protocol": "TCP"})
             })
             .collect();
+        if ports.is_empty() {
+            continue;
+        }
         let slice = json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
             "metadata": {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{PROVIDERS, components, items, text, texts};
-use crate::components::{IMAGE, render};
+use crate::components::{IMAGE, Role, render};
 
 /// Kinds that clusterctl creates without the manager being there, and finds again to delete them.
 const KINDS: [&str; 11] = [
@@ -102,6 +102,27 @@ fn services_select_the_pods_of_their_own_provider_alone() {
             assert!(selected.eq(expected), "{}", text(service, "/metadata/name"));
         }
     }
+}
+
+/// An endpoint never changes, and `clusterctl upgrade` makes another pod: the host is a name that leads to whichever there is.
+#[test]
+fn endpoints_are_under_the_name_of_a_service_that_finds_the_pod() {
+    let objects = components(Role::Infrastructure);
+    let container = deployment(&objects).pointer(CONTAINER).expect("a container");
+    let flag = texts(&container["args"]).into_iter().find_map(|arg| arg.strip_prefix("--advertise-host="));
+    let default = flag.and_then(|flag| flag.strip_prefix("${NEPHELE_ADVERTISE_HOST:=")?.strip_suffix('}'));
+    let service =
+        default.and_then(|host| host.strip_suffix(".$(POD_NAMESPACE).svc")).expect("a Service's name");
+    let service = of_kind(&objects, "Service").find(|object| text(object, "/metadata/name") == service);
+    let spec = &service.expect("there is one of this name")["spec"];
+    // Headless: each cluster has a port of its own, and there are thousands.
+    assert_eq!((&spec["clusterIP"], &spec["publishNotReadyAddresses"]), (&json!("None"), &json!(true)));
+    // The kubelet makes a name of one variable and an address of another, for who prefers that.
+    let fields: Vec<_> = (items(container, "/env").iter())
+        .map(|variable| (text(variable, "/name"), text(variable, "/valueFrom/fieldRef/fieldPath")))
+        .filter(|(name, _)| ["POD_NAMESPACE", "POD_IP"].contains(name))
+        .collect();
+    assert_eq!(fields, [("POD_IP", "status.podIP"), ("POD_NAMESPACE", "metadata.namespace")]);
 }
 
 /// clusterctl, cmd/clusterctl/client/repository/components.go, replaces it in metadata, subjects and references of

@@ -79,13 +79,15 @@ fn files_below(folder: &Path) -> Vec<String> {
 #[test]
 fn a_release_has_the_files_that_clusterctl_asks_for() {
     let folder = std::env::temp_dir().join(format!("nephele-release-{}", std::process::id()));
-    release::lay_out(&folder, IMAGE).expect("laid out");
+    let version = release::VERSION;
+    release::lay_out(&folder, version, IMAGE).expect("laid out");
     let files = files_below(&folder);
     fs::remove_dir_all(&folder).expect("removed");
-    let version = release::VERSION;
     let expected: Vec<_> = [
+        ("infrastructure-in-memory", "cluster-template-autoscaler.yaml"),
         ("infrastructure-in-memory", "cluster-template-ipam.yaml"),
         ("infrastructure-in-memory", "cluster-template-machine-pool.yaml"),
+        ("infrastructure-in-memory", "cluster-template-scale.yaml"),
         ("infrastructure-in-memory", "cluster-template-topology.yaml"),
         ("infrastructure-in-memory", "cluster-template.yaml"),
         ("infrastructure-in-memory", "clusterclass-in-memory.yaml"),
@@ -113,5 +115,55 @@ fn a_release_has_the_files_that_clusterctl_asks_for() {
         ]
         .contains(&name);
         assert!(known || name.starts_with("cluster-template") || name.starts_with("clusterclass-"), "{path}");
+    }
+}
+
+/// cluster-api, cmd/clusterctl/client/repository/repository_local.go: the folder is the version. A tag of that name is an
+/// image's too.
+#[test]
+fn folders_metadata_and_images_of_a_release_are_of_the_version_of_the_workspace() {
+    let folder = std::env::temp_dir().join(format!("nephele-version-{}", std::process::id()));
+    // As `cargo xtask release` does it, with nothing said of the image.
+    release::run(&release::Args::of(&folder)).expect("laid out");
+    let files = files_below(&folder);
+    let read = |path: &String| fs::read_to_string(folder.join(path)).expect("readable");
+    let texts: Vec<_> = files.iter().map(|path| (path.clone(), read(path))).collect();
+    fs::remove_dir_all(&folder).expect("removed");
+
+    let version = env!("CARGO_PKG_VERSION");
+    let numbers: Vec<u64> =
+        version.split('.').map(|number| number.parse().expect("a version of numbers")).collect();
+    let [major, minor, _] = numbers[..] else { panic!("{version} has not three numbers") };
+    let (mut images, mut metadata) = (0, 0);
+    for (path, content) in &texts {
+        let [_, of_folder, file] = path.split('/').collect::<Vec<_>>()[..] else { panic!("{path}") };
+        assert_eq!(of_folder, format!("v{version}"), "{path}");
+        if file == "metadata.yaml" {
+            metadata += 1;
+            let series = documents(content).remove(0)["releaseSeries"].clone();
+            let of_release = |one: &&Value| one["major"] == major && one["minor"] == minor;
+            assert_eq!(series.as_array().expect("a list").iter().filter(of_release).count(), 1, "{path}");
+        }
+        for image in content.lines().filter_map(|line| line.trim().strip_prefix("image: ")) {
+            images += 1;
+            assert_eq!(image.rsplit_once(':').map(|(_, tag)| tag), Some(of_folder), "{path}");
+        }
+    }
+    assert_eq!((images, metadata), (3, 3), "one of each provider");
+}
+
+/// cluster-api, cmd/clusterctl/client/config/providers_client.go, validateProvider. What kind of provider it is comes
+/// before the name in its label.
+#[test]
+fn names_of_providers_are_dns_labels() {
+    for (label, kind) in [
+        (release::LABEL, "infrastructure-"),
+        (release::IPAM_LABEL, "ipam-"),
+        (release::RUNTIME_EXTENSION_LABEL, "runtime-extension-"),
+    ] {
+        let name = label.strip_prefix(kind).expect("labelled by its kind");
+        let inner = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
+        assert!(name.len() <= 63 && name.starts_with(inner) && name.ends_with(inner), "{name}");
+        assert!(name.chars().all(|character| inner(character) || character == '-'), "{name}");
     }
 }

@@ -1,0 +1,60 @@
+//! `clusterctl` and `kubectl`, as their users run them.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use anyhow::{Context, bail};
+
+/// The releases that `cargo xtask installed` has laid out, and the configuration that leads to them.
+pub(crate) struct Releases {
+    config: PathBuf,
+    /// The first that is installed.
+    pub(crate) first: String,
+    /// What it is upgraded to.
+    pub(crate) next: String,
+}
+
+impl Releases {
+    pub(crate) fn from_environment() -> anyhow::Result<Self> {
+        let config = std::env::var_os("NEPHELE_E2E_CLUSTERCTL_CONFIG").map(PathBuf::from);
+        let config = config.context("NEPHELE_E2E_CLUSTERCTL_CONFIG is not set: run cargo xtask installed")?;
+        let folder = config.with_file_name("infrastructure-in-memory");
+        let entries =
+            fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))?;
+        let mut versions = entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect::<std::io::Result<Vec<_>>>()
+            .context("failed to list releases")?;
+        versions.sort();
+        let [first, next] = versions.as_slice() else { bail!("releases {versions:?}") };
+        Ok(Self { first: first.clone(), next: next.clone(), config: config.clone() })
+    }
+
+    /// Runs clusterctl and returns what it prints.
+    pub(crate) async fn clusterctl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = Command::new("clusterctl");
+        command.arg("--config").arg(&self.config).args(arguments);
+        command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+        run(command).await
+    }
+}
+
+/// Runs kubectl and returns what it prints.
+pub(crate) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new("kubectl");
+    command.args(arguments);
+    run(command).await
+}
+
+async fn run(mut command: Command) -> anyhow::Result<String> {
+    let said = format!("{command:?}");
+    let output = tokio::task::spawn_blocking(move || command.output()).await.context("given up")?;
+    let Output { status, stdout, stderr } = output.with_context(|| format!("failed to run {said}"))?;
+    if !status.success() {
+        bail!("{said}: {status}: {}", String::from_utf8_lossy(&stderr).trim());
+    }
+    String::from_utf8(stdout).with_context(|| format!("{said} printed something else than text"))
+}

@@ -1,0 +1,265 @@
+//! An installation from `clusterctl init` to `clusterctl delete`.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use futures::future::try_join_all;
+use nephele_e2e::{
+    Cluster, Look, Management, Scope, Shape,
+    cluster::Role,
+    management::{Kind, kinds},
+    manager::{self, Provider},
+    state, templates, until,
+    wait::LIMIT,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    available::Witness,
+    clusterctl::{Releases, kubectl},
+};
+
+/// The host that components give every workload cluster where nobody says otherwise.
+const HOST: &str = "nephele-workload.nephele-system.svc";
+const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+/// How many clusters roll at once.
+const ROLLING: usize = 10;
+/// What clusterctl keeps its inventory in.
+const PROVIDER: Kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
+/// Our providers, as clusterctl labels what belongs to them, with their namespaces.
+const PROVIDERS: [(&str, &str); 2] =
+    [("infrastructure-in-memory", "nephele-system"), ("ipam-in-cluster", "capi-ipam-in-cluster-system")];
+
+#[tokio::test]
+async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_left_behind()
+-> anyhow::Result<()> {
+    let releases = Releases::from_environment()?;
+    let management = Management::connect().await?;
+    let (infrastructure, ipam) =
+        (format!("in-memory:{}", releases.first), format!("in-cluster:{}", releases.first));
+    releases
+        .clusterctl(&["init", "--infrastructure", &infrastructure, "--ipam", &ipam, "--wait-providers"])
+        .await?;
+    are_restricted(&management).await?;
+
+    let scope = Scope::on(management.clone(), "installed").await?;
+    let zoned = zoned(&releases, &scope).await?;
+    let names: Vec<_> = (0..ROLLING).map(|number| format!("rolling-{number}")).collect();
+    let rolling = try_join_all(names.iter().map(|name| scope.plain(name, Shape::new(1, 1)))).await?;
+    tokio::try_join!(zoned.settled(3, 6), all_settled(&rolling))?;
+    in_every_zone(&zoned).await?;
+    assert_eq!(zoned.endpoint().await?.0, HOST);
+
+    let all: Vec<_> = [&zoned].into_iter().chain(&rolling).cloned().collect();
+    upgraded(&releases, &scope, &zoned, &all).await?;
+    rolled_under_changing_leaders(&scope, &zoned, &rolling).await?;
+
+    scope.finish().await?;
+    // One after the other: clusterctl cannot list what is left of one while the kinds of another are going.
+    for provider in [["--ipam", "in-cluster"], ["--infrastructure", "in-memory"]] {
+        let delete = ["delete", "--include-crd", "--include-namespace"];
+        releases.clusterctl(&[&delete[..], &provider].concat()).await?;
+        until("what belongs to a provider to be gone", LIMIT, async || {
+            let left = left().await?;
+            let left: Vec<_> = left.lines().filter(|line| of(provider[1], line)).collect();
+            Ok(Look::when(left.is_empty(), || left.join("\n")))
+        })
+        .await?;
+    }
+    let left = left().await?;
+    ensure!(!left.lines().any(is_ours), "{left}");
+    Ok(())
+}
+
+/// Namespaces that let no pod in that could do more than it has to, with our pods in them.
+async fn are_restricted(management: &Management) -> anyhow::Result<()> {
+    for (_, name) in PROVIDERS {
+        let namespace = management.get(kinds::NAMESPACE, "", name).await?;
+        let level = &namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
+        ensure!(level == "restricted", "{name} enforces {level}");
+    }
+    Ok(())
+}
+
+/// A cluster of the released class over three zones: three control plane machines, a worker in each zone, and three in a
+/// machine pool.
+async fn zoned(releases: &Releases, scope: &Scope) -> anyhow::Result<Cluster> {
+    use serde::Deserialize;
+    let name = "zoned";
+    let mut args = vec!["generate", "cluster", name, "--target-namespace", &scope.namespace];
+    args.extend(["--flavor", "topology", "--kubernetes-version", templates::VERSION]);
+    args.extend(["--control-plane-machine-count", "3", "--worker-machine-count", "1"]);
+    let manifest = releases.clusterctl(&args).await?;
+    let mut objects: Vec<Value> = serde_yaml_ng::Deserializer::from_str(&manifest)
+        .map(|document| Value::deserialize(document).context("failed to read what was generated"))
+        .collect::<anyhow::Result<_>>()?;
+    let cluster = objects.iter_mut().find(|object| object["kind"] == kinds::CLUSTER.2);
+    let topology = &mut cluster.context("no Cluster was generated")?["spec"]["topology"];
+    topology["variables"] = json!([{"name": "zones", "value": ZONES.map(|zone| json!({"name": zone}))}]);
+    let workers =
+        |zone: &str| json!({"class": "default-worker", "name": zone, "replicas": 1, "failureDomain": zone});
+    topology["workers"] = json!({
+        "machineDeployments": ZONES.map(workers),
+        "machinePools": [{"class": "default-worker", "name": "pool", "replicas": 3}],
+    });
+    scope.management.apply(&scope.namespace, &objects).await?;
+    Ok(Cluster {
+        management: scope.management.clone(),
+        namespace: scope.namespace.clone(),
+        name: name.to_owned(),
+    })
+}
+
+async fn all_settled(clusters: &[Cluster]) -> anyhow::Result<()> {
+    try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await.map(drop)
+}
+
+/// Machines of both roles are in each zone, and those of the pool are not said to be in one.
+async fn in_every_zone(cluster: &Cluster) -> anyhow::Result<()> {
+    for role in [Role::ControlPlane, Role::Worker] {
+        let machines = cluster.machines(Some(role)).await?;
+        let of_zones: Vec<_> =
+            machines.iter().filter_map(|machine| machine["spec"]["failureDomain"].as_str()).collect();
+        let distinct: BTreeSet<_> = of_zones.iter().copied().collect();
+        ensure!(distinct == ZONES.into(), "{role:?}: {of_zones:?}");
+    }
+    Ok(())
+}
+
+/// The address of the manager that leads.
+async fn address_of_leader(management: &Management) -> anyhow::Result<String> {
+    let provider = Provider::Infrastructure;
+    let leader = manager::leader(management, provider).await?;
+    let pod = management.get(kinds::POD, provider.namespace(), &leader.pod).await?;
+    pod["status"]["podIP"].as_str().map(str::to_owned).context("the leader's pod has no address")
+}
+
+/// Nodes with their uids, as soon as they are what is expected; asked at the pod, since its name is for other pods.
+async fn nodes_are(cluster: &Cluster, expected: Option<&[(String, String)]>) -> anyhow::Result<Nodes> {
+    until("the Nodes to be there", LIMIT, async || {
+        let address = address_of_leader(&cluster.management).await?;
+        let nodes = cluster.workload_at(&address).await?.node_identities().await?;
+        Ok(if expected.is_none_or(|expected| expected == nodes) {
+            Look::Done(nodes)
+        } else {
+            Look::NotYet(format!("{nodes:?}"))
+        })
+    })
+    .await
+}
+
+type Nodes = Vec<(String, String)>;
+
+/// The next release replaces this one while clusters run: they are available all the time, and Cluster API goes on with
+/// them afterwards.
+async fn upgraded(
+    releases: &Releases,
+    scope: &Scope,
+    zoned: &Cluster,
+    all: &[Cluster],
+) -> anyhow::Result<()> {
+    let before = nodes_are(zoned, None).await?;
+    ensure!(before.len() == 9, "{before:?}");
+    let witness = Witness::follow(scope, all);
+    let (infrastructure, ipam) =
+        (format!("in-memory:{}", releases.next), format!("in-cluster:{}", releases.next));
+    let upgrade = ["upgrade", "apply", "--infrastructure", &infrastructure, "--ipam", &ipam];
+    releases.clusterctl(&[&upgrade[..], &["--wait-providers"]].concat()).await?;
+    for (label, namespace) in PROVIDERS {
+        let provider = scope.management.get(PROVIDER, namespace, label).await?;
+        ensure!(provider["version"] == *releases.next, "{label} is {}", provider["version"]);
+    }
+    nodes_are(zoned, Some(&before)).await?;
+    // Cluster API reaches clusters where they were: without, no machine would be seen to come or go.
+    pool(zoned, 2).await?;
+    zoned.settled(3, 5).await?;
+    witness.all_the_time(all.len())
+}
+
+/// Says how many machines the pool is to have.
+async fn pool(cluster: &Cluster, replicas: u32) -> anyhow::Result<()> {
+    let pools = json!([{"class": "default-worker", "name": "pool", "replicas": replicas}]);
+    let patch = json!({"spec": {"topology": {"workers": {"machinePools": pools}}}});
+    cluster.patch(kinds::CLUSTER, &cluster.name, &patch).await
+}
+
+/// Leaders go, one after the other, while every cluster replaces its workers.
+async fn rolled_under_changing_leaders(
+    scope: &Scope,
+    zoned: &Cluster,
+    rolling: &[Cluster],
+) -> anyhow::Result<()> {
+    let management = &scope.management;
+    let provider = Provider::Infrastructure;
+    manager::scale(management, provider, 2).await?;
+    let of_all = async || -> anyhow::Result<BTreeSet<String>> {
+        let machines =
+            try_join_all(rolling.iter().map(|cluster| cluster.machines(Some(Role::Worker)))).await?;
+        let names = machines.iter().flatten().map(|machine| format!("{} {}", machine["kind"], uid(machine)));
+        Ok(names.collect())
+    };
+    let before = of_all().await?;
+    let nodes = nodes_are(zoned, None).await?;
+    let all: Vec<_> = [zoned].into_iter().chain(rolling).cloned().collect();
+    let witness = Witness::follow(scope, &all);
+
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let rollout = json!({"spec": {"rollout": {"after": now}}});
+    try_join_all((rolling.iter()).map(|cluster| {
+        let workers = cluster.workers();
+        let rollout = &rollout;
+        async move { cluster.patch(kinds::MACHINE_DEPLOYMENT, &workers, rollout).await }
+    }))
+    .await?;
+    for _ in 0..2 {
+        let leader = manager::leader(management, provider).await?;
+        management.delete(kinds::POD, provider.namespace(), &leader.pod).await?;
+        manager::another_leads(management, provider, &leader).await?;
+        let leads = async || Ok(Look::Done(manager::leader(management, provider).await?));
+        until("the leader's process to be known", LIMIT, leads).await?;
+    }
+    until("all workers to be replaced", LIMIT, async || {
+        let now = of_all().await?;
+        let (old, machines) = (now.intersection(&before).count(), now.len());
+        Ok(Look::when(old == 0 && machines == ROLLING, || format!("{old} old ones of {machines}")))
+    })
+    .await?;
+    all_settled(rolling).await?;
+    zoned.settled(3, 5).await?;
+    nodes_are(zoned, Some(&nodes)).await?;
+    for cluster in rolling {
+        // Nothing is stuck on its way: what there is belongs to the machines that there are.
+        let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
+        let lines: Vec<_> = machines.iter().map(state::line).collect();
+        ensure!(machines.len() == 2, "{}:\n{}", cluster.name, lines.join("\n"));
+    }
+    witness.all_the_time(all.len())
+}
+
+fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+/// Every object there is, one a line: kind, namespace, name, and whose it is.
+async fn left() -> anyhow::Result<String> {
+    let resources = kubectl(&["api-resources", "--verbs=list", "--output=name"]).await?;
+    // What happens in a namespace is told there, and what is told goes by itself.
+    let lasting: Vec<_> = resources.lines().filter(|resource| !resource.starts_with("events")).collect();
+    let columns = "--output=custom-columns=K:.kind,S:.metadata.namespace,N:.metadata.name,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
+    kubectl(&["get", &lasting.join(","), "--all-namespaces", "--no-headers", columns]).await
+}
+
+/// Whether a line of [`left`] is about something of ours: by label, by namespace, or by its own name.
+fn is_ours(line: &str) -> bool {
+    ["in-memory", "in-cluster"].iter().any(|provider| of(provider, line))
+}
+
+/// Whether it is about something of this provider.
+fn of(provider: &str, line: &str) -> bool {
+    let fields: Vec<_> = line.split_whitespace().collect();
+    let (label, namespace) = PROVIDERS
+        .into_iter()
+        .find(|(label, _)| label.ends_with(provider))
+        .expect("one of our providers is asked for");
+    fields.contains(&label) || fields.iter().any(|field| field.starts_with(namespace))
+}
