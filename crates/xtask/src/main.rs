@@ -50,9 +50,9 @@ enum Task {
     E2e(e2e::Args),
     /// Install the Helm chart on a real cluster, in the place of what clusterctl installed, and run its tests there.
     Helm(chart::cluster::Args),
-    /// Measure on a real cluster.
     /// Install release folders by clusterctl on a real cluster, in the place of what is there, and run tests of the pods.
     Installed(installed::Args),
+    /// Measure on a real cluster.
     #[command(subcommand)]
     Bench(bench::Subject),
     /// Say which rows of Cluster API's contracts hold, and by which tests.
@@ -69,11 +69,11 @@ fn main() -> ExitCode {
         Task::Release(args) => release::run(&args),
         Task::E2e(args) => e2e::run(&args),
         Task::Helm(args) => chart::cluster::run(&args),
+        Task::Installed(args) => installed::run(&args),
         Task::Bench(subject) => bench::run(&subject),
         Task::Contract(args) => contract::run(&args),
         Task::Tidy => tidy::run(),
     };
-        Task::Installed(args) => installed::run(&args),
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
