@@ -6,6 +6,8 @@
 //!                                             └──────── pulls changes ◀────────┘
 //! ```
 //!
+//! Objects are in memory; a [`Journal`] may keep them elsewhere as well, and a client's write is answered when it has.
+//!
 //! It serves the simulated workload clusters, the embedded management cluster of the demo, and the tests. It knows
 //! nothing of Cluster API, opens no socket and starts no task: whoever owns a connection calls
 //! [`ApiServer::handle`].
@@ -29,6 +31,7 @@ pub use http::{
 };
 pub use registry::{PrinterColumn, Registry, ResourceType};
 pub use store::{
-    Change, ChangeKind, DeleteOptions, Deletion, Expired, Fault, GroupResource, Key, Listed, Object, Part,
-    Propagation, Store, StoreError, StoreOptions, resource_type_of_definition,
+    Change, ChangeKind, DeleteOptions, Deletion, Expired, Fault, GroupResource, Journal, Kept, Key, Listed,
+    Object, Part, Propagation, Recorded, RestoreError, Store, StoreError, StoreOptions, Unkept,
+    resource_type_of_definition,
 };

@@ -152,7 +152,12 @@ impl ApiServer {
         }
         let (parts, body) = request.into_parts();
         let body = body::read(body).await?;
-        self.answer_resource(info, &parts, &body, user.as_ref())
+        let response = self.answer_resource(info, &parts, &body, user.as_ref())?;
+        if is_write(info.verb) && discovery::review_named(&info.group, &info.resource).is_none() {
+            // Others may see the change before: who made it alone has a promise.
+            self.store.kept().await.map_err(|error| ApiError::not_kept(&error))?;
+        }
+        Ok(response)
     }
 
     fn answer_resource(
@@ -181,6 +186,9 @@ impl ApiServer {
         // A namespaced kind is reached across namespaces by lists and watches only.
         if kind.namespaced && info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
             return Err(ApiError::method_not_allowed());
+        }
+        if is_write(info.verb) {
+            self.store.admits().map_err(|error| ApiError::not_admitted(&error))?;
         }
         let view = View::new(kind.clone(), &info.version, shape, &options);
         let key = read::key(&kind, info);
@@ -287,6 +295,10 @@ fn text_response(text: String) -> Response<Body> {
     let plain = http::HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
     response
+}
+
+fn is_write(verb: &str) -> bool {
+    matches!(verb, "create" | "update" | "patch" | "delete" | "deletecollection")
 }
 
 fn is_watch(pair: &str) -> bool {

@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::{Response, StatusCode, header};
 use serde_json::{Value, json};
 
-use crate::store::{Expired, Fault, StoreError};
+use crate::store::{Expired, Fault, StoreError, Unkept};
 
 /// An answer that is an error.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +56,20 @@ impl ApiError {
             "RequestEntityTooLarge",
             format!("Request entity too large: limit is {limit}"),
         )
+    }
+
+    /// Nothing was changed, as it could not be kept. Another attempt may fare better.
+    pub(crate) fn not_admitted(error: &Unkept) -> Self {
+        let details = json!({"retryAfterSeconds": 1});
+        let message = format!("nothing can be changed for now: {error}");
+        Self { details, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message) }
+    }
+
+    /// The change was made, and is lost if the server ends now: as with a real server whose etcd does not answer, the
+    /// client cannot tell.
+    pub(crate) fn not_kept(error: &Unkept) -> Self {
+        let message = format!("the change may be lost: {error}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
     pub(crate) fn value(&self) -> Value {

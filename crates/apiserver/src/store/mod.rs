@@ -9,9 +9,12 @@ mod collect;
 mod definition;
 mod error;
 mod events;
+mod journal;
 mod log;
 mod object;
 mod prepare;
+#[cfg(test)]
+mod restored;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -26,6 +29,7 @@ use tokio::sync::watch;
 
 pub use definition::resource_type_of_definition;
 pub use error::{Expired, Fault, StoreError};
+pub use journal::{Journal, Kept, Recorded, RestoreError, Unkept};
 pub use log::{Change, ChangeKind};
 pub use object::{GroupResource, Key, Object};
 pub(crate) use object::{metadata_mut, metadata_text};
@@ -42,6 +46,7 @@ pub struct Store {
     /// The newest resource version, for watchers to wait on.
     newest: watch::Sender<u64>,
     uid_seed: String,
+    journal: Option<Arc<dyn Journal>>,
 }
 
 /// What a store is made with.
@@ -88,6 +93,8 @@ struct State {
     events: events::Written,
     /// What deletions have left to look at; empty whenever the lock is free.
     checks: BTreeSet<Check>,
+    /// What the journal has to be told; empty whenever the lock is free. None without a journal.
+    recorded: Option<Vec<Recorded>>,
 }
 
 /// The objects of one kind: by namespace (empty for cluster-scoped kinds), then by name.
@@ -116,6 +123,10 @@ impl Store {
     /// An empty store.
     #[must_use]
     pub fn new(options: StoreOptions) -> Arc<Self> {
+        Self::with_journal(options, None)
+    }
+
+    fn with_journal(options: StoreOptions, journal: Option<Arc<dyn Journal>>) -> Arc<Self> {
         let StoreOptions { uid_seed, registry, event_log_capacity, event_log_bytes_max, first_version } =
             options;
         // To clients, version 0 means "any".
@@ -129,8 +140,9 @@ impl Store {
             dependents: BTreeMap::new(),
             events: events::Written::default(),
             checks: BTreeSet::new(),
+            recorded: journal.is_some().then(Vec::new),
         };
-        Arc::new(Self { state: Mutex::new(state), newest: watch::Sender::new(version), uid_seed })
+        Arc::new(Self { state: Mutex::new(state), newest: watch::Sender::new(version), uid_seed, journal })
     }
 
     /// The counter: the version of the newest change.
@@ -233,6 +245,12 @@ impl Store {
             let mut state = self.state.lock();
             let result = run(&mut state);
             state.settle(now);
+            if let Some(journal) = &self.journal
+                && let Some(recorded) = state.recorded.as_mut().filter(|recorded| !recorded.is_empty())
+            {
+                let recorded = std::mem::take(recorded);
+                journal.record(state.version, recorded);
+            }
             (result, state.version)
         };
         self.newest.send_if_modified(|newest| {
@@ -272,6 +290,17 @@ impl State {
     /// Puts a version of an object in place, indexes it and logs the change.
     fn put(&mut self, key: &Key, object: Object) -> Arc<Object> {
         self.version = object.resource_version;
+        let (object, resource, previous) = self.place(key, object);
+        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        self.log.push(Change { resource, kind, object: object.clone(), previous });
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(Recorded { key: key.clone(), state: Kept::There(object.clone()) });
+        }
+        object
+    }
+
+    /// Puts a version of an object in place and indexes it: the object, its collection, and what was in its place.
+    fn place(&mut self, key: &Key, object: Object) -> (Arc<Object>, Arc<GroupResource>, Option<Arc<Object>>) {
         let object = Arc::new(object);
         let collection = self
             .collections
@@ -289,9 +318,7 @@ impl State {
                 self.dependents.entry(owner.clone()).or_default().insert(place.clone());
             }
         }
-        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.log.push(Change { resource, kind, object: object.clone(), previous });
-        object
+        (object, resource, previous)
     }
 
     /// Takes an object away and logs its last state under a new version.
@@ -312,6 +339,9 @@ impl State {
             object: object.clone(),
             previous: Some(previous),
         });
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(Recorded { key: key.clone(), state: Kept::Gone(object.clone()) });
+        }
         Some(object)
     }
 

@@ -100,6 +100,18 @@ pub struct Object {
 impl Object {
     /// Serialises `value`, which the store has given its metadata.
     pub(crate) fn new(value: &Value, resource_version: u64) -> Self {
+        // Boxed, so that no spare capacity of the buffer is kept.
+        let bytes = serde_json::to_vec(value).expect("a JSON value always serialises").into_boxed_slice();
+        Self::of(value, resource_version, Bytes::from(bytes))
+    }
+
+    /// The object that was serialised as `bytes`, which say `value`; none without a version.
+    pub(super) fn kept(value: &Value, bytes: Bytes) -> Option<Self> {
+        let version = metadata_text(value, "resourceVersion").parse().ok()?;
+        Some(Self::of(value, version, bytes))
+    }
+
+    fn of(value: &Value, resource_version: u64, bytes: Bytes) -> Self {
         let metadata = value.get("metadata");
         let text =
             |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default();
@@ -123,10 +135,7 @@ impl Object {
             owners,
             deleting: metadata.is_some_and(|m| m.get("deletionTimestamp").is_some()),
             has_finalizers: list("finalizers").is_some_and(|f| !f.is_empty()),
-            // Boxed, so that no spare capacity of the buffer is kept.
-            bytes: Bytes::from(
-                serde_json::to_vec(value).expect("a JSON value always serialises").into_boxed_slice(),
-            ),
+            bytes,
         }
     }
 

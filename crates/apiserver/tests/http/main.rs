@@ -5,6 +5,7 @@
 
 mod client;
 mod garbage;
+mod kept;
 mod objects;
 mod paths;
 mod support;
