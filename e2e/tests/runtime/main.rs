@@ -1,5 +1,7 @@
 //! Nephele's runtime extension registered with unmodified Cluster API, each test on a management cluster of its own.
 
+mod class;
 mod lifecycle;
 mod script;
 mod topology;
+mod upgrade;

@@ -42,12 +42,18 @@ impl Script {
         self.management.apply(&self.namespace, &[object]).await
     }
 
+    /// What was answered last to a call, if it came.
+    pub(crate) async fn record(&self, call: &str) -> anyhow::Result<Option<String>> {
+        let found = self.management.find(kinds::CONFIG_MAP, &self.namespace, &self.name).await?;
+        let record = found.map(|mut found| found["data"][format!("{call}-actualResponseStatus")].take());
+        Ok(record.and_then(|record| record.as_str().map(str::to_owned)))
+    }
+
     /// Waits until this was answered last to a call.
     pub(crate) async fn answered(&self, call: &str, record: &str) -> anyhow::Result<()> {
         until(&format!("{call} to be answered with {record:?}"), LIMIT, async || {
-            let found = self.management.find(kinds::CONFIG_MAP, &self.namespace, &self.name).await?;
-            let data = found.map(|mut found| found["data"].take()).unwrap_or_default();
-            Ok(Look::when(data[format!("{call}-actualResponseStatus")] == record, || data.to_string()))
+            let last = self.record(call).await?;
+            Ok(Look::when(last.as_deref() == Some(record), || format!("{last:?}")))
         })
         .await
     }
