@@ -1,6 +1,8 @@
 //! Bodies that nobody means: whatever comes, a served call is answered, and no handler is called that panics.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
+mod recorded;
+
 use std::sync::LazyLock;
 
 use axum::{Router, body::Body};
@@ -187,6 +189,79 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Bodies of Cluster API with the path that they were sent to here.
+static RECORDED: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
+    let path = |recorded: &str| {
+        let hook = recorded.split('/').nth(3).unwrap();
+        let served = |path: &&String| path.split('/').nth(3) == Some(hook);
+        ROUTER.1.iter().find(served).unwrap().clone()
+    };
+    recorded::all().into_iter().map(|recording| (path(&recording.path), recording.request)).collect()
+});
+
+/// Where in a value there is something.
+fn places(value: &Value) -> Vec<String> {
+    fn walk(value: &Value, at: &str, places: &mut Vec<String>) {
+        places.push(at.to_owned());
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    walk(value, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), places);
+                }
+            }
+            Value::Array(elements) => {
+                elements
+                    .iter()
+                    .enumerate()
+                    .for_each(|(index, value)| walk(value, &format!("{at}/{index}"), places));
+            }
+            _ => {}
+        }
+    }
+    let mut places = Vec::new();
+    walk(value, "", &mut places);
+    places
+}
+
+/// A change of what a body says, which is JSON after it too.
+#[derive(Clone, Debug)]
+enum Twist {
+    /// Something else is there.
+    Put(Value),
+    /// What is there is within itself.
+    Wrap,
+    /// A list or object has what it has and something else.
+    Add(Value),
+    /// All letters of the names in an object are capitals.
+    Shout,
+}
+
+fn twist() -> impl Strategy<Value = Twist> {
+    prop_oneof![
+        3 => json().prop_map(Twist::Put),
+        2 => Just(Twist::Put(Value::Null)),
+        1 => Just(Twist::Wrap),
+        1 => json().prop_map(Twist::Add),
+        1 => Just(Twist::Shout),
+    ]
+}
+
+fn apply(body: &mut Value, place: &Index, twist: &Twist) {
+    let places = places(body);
+    let Some(value) = body.pointer_mut(place.get::<String>(&places)) else { return };
+    match (twist, value) {
+        (Twist::Put(other), value) => *value = other.clone(),
+        (Twist::Wrap, value) => *value = serde_json::json!([value.take()]),
+        (Twist::Add(other), Value::Array(elements)) => elements.insert(0, other.clone()),
+        (Twist::Add(other), Value::Object(fields)) => drop(fields.insert("unheardOf".into(), other.clone())),
+        (Twist::Shout, Value::Object(fields)) => {
+            *fields =
+                std::mem::take(fields).into_iter().map(|(key, value)| (key.to_uppercase(), value)).collect();
+        }
+        (Twist::Add(_) | Twist::Shout, _) => {}
+    }
+}
+
 /// Reads the bytes as a response of every hook.
 fn read_responses(bytes: &[u8]) {
     let catalog = Catalog::cluster_api();
@@ -229,6 +304,38 @@ proptest! {
         }
         check(&answer(path.get::<String>(&ROUTER.1), body.clone()))?;
         read_responses(&body);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
+
+    /// What Cluster API sent, with other values in some places, and then some bytes of it spoilt.
+    #[test]
+    fn spoilt_recordings_are_answered(
+        recorded in any::<Index>(),
+        elsewhere in prop::option::weighted(0.1, any::<Index>()),
+        twists in prop::collection::vec((any::<Index>(), twist()), 0..4),
+        mutations in prop::collection::vec(mutation(), 0..3),
+    ) {
+        let (path, request) = recorded.get::<(String, Value)>(&RECORDED);
+        let mut request = request.clone();
+        for (place, twist) in &twists {
+            apply(&mut request, place, twist);
+        }
+        let mut body = request.to_string().into_bytes();
+        for mutation in &mutations {
+            mutate(&mut body, mutation);
+        }
+        let path = elsewhere.map_or(path, |elsewhere| elsewhere.get::<String>(&ROUTER.1));
+        check(&answer(path, body))?;
+    }
+}
+
+#[test]
+fn recordings_are_answered_with_success() {
+    for (path, request) in RECORDED.iter() {
+        assert_eq!(answer(path, request.to_string().into_bytes())["status"], "Success", "{path}");
     }
 }
 

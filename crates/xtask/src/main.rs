@@ -19,6 +19,7 @@ mod kube_state_metrics;
 mod paths;
 mod place;
 mod provider;
+mod record_hooks;
 mod release;
 mod tidy;
 mod wait;
@@ -57,6 +58,9 @@ enum Task {
     Bench(bench::Subject),
     /// Say which rows of Cluster API's contracts hold, and by which tests.
     Contract(contract::Args),
+    /// Make fixtures of the calls of Cluster API that a manager recorded: those of
+    /// `NEPHELE_RUNTIME_EXTENSION_RECORDINGS=FOLDER cargo xtask e2e extension`.
+    RecordHooks(record_hooks::Args),
     /// Check what compilers do not: purity of crates, freshness of files, lints, words.
     Tidy,
 }
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         Task::Installed(args) => installed::run(&args),
         Task::Bench(subject) => bench::run(&subject),
         Task::Contract(args) => contract::run(&args),
+        Task::RecordHooks(args) => record_hooks::run(&args),
         Task::Tidy => tidy::run(),
     };
     match result {

@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
 mod certificates;
+mod recorded;
+#[path = "../recorded/mod.rs"]
+mod recordings;
 mod world;
 
 use std::{
+    fs,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -22,7 +26,9 @@ use nephele_runtime_sdk::{
         HookMeta, UpdateMachine, UpdateMachineResponse,
     },
     request, response,
-    server::{Extension, ExtensionError, HandlerOptions, Limits, Metrics, Mount, Service},
+    server::{
+        Extension, ExtensionError, HandlerOptions, Limits, Metrics, Mount, Recorder, Recording, Service,
+    },
     wire::Object,
 };
 use prometheus::Registry;
@@ -597,4 +603,74 @@ async fn half_a_request_harms_nobody() {
     }
     assert_eq!(world.client(None).await.post(CREATE, "{}").await.json()["status"], "Success");
     assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+/// What is recorded is what came and what was answered, of each handler so many calls, and it is in the way of nobody.
+#[tokio::test]
+async fn calls_are_kept_where_that_is_asked_for() {
+    let folder = std::env::temp_dir().join(format!("runtime-sdk-recordings-{}", std::process::id()));
+    let (extension, calls) = counting();
+    let world = World::of(extension.record(Recorder::in_folder(&folder).unwrap()));
+    let mut client = world.client(Some(Protocol::Http2)).await;
+    for body in [r#"{"settings": {"a": "1"}}"#, "{"] {
+        client.post(&format!("{CREATE}?timeout=10s"), body).await;
+    }
+    client.post(&CREATE.replace("before-create", "nobody"), "{}").await;
+    client.send(Method::POST, &format!("{CREATE}?timeout=50ms"), stalled(b"{")).await.unwrap();
+    let kept = || -> Vec<Recording> {
+        let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files.iter().filter_map(|file| serde_json::from_slice(&fs::read(file).ok()?).ok()).collect()
+    };
+    timeout(PATIENCE, async {
+        while kept().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    let recording = |query: &str, request: Value, status: u16, response: Value| Recording {
+        protocol: "HTTP/2.0".into(),
+        method: "POST".into(),
+        path: CREATE.into(),
+        query: query.into(),
+        headers: std::collections::BTreeMap::new(),
+        request,
+        status,
+        response,
+    };
+    let mut found = kept();
+    let message = found[1].response["message"].take();
+    assert!(message.as_str().unwrap().starts_with("error unmarshalling request"), "{message}");
+    assert_eq!(
+        found,
+        [
+            recording(
+                "timeout=10s",
+                json!({ "settings": { "a": "1" } }),
+                200,
+                json!({ "status": "Success", "message": "1", "retryAfterSeconds": 0 })
+            ),
+            recording(
+                "timeout=10s",
+                json!("{"),
+                200,
+                json!({ "status": "Failure", "message": null, "retryAfterSeconds": 0 })
+            ),
+            recording("timeout=50ms", Value::Null, 504, Value::Null),
+        ]
+    );
+    for _ in 0..600 {
+        client.post(CREATE, "{}").await;
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 601);
+    timeout(PATIENCE, async {
+        while kept().len() < 500 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    drop(world);
+    fs::remove_dir_all(folder).unwrap();
 }

@@ -1,11 +1,12 @@
-//! `cargo xtask contract`: every row of Cluster API's provider contracts, and what shows that we keep it.
+//! `cargo xtask contract`: every row of Cluster API's provider contracts, and every case of its own tests of the Runtime
+//! SDK, and what shows that we keep it.
 //!
 //! ```text
-//!  e2e/contract/rows.yaml ──rows──▶ each has one state: held, open, or not ours
-//!        names tests                     │
-//!                                        ├─▶ the source has the tests that are named  (tidy)
-//!                                        ├─▶ e2e/CONTRACT.md, for people              (tidy)
-//!  output of test runs ──────────────────┴─▶ those tests ran and passed               (--ran)
+//!  book: rows.yaml ──rows──▶ each has one state: held, open, or not ours
+//!        names tests              │
+//!                                 ├─▶ the source has the tests that are named  (tidy)
+//!                                 ├─▶ a page for people                        (tidy)
+//!  output of test runs ───────────┴─▶ those tests ran and passed               (--ran)
 //! ```
 //!
 //! A row that holds names at least one test that would fail if it did not hold. Nothing is believed: a test that is
@@ -28,10 +29,41 @@ use self::{
 };
 use crate::paths;
 
-/// The rows within the repository.
-const ROWS: &str = "e2e/contract/rows.yaml";
-/// What is made from them.
-const TABLE: &str = "e2e/CONTRACT.md";
+/// Rows about one thing, and the page that is made from them.
+struct Book {
+    /// The rows within the repository.
+    rows: &'static str,
+    /// What is made from them.
+    page: &'static str,
+    /// How the page begins.
+    beginning: &'static str,
+}
+
+const BOOKS: [Book; 2] = [
+    Book {
+        rows: "e2e/contract/rows.yaml",
+        page: "e2e/CONTRACT.md",
+        beginning: "\
+# What Cluster API asks of providers, and what of it holds
+
+Every row of the contracts for infrastructure and IPAM providers, for clusterctl, Helm and the Cluster API Operator, and
+of what users expect beside them. A row **holds** when tests show it that would fail if it did not; CI checks that they
+ran and passed. A row that **does not apply** says why. A row that is **open** says what is missing; tests beside it show
+a part of it.
+",
+    },
+    Book {
+        rows: "crates/runtime-sdk/docs/cases.yaml",
+        page: "crates/runtime-sdk/docs/cases.md",
+        beginning: "\
+# Cases of Cluster API's own tests of its Runtime SDK, and where they are here
+
+Every case of the unit tests of Cluster API 1.14 for its Runtime SDK, what these leave untested, and what is better here.
+A case **holds** when tests show it that would fail if it did not; CI checks that they ran and passed. A case that **does
+not apply** says why: it is of the controllers that call, or of what compilers see to here.
+",
+    },
+];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -42,34 +74,39 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let groups = groups()?;
     if args.ran.is_empty() {
-        let path = paths::repository().join(TABLE);
-        return crate::cluster::write(&path, table::render(&groups));
+        return BOOKS.iter().try_for_each(|book| {
+            let path = paths::repository().join(book.page);
+            crate::cluster::write(&path, table::render(book, &groups(book)?))
+        });
     }
     let mut ran = Ran::default();
     for file in &args.ran {
         let text = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
         ran.read(&String::from_utf8_lossy(&text));
     }
-    shown(&groups, &ran)
+    BOOKS.iter().try_for_each(|book| {
+        shown(&groups(book)?, &ran).with_context(|| format!("not all of {} was shown", book.rows))
+    })
 }
 
-/// Fails where the rows are not sound, name a test that is not there, or differ from the table.
+/// Fails where the rows are not sound, name a test that is not there, or differ from their page.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let groups = groups()?;
-    let path = paths::repository().join(TABLE);
-    if fs::read_to_string(path).ok() != Some(table::render(&groups)) {
-        bail!("{TABLE} is not what {ROWS} says; run `cargo xtask contract`");
+    for book in &BOOKS {
+        let page = fs::read_to_string(paths::repository().join(book.page));
+        if page.ok() != Some(table::render(book, &groups(book)?)) {
+            bail!("{} is not what {} says; run `cargo xtask contract`", book.page, book.rows);
+        }
     }
     Ok(())
 }
 
 /// The rows, each with tests that are there.
-fn groups() -> anyhow::Result<Vec<Group>> {
-    let text = fs::read_to_string(paths::repository().join(ROWS))
-        .with_context(|| format!("failed to read {ROWS}"))?;
-    let groups = rows::read(&text).with_context(|| format!("{ROWS} is not sound"))?;
+fn groups(book: &Book) -> anyhow::Result<Vec<Group>> {
+    let file = book.rows;
+    let text = fs::read_to_string(paths::repository().join(file))
+        .with_context(|| format!("failed to read {file}"))?;
+    let groups = rows::read(&text).with_context(|| format!("{file} is not sound"))?;
     let mut missing = Vec::new();
     for row in groups.iter().flat_map(|group| &group.rows) {
         for test in &row.tests {
@@ -81,7 +118,7 @@ fn groups() -> anyhow::Result<Vec<Group>> {
     if missing.is_empty() {
         Ok(groups)
     } else {
-        bail!("{ROWS} names what is not there:\n{}", missing.join("\n"))
+        bail!("{file} names what is not there:\n{}", missing.join("\n"))
     }
 }
 

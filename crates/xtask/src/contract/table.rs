@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    ROWS,
+    Book,
     rows::{Group, Row, State},
     source::parts,
 };
@@ -11,19 +11,14 @@ use super::{
 const STATES: [State; 3] = [State::Holds, State::DoesNotApply, State::Open];
 
 /// The page.
-pub(super) fn render(groups: &[Group]) -> String {
+pub(super) fn render(book: &Book, groups: &[Group]) -> String {
     let mut page = format!(
-        "<!-- Made from {ROWS} by `cargo xtask contract`. -->
-# What Cluster API asks of providers, and what of it holds
-
-Every row of the contracts for infrastructure and IPAM providers, for clusterctl, Helm and the Cluster API Operator, and
-of what users expect beside them. A row **holds** when tests show it that would fail if it did not; CI checks that they
-ran and passed. A row that **does not apply** says why. A row that is **open** says what is missing; tests beside it show
-a part of it.
-
+        "<!-- Made from {} by `cargo xtask contract`. -->
+{}
 | Rows | About | Hold | Do not apply | Open |
 |---|---|---|---|---|
-"
+",
+        book.rows, book.beginning
     );
     let mut line = |name: &str, about: &str, rows: &[&Row]| {
         let counts = STATES.map(|state| rows.iter().filter(|row| row.state() == state).count().to_string());
@@ -75,7 +70,8 @@ mod tests {
             "[{group: A, about: things, count: 3, rows: [{id: A-01, asks: 'a | b', tests: ['a.rs::b', 'c.rs::d']}, \
              {id: A-02, asks: a, open: c, tests: ['a.rs::b']}, {id: A-03, asks: a, does_not_apply: e}]}]",
         );
-        let page = render(&groups.expect("sound"));
+        let book = Book { rows: "a.yaml", page: "a.md", beginning: "# A\n" };
+        let page = render(&book, &groups.expect("sound"));
         for line in [
             "| A | things | 1 | 1 | 1 |",
             "| all |  | 1 | 1 | 1 |",

@@ -1,0 +1,76 @@
+//! Plans over versions that are known. The cases are those of Cluster API's own plans over the versions of a class.
+
+use nephele_hooks::upgrade_plan::{answer, steps};
+use nephele_runtime_sdk::{
+    hooks::GenerateUpgradePlanRequest,
+    topology::{UpgradePlanError, judge_upgrade_plan},
+};
+use proptest::prelude::*;
+
+fn planned(from: &str, to: &str, known: &[&str]) -> Vec<String> {
+    steps(from, to, known).expect("there is a way")
+}
+
+/// PLAN-07.
+#[test]
+fn the_last_known_version_of_each_minor_version_is_taken() {
+    let known = ["v1.31.0", "v1.31.1", "v1.32.0", "v1.32.2", "v1.32.3", "v1.33.0", "v1.33.1"];
+    assert_eq!(planned("v1.31.0", "v1.33.1", &known), ["v1.32.3", "v1.33.1"]);
+}
+
+/// PLAN-08.
+#[test]
+fn within_a_minor_version_there_is_one_step() {
+    assert_eq!(planned("v1.35.1", "v1.35.3", &["v1.35.1", "v1.35.2", "v1.35.3"]), ["v1.35.3"]);
+}
+
+/// PLAN-09.
+#[test]
+fn of_builds_of_one_version_the_last_in_the_list_is_taken() {
+    let known = [
+        "v1.31.0+a",
+        "v1.31.0+b",
+        "v1.31.0+c",
+        "v1.32.0+a",
+        "v1.32.0+b",
+        "v1.32.0+c",
+        "v1.33.1+a",
+        "v1.33.1+b",
+        "v1.33.1+c",
+    ];
+    assert_eq!(planned("v1.31.0+b", "v1.33.1+b", &known), ["v1.32.0+c", "v1.33.1+b"]);
+}
+
+fn version() -> impl Strategy<Value = String> {
+    let build = prop_oneof![4 => Just(""), 1 => Just("+1"), 1 => Just("+a")];
+    (20_u64..40, 0_u64..4, build).prop_map(|(minor, patch, build)| format!("v1.{minor}.{patch}{build}"))
+}
+
+proptest! {
+    /// Whatever is asked for and known, Cluster API takes what is answered, or there is no way at all.
+    #[test]
+    fn what_is_answered_is_taken_by_who_asks(
+        from in version(), to in version(), behind in 0_u64..3, known in prop::collection::vec(version(), 0..30),
+    ) {
+        let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u64>().ok());
+        let workers = format!("v1.{}.0", minor(&from).expect("a version") - behind);
+        let request = GenerateUpgradePlanRequest {
+            from_control_plane_kubernetes_version: from.clone(),
+            from_workers_kubernetes_version: workers,
+            to_kubernetes_version: to.clone(),
+            settings: [("kubernetesVersions".to_owned(), known.join(","))].into(),
+            ..GenerateUpgradePlanRequest::default()
+        };
+        match answer(&request) {
+            Ok(response) => {
+                let judged = judge_upgrade_plan(&request, &response);
+                // Nobody can tell which of two builds is later, and one with a build comes after one without.
+                let same = |one: &str, other: &str| one.split('+').next() == other.split('+').next();
+                let allowed = judged.is_ok()
+                    || same(&from, &to) && matches!(judged, Err(UpgradePlanError::Order { .. }));
+                prop_assert!(allowed, "{judged:?} of {response:?}");
+            }
+            Err(failure) => prop_assert!(failure.message().contains("no way"), "{failure}"),
+        }
+    }
+}

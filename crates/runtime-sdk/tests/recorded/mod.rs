@@ -1,0 +1,14 @@
+//! Calls of unmodified Cluster API 1.14.2, which `cargo xtask record-hooks` made fixtures of.
+
+use std::{fs, path::Path};
+
+use nephele_runtime_sdk::server::Recording;
+
+/// All of them, in the order of the names of hooks.
+pub(crate) fn all() -> Vec<Recording> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/1.14");
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let read = |file| -> Vec<Recording> { serde_json::from_slice(&fs::read(file).unwrap()).unwrap() };
+    files.into_iter().flat_map(read).collect()
+}
