@@ -167,7 +167,7 @@ fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
 #[cfg(test)]
 mod tests {
     use nephele_api::ipam::PoolKind;
-    use nephele_infra::admission::TemplateKind;
+    use nephele_infra::admission::{TemplateKind, cluster_path};
     use nephele_ipam_controller::webhook::path;
 
     use super::*;
@@ -240,8 +240,9 @@ mod tests {
             let after = text.split("path: ").skip(1);
             after.map(|rest| rest.split('}').next().unwrap_or_default().to_owned()).collect()
         };
-        let templates = TemplateKind::ALL.map(TemplateKind::path);
-        assert_eq!(paths(file!("webhook-infrastructure/validating.yaml")), templates);
+        let mut infrastructure = vec![cluster_path()];
+        infrastructure.extend(TemplateKind::ALL.map(TemplateKind::path));
+        assert_eq!(paths(file!("webhook-infrastructure/validating.yaml")), infrastructure);
         assert_eq!(paths(file!("webhook/validating.yaml")), PoolKind::ALL.map(|kind| path("validate", kind)));
         let mutating = PoolKind::ALL.into_iter().filter(|kind| kind.has_prefixes());
         let mutating: Vec<_> = mutating.map(|kind| path("mutate", kind)).collect();

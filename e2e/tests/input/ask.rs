@@ -70,6 +70,14 @@ impl Asker {
         Ok(refused.map(|(_, message)| message))
     }
 
+    /// Applies a merge patch, in earnest.
+    pub(crate) async fn patch(&self, kind: &Kind, patch: &Value) -> anyhow::Result<()> {
+        match self.send("PATCH", &self.path(kind, true), patch).await? {
+            None => Ok(()),
+            Some((code, message)) => bail!("{kind} is not patched: {code} {message}"),
+        }
+    }
+
     async fn object(&self, kind: &Kind) -> anyhow::Result<Value> {
         let request = http::Request::get(self.path(kind, true)).body(Vec::new())?;
         let text =

@@ -98,6 +98,36 @@ pub(crate) async fn check(scope: &Scope) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A cluster that somebody else looks after stays theirs, in every version, whoever asks and however.
+pub(crate) async fn stays_elsewhere(scope: &Scope) -> anyhow::Result<()> {
+    let asker = Asker::new(scope);
+    let told = "metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be taken away";
+    let annotations = |annotations: Value| json!({"metadata": {"annotations": annotations}});
+    let by = "cluster.x-k8s.io/managed-by";
+    for kind in kinds()?.iter().filter(|kind| kind.name == "InMemoryCluster") {
+        asker.make(kind, &json!({})).await?;
+        let free = asker.change(kind, &annotations(json!({by: null, "other": "x"}))).await?;
+        ensure!(free.is_none(), "{kind}: {free:?}");
+        asker.patch(kind, &annotations(json!({by: "terraform", "other": "x"}))).await?;
+        for (patch, refused) in [
+            (annotations(json!({by: null})), true),
+            (annotations(Value::Null), true),
+            (annotations(json!({by: ""})), false),
+            (annotations(json!({"other": null})), false),
+            (json!({"spec": {"controlPlaneEndpoint": {"host": "theirs.example", "port": 6443}}}), false),
+        ] {
+            let dry = asker.change(kind, &patch).await?;
+            let is_told = dry.as_ref().is_some_and(|message| message.contains(told));
+            ensure!(is_told == refused && (is_told || dry.is_none()), "{kind}: {patch}: {dry:?}");
+        }
+        let earnest = asker.patch(kind, &annotations(json!({by: null}))).await;
+        ensure!(earnest.is_err_and(|error| format!("{error:#}").contains(told)), "{kind} was taken away");
+        asker.remove(kind).await?;
+        gone(&asker, kind).await?;
+    }
+    Ok(())
+}
+
 /// The messages of the rules about changes, by kind, each with how many rules have it: one for a change and one for a
 /// removal, for instance, of which each has to be broken.
 fn rules() -> anyhow::Result<BTreeMap<(String, String), usize>> {

@@ -77,6 +77,13 @@ async fn what_cannot_change_is_refused_by_its_name() -> anyhow::Result<()> {
     scope.finish().await
 }
 
+#[tokio::test]
+async fn a_cluster_that_somebody_else_looks_after_stays_theirs() -> anyhow::Result<()> {
+    let scope = Scope::new("input-elsewhere").await?;
+    changes::stays_elsewhere(&scope).await?;
+    scope.finish().await
+}
+
 /// Each case with what was answered to it. Fails with those that were taken, or refused without the field's name.
 fn judge(cases: &[Case<'_>], answers: Vec<anyhow::Result<(String, Option<String>)>>) -> anyhow::Result<()> {
     let mut by_id = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Admission of templates: what the API server asks before one is changed.
+//! Admission of templates: what the API server asks before one is changed; and of clusters that are somebody else's
+//! ([`external`]).
 //!
 //! What machines are made from stays as it is. Machines that are there would otherwise differ from their template without
 //! anybody having replaced them, and Cluster API would not see it: it looks at a template's name, and rolls machines
@@ -13,12 +14,14 @@
 //! change of a spec, which would be refused anyway, fails.
 
 mod difference;
+mod external;
 
 use nephele_api::infrastructure::{GROUP, v1beta2::VERSION};
 use nephele_webhook::{AdmissionRequest, Cause, Change, Denial, Webhook};
 use serde_json::Value;
 
 use self::difference::changed_fields;
+pub use self::external::cluster_path;
 
 /// With a dry run, the mark of the topology controller's question.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
@@ -59,12 +62,16 @@ impl TemplateKind {
     }
 }
 
-/// Adds the handlers of all kinds of templates.
+/// Adds the handlers of clusters and of all kinds of templates.
 ///
 /// # Panics
 /// When the webhook has handlers for their paths already.
 #[must_use]
 pub fn register(webhook: Webhook) -> Webhook {
+    let webhook = webhook.validate::<Value, _, _>(cluster_path(), |request| {
+        let decision = external::decide(&request);
+        async move { decision.map(|()| Vec::new()) }
+    });
     TemplateKind::ALL.into_iter().fold(webhook, |webhook, kind| {
         webhook.validate::<Value, _, _>(kind.path(), move |request| {
             let decision = decide(kind, &request);

@@ -1,0 +1,86 @@
+//! That a cluster which somebody else looks after stays theirs.
+//!
+//! The switch is one-way (cluster-api, `docs/proposals/20210203-externally-managed-cluster-infrastructure.md`): without
+//! the annotation this provider would take over what somebody else made, or delete it. Others may put it on at any time,
+//! as `clusterctl move` does with the objects that it makes anew.
+//!
+//! The API server asks about those updates alone that take the annotation away, and fails where nobody answers: so what
+//! is not to be done is not done without a manager either, and nothing else needs one. A dry run is told the same.
+
+use nephele_api::infrastructure::{GROUP, v1beta2::VERSION};
+use nephele_kit::MANAGED_BY_ANNOTATION;
+use nephele_webhook::{AdmissionRequest, Cause, Change, Denial};
+use serde_json::Value;
+
+/// The kind.
+const KIND: &str = "InMemoryCluster";
+
+/// Where the API server sends its questions about clusters.
+#[must_use]
+pub fn cluster_path() -> String {
+    format!("/validate-{}-{VERSION}-{}", GROUP.replace('.', "-"), KIND.to_lowercase())
+}
+
+pub(super) fn decide(request: &AdmissionRequest<Value>) -> Result<(), Denial> {
+    let Change::Update { old, new } = &request.change else { return Ok(()) };
+    let is_external = |object: &Value| object["metadata"]["annotations"].get(MANAGED_BY_ANNOTATION).is_some();
+    if !is_external(old) || is_external(new) {
+        return Ok(());
+    }
+    let cause = Cause {
+        field: format!("metadata.annotations[{MANAGED_BY_ANNOTATION}]"),
+        message: "cannot be taken away: what is behind the cluster was made by somebody else".to_owned(),
+    };
+    Err(Denial::invalid(GROUP, KIND, &request.name, vec![cause]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(annotations: &Value) -> Value {
+        json!({"metadata": {"name": "c", "annotations": annotations}, "spec": {}})
+    }
+
+    fn told(change: Change<Value>, dry_run: bool) -> Option<(i32, String)> {
+        let request = AdmissionRequest {
+            name: "c".to_owned(),
+            namespace: Some("default".to_owned()),
+            user: "alice".to_owned(),
+            dry_run,
+            change,
+        };
+        decide(&request).err().map(|denial| (denial.code(), denial.message().to_owned()))
+    }
+
+    #[test]
+    fn a_cluster_that_is_somebody_elses_stays_theirs() {
+        let (theirs, ours) = (json!({MANAGED_BY_ANNOTATION: "", "a": "b"}), json!({"a": "b"}));
+        let update = |old: &Value, new: &Value| Change::Update { old: cluster(old), new: cluster(new) };
+        let message = "InMemoryCluster.infrastructure.cluster.x-k8s.io \"c\" is invalid: \
+                       metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be taken away: \
+                       what is behind the cluster was made by somebody else";
+        for dry_run in [false, true] {
+            for without in [&ours, &Value::Null] {
+                let refused = Some((422, message.to_owned()));
+                assert_eq!(told(update(&theirs, without), dry_run), refused, "{without}");
+            }
+        }
+        let renamed = json!({MANAGED_BY_ANNOTATION: "another", "c": "d"});
+        for (old, new) in
+            [(&ours, &theirs), (&theirs, &renamed), (&ours, &Value::Null), (&Value::Null, &theirs)]
+        {
+            assert_eq!(told(update(old, new), false), None, "{old} {new}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_made_or_deleted_is_nobodys_concern() {
+        let theirs = cluster(&json!({MANAGED_BY_ANNOTATION: ""}));
+        for change in [Change::Create(theirs.clone()), Change::Delete(theirs)] {
+            assert_eq!(told(change, false), None);
+        }
+    }
+}
