@@ -35,6 +35,8 @@ pub mod types {
     pub const ETCD_PROVISIONED: &str = "EtcdProvisioned";
     /// The API server answers.
     pub const API_SERVER_PROVISIONED: &str = "APIServerProvisioned";
+    /// The machine is being updated in place, or that failed.
+    pub const UPDATING: &str = "Updating";
     /// The machines of a pool are made from what the pool says now.
     pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
     /// The machines of a pool are there and up, as many as wanted.
@@ -118,6 +120,16 @@ pub mod reasons {
     pub const PORT_UNAVAILABLE: &str = "PortUnavailable";
     /// The simulated stage failed.
     pub const STARTUP_FAILED: &str = "StartupFailed";
+    /// The machine is being updated in place.
+    pub const IN_PLACE_UPDATING: &str = "InPlaceUpdating";
+    /// An update in place failed.
+    pub const IN_PLACE_UPDATE_FAILED: &str = "InPlaceUpdateFailed";
+    /// No update is under way.
+    pub const NOT_UPDATING: &str = "NotUpdating";
+    /// An extension has the machine wait, and says why.
+    pub const WAITING_FOR_HOOK: &str = "WaitingForHook";
+    /// An extension that has a say in the machine could not be asked, or said that it failed.
+    pub const HOOK_FAILED: &str = "HookFailed";
     /// The cloud refused the request.
     pub const CLOUD_REFUSED: &str = "CloudRefused";
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
     Command, Config, Event, EventKind, Latency, Odds, Operation, Rejected, Resource, ResourceSpec, SimTime,
-    StageSpec, StageState,
+    StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -31,9 +31,11 @@ use crate::front::parse_version;
 use crate::identity::{ClusterId, MachineId, Role, Stage};
 use crate::listener::{self, Shared};
 use crate::metrics::Metrics;
-use crate::observation::{Changed, ClusterObservation, Deletion, MachineObservation, StageObservation};
+use crate::observation::{
+    Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
+};
 use crate::ports::{PortLease, Ports};
-use crate::spec::{Authorities, ClusterSpec, Endpoint, MachineSpec};
+use crate::spec::{Authorities, ClusterSpec, Endpoint, MachineSpec, MachineUpdate};
 
 /// How the cloud is set up.
 #[derive(Clone)]
@@ -232,7 +234,9 @@ impl Cloud {
         self.tell(Changed::Cluster(id.clone()));
     }
 
-    /// Makes a machine, or finds it made. A version other than before is an upgrade in place.
+    /// Makes a machine, or finds it made. One that is there runs what it is said to run from now on, unless an update is
+    /// asked for: that takes its time, after which the machine runs what the update says. Asking for the same again is
+    /// no other one.
     ///
     /// # Errors
     /// When its cluster is not there or the cloud refuses.
@@ -243,9 +247,13 @@ impl Cloud {
         if spec.role == Role::ControlPlane && DnsName::try_from(format!("etcd-{}", id.name)).is_err() {
             return Err(MachineError::Name(id));
         }
+        let update = spec.update.clone();
         let spec = match cluster.admit(spec) {
             Admission::New(spec) => spec,
-            Admission::Known => return Ok(()),
+            Admission::Known => {
+                self.begin_update(&id, update.as_deref());
+                return Ok(());
+            }
             Admission::Conflict => return Err(MachineError::Rejected(Rejected::Conflict(id.resource()))),
         };
         let now = sim_time(self.now());
@@ -262,6 +270,7 @@ impl Cloud {
             cluster.on_gone(&id.name);
             return Err(MachineError::Rejected(rejected));
         }
+        self.begin_update(&id, update.as_deref());
         if !spec.reached.is_empty() || spec.started_at.is_some() {
             // Nothing more may happen to it, and whoever waits for its cluster has to learn that it is back.
             self.tell(Changed::Machine(id));
@@ -269,14 +278,36 @@ impl Cloud {
         Ok(())
     }
 
+    /// Begins an update, unless it is the last one that was begun.
+    fn begin_update(&self, id: &MachineId, update: Option<&MachineUpdate>) {
+        let Some(update) = update else { return };
+        let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
+        let spec = UpdateSpec { name: update.name(), since: sim_time(update.asked_at), latency };
+        match self.apply(sim_time(self.now()), Command::Update(id.resource(), spec), |_| {}) {
+            // What goes needs no update.
+            Ok(()) | Err(Rejected::Deleting(_) | Rejected::NotFound(_)) => {}
+            Err(rejected) => tracing::warn!(machine = %id, %rejected, "Failed to update a machine"),
+        }
+    }
+
     /// A machine as it is.
     #[must_use]
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
-        let seen = self.cluster(&id.cluster)?.machine(&id.name)?;
-        let (started_at, stages) = self.inner.driver.look(&id.resource(), |resource| {
+        let cluster = self.cluster(&id.cluster)?;
+        // The engine first: what it says is over is seen in the cluster by then.
+        let (started_at, stages, over) = self.inner.driver.look(&id.resource(), |resource| {
             let stage = |(name, state): (_, &StageState)| Some((Stage::of_name(name)?, observe(state)));
-            (timestamp(resource.created), resource.stages().filter_map(stage).collect())
+            let over = resource.update.as_ref().and_then(|update| match update.state {
+                UpdateState::Over { at, .. } => Some((update.name.clone(), timestamp(at))),
+                UpdateState::Running { .. } => None,
+            });
+            (timestamp(resource.created), resource.stages().filter_map(stage).collect(), over)
         })?;
+        let seen = cluster.machine(&id.name)?;
+        let update = seen.update.map(|update| {
+            let ended = over.filter(|(name, _)| *name == update.name()).map(|(_, at)| at);
+            UpdateObservation { asked_at: update.asked_at, ended }
+        });
         Some(MachineObservation {
             started_at,
             stages,
@@ -285,6 +316,8 @@ impl Cloud {
             zone: seen.zone,
             region: seen.region,
             hardware: seen.hardware,
+            software: seen.software,
+            update,
             deleting: seen.deleting,
         })
     }
@@ -389,6 +422,13 @@ impl Cloud {
                     if stage == Stage::ApiServer {
                         changed.insert(Changed::Cluster(id.cluster.clone()));
                     }
+                }
+            }
+            EventKind::Updated(update) => {
+                if let Some(cluster) = cluster {
+                    cluster.on_updated(&id.name, update);
+                    // Who looks at the cluster may see another version of its API.
+                    changed.insert(Changed::Cluster(id.cluster.clone()));
                 }
             }
             EventKind::StageFailed { stage, cause } => {

@@ -16,7 +16,7 @@ use crate::front::Front;
 use crate::identity::{MachineAddress, Stage};
 use crate::listener::Shared;
 use crate::projection::{self, Component, Projected, Scope};
-use crate::spec::{Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec};
+use crate::spec::{Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec, MachineUpdate, Software};
 use crate::tls::{ApiServerTls, Credentials};
 use crate::tunnel::TUNNELS_MAX;
 
@@ -74,6 +74,9 @@ pub(crate) struct Seen {
     pub(crate) zone: Option<String>,
     pub(crate) region: Option<String>,
     pub(crate) hardware: Hardware,
+    pub(crate) software: Software,
+    /// The last update that was asked for.
+    pub(crate) update: Option<MachineUpdate>,
     pub(crate) deleting: bool,
 }
 
@@ -155,11 +158,14 @@ impl Cluster {
             zone: spec.zone.clone(),
             region: spec.region.clone(),
             hardware: spec.hardware.clone(),
+            software: spec.software(),
+            update: spec.update.as_deref().cloned(),
             deleting: *stopping,
         })
     }
 
-    /// Takes a machine over: a new one gets addresses if it brings none, a known one its new version.
+    /// Takes a machine over: a new one gets addresses if it brings none; a known one learns which update it is asked for,
+    /// and without one runs at once what it is said to run.
     pub(crate) fn admit(&self, mut spec: MachineSpec) -> Admission {
         let mut state = self.state.lock();
         if let Some(known) = state.machines.get_mut(&spec.id.name) {
@@ -167,9 +173,14 @@ impl Cluster {
             if fixed(&known.spec) != fixed(&spec) {
                 return Admission::Conflict;
             }
-            if known.spec.version != spec.version && !known.stopping {
-                known.spec.version = spec.version;
-                self.on_upgraded(known);
+            let software = spec.software();
+            let updating = spec.update.is_some();
+            // One that is over stays, to be seen by whoever asked for it.
+            known.spec.update = spec.update.or_else(|| known.spec.update.take());
+            // Who asks for an update knows of what runs later than it does.
+            if known.spec.software() != software && !known.stopping && !updating {
+                known.spec.install(software);
+                self.on_changed(known);
                 self.set_backends(&state);
             }
             return Admission::Known;
@@ -323,16 +334,27 @@ impl Cluster {
         }
     }
 
-    /// The version of a machine was changed in place: its kubelet and its static pods follow.
-    fn on_upgraded(&self, machine: &Machine) {
+    /// The time of an update is over: the machine runs what it was asked to run.
+    pub(crate) fn on_updated(&self, name: &str, update: &str) {
+        let mut state = self.state.lock();
+        let Some(machine) = state.machines.get_mut(name).filter(|machine| !machine.stopping) else { return };
+        let asked = machine.spec.update.as_deref().filter(|asked| asked.name() == update && !asked.fails);
+        let Some(software) = asked.map(|asked| asked.software.clone()) else { return };
+        machine.spec.install(software);
+        self.on_changed(machine);
+        self.set_backends(&state);
+    }
+
+    /// What a machine runs was changed in place: its kubelet, its static pods and its files follow.
+    fn on_changed(&self, machine: &Machine) {
         let Machine { spec, reached, .. } = machine;
         let name = spec.id.name.as_str();
         if reached.contains_key(&Stage::Node) {
-            self.edit(&Key::new("", "nodes", "", name), |node| projection::upgrade_node(node, &spec.version));
+            self.edit(&Key::new("", "nodes", "", name), |node| projection::change_node(node, spec));
         }
         for component in Component::ALL {
             let key = Key::new("", "pods", "kube-system", &component.pod_name(name));
-            self.edit(&key, |pod| projection::upgrade_pod(pod, component, &spec.version));
+            self.edit(&key, |pod| projection::change_pod(pod, component, spec));
         }
     }
 
@@ -473,6 +495,9 @@ mod tests {
             started_at: None,
             reached: BTreeMap::new(),
             etcd_member_removed: false,
+            etcd_image_tag: None,
+            files: None,
+            update: None,
         }
     }
 

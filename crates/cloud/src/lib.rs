@@ -37,6 +37,10 @@ pub use error::{ClusterError, MachineError, StartError};
 pub use identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 pub use nephele_engine::ErrorClass;
 pub use nephele_pki::{Authority, AuthorityError};
-pub use observation::{Changed, ClusterObservation, Deletion, MachineObservation, StageObservation};
+pub use observation::{
+    Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
+};
 pub use projection::DNS_IMAGE_TAG;
-pub use spec::{Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec, StartUp};
+pub use spec::{
+    Authorities, ClusterSpec, Endpoint, Files, Hardware, MachineSpec, MachineUpdate, Software, StartUp,
+};

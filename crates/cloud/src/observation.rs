@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::identity::{ClusterId, MachineAddress, MachineId, Stage};
-use crate::spec::{Endpoint, Hardware};
+use crate::spec::{Endpoint, Hardware, Software};
 
 /// A cluster as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +39,21 @@ pub struct MachineObservation {
     pub region: Option<String>,
     /// What it has.
     pub hardware: Hardware,
+    /// What it runs.
+    pub software: Software,
+    /// The last update in place that it was asked for.
+    pub update: Option<UpdateObservation>,
     /// Whether it is being deleted.
     pub deleting: bool,
+}
+
+/// How far an update in place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateObservation {
+    /// When it was asked for, which tells it from others.
+    pub asked_at: Timestamp,
+    /// When it was over; none while it is under way.
+    pub ended: Option<Timestamp>,
 }
 
 impl MachineObservation {

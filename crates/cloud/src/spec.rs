@@ -118,6 +118,54 @@ pub struct MachineSpec {
     pub reached: BTreeMap<Stage, Timestamp>,
     /// Whether its etcd member was removed before a restart: it does not come back by itself.
     pub etcd_member_removed: bool,
+    /// The tag of etcd's image; none for the one that the version comes with.
+    pub etcd_image_tag: Option<String>,
+    /// The files that it was given, where that is known.
+    pub files: Option<Files>,
+    /// The last update in place that it was asked for, unless that is over.
+    pub update: Option<Box<MachineUpdate>>,
+}
+
+/// What of a machine may change in place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Software {
+    /// The Kubernetes version it runs.
+    pub version: String,
+    /// What it runs from.
+    pub image: Option<String>,
+    /// The tag of etcd's image; none for the one that the version comes with.
+    pub etcd_image_tag: Option<String>,
+    /// The files that it was given, where that is known.
+    pub files: Option<Files>,
+}
+
+/// The files of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Stands for all of them.
+    pub digest: String,
+    /// What stands for the contents of those that are shown on the Node, by path.
+    pub contents: BTreeMap<String, String>,
+}
+
+/// An update in place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineUpdate {
+    /// When it was asked for: it counts from then, and is told from others by that.
+    pub asked_at: Timestamp,
+    /// How long it takes.
+    pub takes: StartUp,
+    /// What the machine runs when it is over.
+    pub software: Software,
+    /// Whether it fails: then it takes its time and changes nothing.
+    pub fails: bool,
+}
+
+impl MachineUpdate {
+    /// The engine's name for it.
+    pub(crate) fn name(&self) -> String {
+        self.asked_at.as_microsecond().to_string()
+    }
 }
 
 /// What a machine has, as its Node reports it.
@@ -144,6 +192,19 @@ impl Default for Hardware {
 }
 
 impl MachineSpec {
+    /// What it runs.
+    pub(crate) fn software(&self) -> Software {
+        let Self { version, image, etcd_image_tag, files, .. } = self.clone();
+        Software { version, image, etcd_image_tag, files }
+    }
+
+    /// Has it run something else.
+    pub(crate) fn install(&mut self, software: Software) {
+        let Software { version, image, etcd_image_tag, files } = software;
+        (self.version, self.image) = (version, image);
+        (self.etcd_image_tag, self.files) = (etcd_image_tag, files);
+    }
+
     /// The address that others reach it at; empty when it was published without one.
     pub(crate) fn internal_address(&self) -> &str {
         self.internal_addresses().next().unwrap_or_default()

@@ -21,8 +21,8 @@ pub use addons::DNS_IMAGE_TAG;
 pub(crate) use addons::{addon_keys, addons, count_nodes, roll_out};
 pub(crate) use base::base;
 pub(crate) use kubeadm::kubeadm;
-pub(crate) use node::{node, upgrade_node};
-pub(crate) use static_pod::{API_SERVER_PORT, Component, static_pod, upgrade_pod};
+pub(crate) use node::{change_node, node};
+pub(crate) use static_pod::{API_SERVER_PORT, Component, change_pod, static_pod};
 
 use crate::identity::ClusterId;
 use crate::spec::ClusterSpec;

@@ -50,15 +50,16 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option
         spec["podCIDRs"] = json!([network]);
         spec["podCIDR"] = network.into();
     }
+    let mut annotations = json!({
+        "node.alpha.kubernetes.io/ttl": "0",
+        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+    });
+    if let Some(files) = files(machine) {
+        annotations[FILES_ANNOTATION] = files.into();
+    }
     let value = json!({
         "apiVersion": "v1", "kind": "Node",
-        "metadata": {
-            "labels": labels,
-            "annotations": {
-                "node.alpha.kubernetes.io/ttl": "0",
-                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
-            },
-        },
+        "metadata": { "labels": labels, "annotations": annotations },
         "spec": spec,
         "status": {
             "addresses": addresses, "capacity": capacity, "allocatable": capacity,
@@ -91,8 +92,12 @@ fn node_info(scope: &Scope<'_>, machine: &MachineSpec) -> Value {
         "machineID": identity("machine").replace('-', ""), "systemUUID": identity("system"),
         "containerRuntimeVersion": "containerd://2.2.0", "kernelVersion": "6.12.0-nephele",
         "kubeProxyVersion": "", "kubeletVersion": machine.version,
-        "osImage": machine.image.as_deref().unwrap_or("Nephele (simulated)"),
+        "osImage": os_image(machine),
     })
+}
+
+fn os_image(machine: &MachineSpec) -> &str {
+    machine.image.as_deref().unwrap_or("Nephele (simulated)")
 }
 
 /// The region of a zone, as clouds name them: `sim-1a` lies in `sim-1`; a zone of another form is its own region.
@@ -102,9 +107,27 @@ fn region(zone: &str) -> &str {
     if one_letter && region.ends_with(|c: char| c.is_ascii_digit()) { region } else { zone }
 }
 
-/// The Node after its machine was upgraded in place.
-pub(crate) fn upgrade_node(node: &mut Value, version: &str) {
-    if let Some(current) = node.pointer_mut("/status/nodeInfo/kubeletVersion") {
-        *current = version.into();
+/// On a Node: what its machine's files have in them, by path; JSON.
+const FILES_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/files";
+
+/// The annotation that shows files, where it is known which there are.
+fn files(machine: &MachineSpec) -> Option<String> {
+    let files = machine.files.as_ref()?;
+    Some(json!(files.contents).to_string())
+}
+
+/// The Node after its machine was changed in place.
+pub(crate) fn change_node(node: &mut Value, machine: &MachineSpec) {
+    for (field, value) in [("kubeletVersion", machine.version.as_str()), ("osImage", os_image(machine))] {
+        if let Some(info) = node.pointer_mut("/status/nodeInfo").and_then(Value::as_object_mut) {
+            info.insert(field.to_owned(), value.into());
+        }
     }
+    let Some(metadata) = node["metadata"].as_object_mut() else { return };
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    let Some(annotations) = annotations.as_object_mut() else { return };
+    match files(machine) {
+        Some(files) => annotations.insert(FILES_ANNOTATION.to_owned(), files.into()),
+        None => annotations.remove(FILES_ANNOTATION),
+    };
 }

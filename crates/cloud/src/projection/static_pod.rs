@@ -34,9 +34,13 @@ impl Component {
         format!("{}-{machine}", self.name())
     }
 
-    fn image(self, version: &str) -> String {
+    fn image(self, machine: &MachineSpec) -> String {
+        let version = machine.version.as_str();
         match self {
-            Self::Etcd => format!("registry.k8s.io/etcd:{}", etcd_image_tag(version)),
+            Self::Etcd => {
+                let tag = machine.etcd_image_tag.as_deref().unwrap_or_else(|| etcd_image_tag(version));
+                format!("registry.k8s.io/etcd:{tag}")
+            }
             other => format!("registry.k8s.io/{}:{version}", other.name()),
         }
     }
@@ -71,7 +75,7 @@ pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Co
     let hash = uid(&scope.cluster.id, "manifest", "kube-system", &name).replace('-', "");
     let host = machine.internal_address();
     let addresses: Vec<Value> = machine.internal_addresses().map(|ip| json!({"ip": ip})).collect();
-    let image = component.image(&machine.version);
+    let image = component.image(machine);
     let condition = |kind: &str| -> Value {
         json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now})
     };
@@ -113,9 +117,9 @@ pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Co
     scope.object("", "pods", "kube-system", &name, value)
 }
 
-/// The pod after its machine was upgraded in place.
-pub(crate) fn upgrade_pod(pod: &mut Value, component: Component, version: &str) {
-    let image = component.image(version);
+/// The pod after its machine was changed in place.
+pub(crate) fn change_pod(pod: &mut Value, component: Component, machine: &MachineSpec) {
+    let image = component.image(machine);
     for path in ["/spec/containers/0/image", "/status/containerStatuses/0/image"] {
         if let Some(current) = pod.pointer_mut(path) {
             *current = image.as_str().into();

@@ -45,6 +45,9 @@ fn machine(role: Role) -> MachineSpec {
         started_at: None,
         reached: BTreeMap::new(),
         etcd_member_removed: false,
+        etcd_image_tag: None,
+        files: None,
+        update: None,
     }
 }
 

@@ -142,6 +142,9 @@ pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
         started_at: None,
         reached: BTreeMap::new(),
         etcd_member_removed: false,
+        etcd_image_tag: None,
+        files: None,
+        update: None,
     }
 }
 

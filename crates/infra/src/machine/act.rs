@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, ResourceExt as _};
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::origin::{MadeOf, ORIGIN_ANNOTATION, Origin};
+use nephele_api::infrastructure::v1beta2::update::{UPDATE_ANNOTATION, Update};
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
     Deletion, ErrorClass, Hardware, MachineError, MachineId, MachineObservation, MachineSpec, Stage,
@@ -13,7 +14,7 @@ use nephele_cloud::{
 };
 use nephele_kit::{Outcome, Precondition, patch};
 
-use super::Error;
+use super::{Error, software};
 use crate::claims;
 use crate::context::Context;
 
@@ -93,16 +94,18 @@ pub(super) async fn provide(
     Ok(Applied { object: named.or(held), observed, claimed })
 }
 
-/// The object with what outlives its status, once its machine has booted: the provider id, and how the machine came to
-/// be. None where the object has both. Pure.
+/// The object with what outlives its status, once its machine has booted: the provider id, how the machine came to be and
+/// what it runs, and that an update is over. None where the object has all that. Pure.
 fn settled(object: &InMemoryMachine, observed: &MachineObservation) -> Option<InMemoryMachine> {
     observed.reached(Stage::Vm)?;
     let named = !object.spec.provider_id.is_empty();
     let origin = origin(&object.name_any(), observed);
     // Times are those of the first writing: a status has them in whole seconds, and so they come back after a restart.
-    let known = object.origin().is_some_and(|known| known.reached.keys().eq(origin.reached.keys()));
+    let known = object.origin().filter(|known| known.reached.keys().eq(origin.reached.keys()));
+    let noted = known.as_ref().is_some_and(|known| software::is_noted(known, &observed.software));
+    let ended = ended(object, observed);
     let booted = observed.stages.keys().all(|stage| observed.reached(*stage).is_some());
-    if named && (known || !booted) {
+    if named && ended.is_none() && (noted || !booted) {
         return None;
     }
     let mut wanted = object.clone();
@@ -110,8 +113,23 @@ fn settled(object: &InMemoryMachine, observed: &MachineObservation) -> Option<In
     if !named {
         wanted.spec.provider_id.clone_from(&observed.provider_id);
     }
-    wanted.annotations_mut().insert(ORIGIN_ANNOTATION.to_owned(), origin.text());
+    // What was noted with the same stages is as it was, but for what runs.
+    let origin = match known {
+        Some(known) => Origin { software: origin.software, ..known },
+        None => origin,
+    };
+    let annotations = wanted.annotations_mut();
+    annotations.insert(ORIGIN_ANNOTATION.to_owned(), origin.text());
+    // Together with what runs from then on.
+    annotations.extend(ended.map(|update| (UPDATE_ANNOTATION.to_owned(), update.text())));
     Some(wanted)
+}
+
+/// The update that the object asks for, once it is over and the object does not say so. Pure.
+fn ended(object: &InMemoryMachine, observed: &MachineObservation) -> Option<Update> {
+    let asked = object.update().filter(|update| update.ended.is_none())?;
+    let seen = observed.update.filter(|seen| seen.asked_at == asked.asked_at.0)?;
+    Some(Update { ended: Some(MicroTime(seen.ended?)), ..asked })
 }
 
 fn origin(machine: &str, observed: &MachineObservation) -> Origin {
@@ -129,6 +147,7 @@ fn origin(machine: &str, observed: &MachineObservation) -> Origin {
         addresses: observed.addresses.iter().map(address).collect(),
         failure_domain: observed.zone.clone().unwrap_or_default(),
         made_of: made_of(observed),
+        software: Some(software::to_api(&observed.software)),
         reached: reached.collect(),
     }
 }

@@ -4,6 +4,7 @@ mod act;
 mod fetch;
 mod plan;
 mod report;
+mod software;
 mod validate;
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress, MachineNetworkStatus,
 };
@@ -95,7 +96,11 @@ fn observed_status(
         let since = observed.reached(*stage).unwrap_or(now);
         (stage_condition(*stage, state, booted.is_some()), since)
     });
-    let mut status = Report::on(object, now).not_paused().stages(stages.collect()).status;
+    let mut report = Report::on(object, now).not_paused().stages(stages.collect());
+    if let Some(updating) = updating(object) {
+        report.set(updating);
+    }
+    let mut status = report.status;
     status.start_time = Some(MicroTime(observed.started_at));
     if booted.is_some() {
         let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
@@ -119,6 +124,20 @@ fn stage_condition(stage: Stage, state: &StageObservation, booted: bool) -> Cond
         StageObservation::Blocked if booted => unmet(reasons::WAITING_FOR_NODE_PROVISIONED, ""),
         StageObservation::Blocked => unmet(reasons::WAITING_FOR_VM_PROVISIONED, ""),
     }
+}
+
+/// How the last update in place is that the machine was asked for, as Cluster API says it of a Machine.
+fn updating(object: &InMemoryMachine) -> Option<Condition> {
+    let Update { software, failure, ended, .. } = object.update()?;
+    let condition = |status, reason, message| condition(types::UPDATING, status, reason, message);
+    Some(match ended {
+        None => {
+            let message = format!("Updating in place to {}", software.version);
+            condition(conditions::TRUE, reasons::IN_PLACE_UPDATING, message)
+        }
+        Some(_) if failure.is_empty() => condition(conditions::FALSE, reasons::NOT_UPDATING, String::new()),
+        Some(_) => condition(conditions::TRUE, reasons::IN_PLACE_UPDATE_FAILED, failure),
+    })
 }
 
 /// A condition in a few words, as part of a summary.

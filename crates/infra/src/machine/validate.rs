@@ -6,16 +6,17 @@ use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::origin::{MadeOf, Origin};
-use nephele_api::infrastructure::v1beta2::pool_machine::{
-    FAILURE_DOMAIN_ANNOTATION, VERSION_ANNOTATION, annotation,
-};
+use nephele_api::infrastructure::v1beta2::pool_machine::{FAILURE_DOMAIN_ANNOTATION, annotation};
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
-use nephele_cloud::{ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Stage, StartUp};
+use nephele_cloud::{
+    ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Software, Stage, StartUp,
+};
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
+use super::software;
 use crate::claims::{self, Claim};
 use crate::offer::{Model, Unknown};
 
@@ -147,12 +148,11 @@ fn spec(
         let known = conditions::true_since(&status.conditions, condition_type(*stage));
         Some((*stage, known.or_else(before)?))
     });
+    let Software { version, image, etcd_image_tag, files } = software::software(object, machine);
     MachineSpec {
         id: MachineId { cluster, name: object.name_any() },
         role,
-        // The Machine of a pool's machine says nothing before the Node does.
-        version: annotation(&object.metadata, VERSION_ANNOTATION)
-            .map_or_else(|| machine.spec.version.clone(), str::to_owned),
+        version,
         // Where it was placed is where it stays.
         zone: text(&status.failure_domain)
             .or_else(|| text(&origin.as_ref()?.failure_domain))
@@ -160,7 +160,10 @@ fn spec(
         region: None,
         instance_type: text(&object.spec.instance_type),
         hardware: Hardware::default(),
-        image: text(&object.spec.image),
+        image,
+        etcd_image_tag,
+        files,
+        update: software::update(object),
         start_up,
         addresses: addresses(object, claims),
         started_at: status

@@ -69,7 +69,7 @@ impl World {
         Self::over(ManagementApi::start(), setup)
     }
 
-    fn over(api: ManagementApi, setup: Setup) -> Self {
+    pub(crate) fn over(api: ManagementApi, setup: Setup) -> Self {
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
         let Setup { first_port, watch_filter, advertise_host, prepare_credentials, refused } = setup.clone();
         let config = CloudConfig {

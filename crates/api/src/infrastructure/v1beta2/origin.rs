@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::{Deserialize, Serialize};
 
 use super::pool_machine::annotation;
+use super::update::Software;
 use super::{InMemoryCluster, InMemoryMachine, MachineAddress};
 
 /// On an `InMemoryMachine` that has booted: its [`Origin`] in JSON.
@@ -33,6 +34,9 @@ pub struct Origin {
     /// What it was made of, where that is not the usual: its cloud may say otherwise by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_of: Option<MadeOf>,
+    /// What it runs, which an update in place changes; none where nobody had noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<Software>,
     /// The parts that were up, by their names in `spec.behaviour`, and since when.
     #[serde(default)]
     pub reached: BTreeMap<String, MicroTime>,
@@ -91,6 +95,7 @@ mod tests {
             addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
             failure_domain: String::new(),
             made_of: None,
+            software: Some(Software { version: "v1.36.3".into(), ..Software::default() }),
             reached: BTreeMap::from([("vm".into(), at("2026-01-02T03:04:06Z"))]),
         }
     }
@@ -104,7 +109,7 @@ mod tests {
 
     #[test]
     fn an_origin_is_read_as_it_was_written() {
-        let expected = r#"{"machine":"m","startTime":"2026-01-02T03:04:05.678000Z","addresses":[{"type":"InternalIP","address":"10.0.0.7"}],"reached":{"vm":"2026-01-02T03:04:06.000000Z"}}"#;
+        let expected = r#"{"machine":"m","startTime":"2026-01-02T03:04:05.678000Z","addresses":[{"type":"InternalIP","address":"10.0.0.7"}],"software":{"version":"v1.36.3"},"reached":{"vm":"2026-01-02T03:04:06.000000Z"}}"#;
         assert_eq!(origin().text(), expected);
         assert_eq!(machine("m", expected).origin(), Some(origin()));
     }

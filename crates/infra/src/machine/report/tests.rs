@@ -1,6 +1,6 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::infrastructure::v1beta2::ClaimedAddress;
-use nephele_cloud::{ClusterId, Hardware, MachineError, MachineId};
+use nephele_cloud::{ClusterId, Hardware, MachineError, MachineId, Software};
 use nephele_testkit::objects;
 
 use super::*;
@@ -35,6 +35,8 @@ fn observed(stages: [StageObservation; 4]) -> MachineObservation {
         zone: Some("a".into()),
         region: None,
         hardware: Hardware::default(),
+        software: Software::default(),
+        update: None,
         deleting: false,
     }
 }

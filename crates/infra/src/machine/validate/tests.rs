@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::{condition, reasons};
 use nephele_api::core::ClusterStatus;
+use nephele_api::infrastructure::v1beta2::pool_machine::VERSION_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
     Behaviour, ClaimedAddress, FailureDomain, InMemoryMachineStatus, Initialization, MachineNetworkStatus,
     PoolReference, Provisioning,
@@ -51,6 +52,9 @@ fn expected(role: Role) -> Wanted {
             started_at: None,
             reached: BTreeMap::new(),
             etcd_member_removed: false,
+            etcd_image_tag: None,
+            files: None,
+            update: None,
         },
         claims: vec![],
         mistake: None,

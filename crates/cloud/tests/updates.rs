@@ -1,0 +1,202 @@
+//! Updates of machines in place, over time and over restarts.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nephele_cloud::{
+    Changed, Cloud, CloudConfig, Files, MachineSpec, MachineUpdate, Role, Software, StartUp,
+    UpdateObservation,
+};
+use prometheus::Registry;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_stream::StreamExt as _;
+
+use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
+
+/// A cloud whose clock is tokio's, which tests pause, `ahead` of the time at which clusters are created.
+fn on_tokio_time(ports: std::ops::RangeInclusive<u16>, ahead: Duration) -> Cloud {
+    let start = Instant::now();
+    let config = CloudConfig {
+        advertise_host: "127.0.0.1".into(),
+        bind_address: [127, 0, 0, 1].into(),
+        ports,
+        seed: "amber-otter-lamp".into(),
+        connection_hold: Duration::from_secs(10),
+        clock: Arc::new(move || created_at() + ahead + start.elapsed()),
+    };
+    let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
+    tokio::spawn(driver);
+    cloud
+}
+
+fn files(contents: &[(&str, &str)]) -> Files {
+    let contents = contents.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned()));
+    Files { digest: "d".into(), contents: contents.collect() }
+}
+
+fn newer() -> Software {
+    Software {
+        version: "v1.36.4".into(),
+        image: Some("newer".into()),
+        etcd_image_tag: Some("3.7.0-0".into()),
+        files: Some(files(&[("/etc/motd", "sha256:ab")])),
+    }
+}
+
+fn update(asked_at: Timestamp, seconds: u64, software: Software) -> Option<Box<MachineUpdate>> {
+    let takes = StartUp { duration: Duration::from_secs(seconds), jitter: 0.5 };
+    Some(Box::new(MachineUpdate { asked_at, takes, software, fails: false }))
+}
+
+/// What a machine runs, and whether its last update is over.
+fn seen(cloud: &Cloud, spec: &MachineSpec) -> (Software, Option<bool>) {
+    let observed = cloud.observe_machine(&spec.id).unwrap();
+    (observed.software, observed.update.map(|update| update.ended.is_some()))
+}
+
+fn before() -> Software {
+    Software { version: "v1.36.3".into(), ..Software::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_takes_its_time_and_tells_when_it_is_over() {
+    let cloud = on_tokio_time(30_600..=30_609, Duration::ZERO);
+    let spec = cluster("slow");
+    let mut machine = machine(&spec.id, "cp", Role::ControlPlane);
+    cloud.ensure_cluster(spec).unwrap();
+    cloud.ensure_machine(machine.clone()).unwrap();
+    assert_eq!(seen(&cloud, &machine), (before(), None));
+    let mut changes = cloud.changes();
+    machine.update = update(created_at(), 100, newer());
+    for _ in 0..2 {
+        cloud.ensure_machine(machine.clone()).unwrap();
+        assert_eq!(seen(&cloud, &machine), (before(), Some(false)));
+        tokio::time::advance(Duration::from_secs(40)).await;
+    }
+    let id = Changed::Machine(machine.id.clone());
+    while changes.next().await.unwrap() != id {}
+    assert_eq!(seen(&cloud, &machine), (newer(), Some(true)));
+    let UpdateObservation { asked_at, ended } = cloud.observe_machine(&machine.id).unwrap().update.unwrap();
+    let took = ended.unwrap().duration_since(asked_at).unsigned_abs();
+    assert!((100..150).contains(&took.as_secs()), "{took:?}");
+
+    // Who has not noted yet that it is over changes nothing back.
+    cloud.ensure_machine(machine.clone()).unwrap();
+    assert_eq!(seen(&cloud, &machine), (newer(), Some(true)));
+    cloud.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_fails_takes_its_time_and_changes_nothing() {
+    let cloud = on_tokio_time(30_610..=30_619, Duration::ZERO);
+    let spec = cluster("failing");
+    let mut machine = machine(&spec.id, "w", Role::Worker);
+    cloud.ensure_cluster(spec).unwrap();
+    cloud.ensure_machine(machine.clone()).unwrap();
+    machine.update =
+        update(created_at(), 10, newer()).map(|update| Box::new(MachineUpdate { fails: true, ..*update }));
+    cloud.ensure_machine(machine.clone()).unwrap();
+    let mut changes = cloud.changes();
+    assert_eq!(seen(&cloud, &machine), (before(), Some(false)));
+    changes.next().await;
+    assert_eq!(seen(&cloud, &machine), (before(), Some(true)));
+    // Another one does not.
+    machine.update = update(created_at() + Duration::from_secs(60), 0, newer());
+    cloud.ensure_machine(machine.clone()).unwrap();
+    assert_eq!(seen(&cloud, &machine), (newer(), Some(true)));
+    cloud.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_the_middle_goes_on_where_it_was() {
+    let first = on_tokio_time(30_620..=30_629, Duration::ZERO);
+    let mut spec = machine(&cluster("moved").id, "w", Role::Worker);
+    first.ensure_cluster(cluster("moved")).unwrap();
+    first.ensure_machine(spec.clone()).unwrap();
+    spec.update = update(created_at(), 100, newer());
+    first.ensure_machine(spec.clone()).unwrap();
+    spec.reached = reached(&first, &spec.id);
+    let mut changes = first.changes();
+    while seen(&first, &spec).1 != Some(true) {
+        changes.next().await;
+    }
+    let ended = first.observe_machine(&spec.id).unwrap().update;
+    first.shutdown().await;
+
+    let second = on_tokio_time(30_630..=30_639, Duration::from_secs(60));
+    second.ensure_cluster(cluster("moved")).unwrap();
+    let mut changes = second.changes();
+    second.ensure_machine(spec.clone()).unwrap();
+    assert_eq!(seen(&second, &spec), (before(), Some(false)));
+    while seen(&second, &spec).1 != Some(true) {
+        changes.next().await;
+    }
+    assert_eq!(seen(&second, &spec), (newer(), Some(true)));
+    assert_eq!(second.observe_machine(&spec.id).unwrap().update, ended);
+    second.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a_restart() {
+    let world = World::start(30_640..=30_649);
+    let (id, endpoint) = world.cluster("updated", &ECDSA);
+    let mut spec = machine(&id, "cp", Role::ControlPlane);
+    world.cloud.ensure_machine(spec.clone()).unwrap();
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let shown = async |http: &mut Http| {
+        let node = http.get("/api/v1/nodes/cp").await.unwrap().1;
+        let mut found = BTreeMap::from([
+            ("kubelet", node["status"]["nodeInfo"]["kubeletVersion"].clone()),
+            ("os", node["status"]["nodeInfo"]["osImage"].clone()),
+            ("uid", node["metadata"]["uid"].clone()),
+            (
+                "files",
+                node["metadata"]["annotations"]["inmemorymachine.infrastructure.cluster.x-k8s.io/files"]
+                    .clone(),
+            ),
+        ]);
+        for name in ["etcd", "kube-apiserver"] {
+            let pod = http.get(&format!("/api/v1/namespaces/kube-system/pods/{name}-cp")).await.unwrap().1;
+            found.insert(name, pod["spec"]["containers"][0]["image"].clone());
+        }
+        (found, http.get("/version").await.unwrap().1["gitVersion"].clone())
+    };
+    let (first, version) = shown(&mut http).await;
+    assert_eq!(
+        (&first["kubelet"], &first["files"], version),
+        (&json!("v1.36.3"), &Value::Null, json!("v1.36.3"))
+    );
+
+    spec.update = update(created_at(), 0, newer());
+    world.cloud.ensure_machine(spec.clone()).unwrap();
+    let expected = BTreeMap::from([
+        ("kubelet", json!("v1.36.4")),
+        ("os", json!("newer")),
+        ("uid", first["uid"].clone()),
+        ("files", json!(r#"{"/etc/motd":"sha256:ab"}"#)),
+        ("etcd", json!("registry.k8s.io/etcd:3.7.0-0")),
+        ("kube-apiserver", json!("registry.k8s.io/kube-apiserver:v1.36.4")),
+    ]);
+    assert_eq!(shown(&mut http).await, (expected.clone(), json!("v1.36.4")));
+    spec.reached = reached(&world.cloud, &spec.id);
+    world.stop().await;
+
+    // Whoever noted what it runs makes the machine so.
+    let world = World::start(30_650..=30_659);
+    let (id, endpoint) = world.cluster("updated", &ECDSA);
+    assert_eq!(id, spec.id.cluster);
+    let Software { version, image, etcd_image_tag, files } = newer();
+    let spec = MachineSpec { version, image, etcd_image_tag, files, update: None, ..spec };
+    world.cloud.ensure_machine(spec).unwrap();
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    assert_eq!(shown(&mut http).await, (expected, json!("v1.36.4")));
+    world.stop().await;
+}

@@ -1,0 +1,203 @@
+//! What a machine runs, and what it is asked to run instead. Pure.
+
+use nephele_api::core::Machine;
+use nephele_api::infrastructure::v1beta2::pool_machine::{VERSION_ANNOTATION, annotation};
+use nephele_api::infrastructure::v1beta2::update::{self, UPDATE_IN_PROGRESS_ANNOTATION};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, origin::Origin};
+use nephele_api::start_up::{StartupDuration, StartupJitter};
+use nephele_cloud::{Files, MachineUpdate, Software, StartUp};
+
+/// What the machine of an object runs.
+///
+/// Once it has booted that is what was noted of it, whatever its objects are to become: an update in place changes it,
+/// after its time. Where nothing is to be updated in place, the version alone follows the Machine, for people who change
+/// it by hand and extensions that know nothing of this provider.
+pub(super) fn software(object: &InMemoryMachine, machine: &Machine) -> Software {
+    // The Machine of a pool's machine says nothing before the Node does.
+    let version = annotation(&object.metadata, VERSION_ANNOTATION)
+        .map_or_else(|| machine.spec.version.clone(), str::to_owned);
+    let Some(known) = object.origin().and_then(|origin| origin.software) else {
+        return Software { version, image: text(&object.spec.image), ..Software::default() };
+    };
+    let known = from_api(known);
+    if version.is_empty() || is_updating(object, machine) { known } else { Software { version, ..known } }
+}
+
+/// Whether an update in place is to happen, is under way or failed.
+fn is_updating(object: &InMemoryMachine, machine: &Machine) -> bool {
+    let marked = |metadata| annotation(metadata, UPDATE_IN_PROGRESS_ANNOTATION).is_some();
+    let asked = object.update().is_some_and(|update| update.ended.is_none());
+    marked(&machine.metadata) || marked(&object.metadata) || asked
+}
+
+/// The update that the machine of an object is asked for, unless it is over.
+pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
+    let asked = object.update().filter(|update| update.ended.is_none())?;
+    // Who asks writes them as they are read; a hand that wrote something else gets an update at once.
+    let duration = StartupDuration::parse(&asked.duration).unwrap_or_default().get();
+    let jitter = StartupJitter::parse(&asked.jitter).unwrap_or_default().get();
+    Some(Box::new(MachineUpdate {
+        asked_at: asked.asked_at.0,
+        takes: StartUp { duration, jitter },
+        software: from_api(asked.software),
+        fails: !asked.failure.is_empty(),
+    }))
+}
+
+/// What an origin notes of what a machine runs.
+pub(super) fn to_api(software: &Software) -> update::Software {
+    let Software { version, image, etcd_image_tag, files } = software.clone();
+    let files = files.map(|Files { digest, contents }| update::Files { digest, contents });
+    update::Software {
+        version,
+        image: image.unwrap_or_default(),
+        etcd_image_tag: etcd_image_tag.unwrap_or_default(),
+        files,
+    }
+}
+
+fn from_api(software: update::Software) -> Software {
+    let update::Software { version, image, etcd_image_tag, files } = software;
+    let files = files.map(|update::Files { digest, contents }| Files { digest, contents });
+    Software { version, image: text(&image), etcd_image_tag: text(&etcd_image_tag), files }
+}
+
+/// Whether an origin notes what runs.
+pub(super) fn is_noted(origin: &Origin, software: &Software) -> bool {
+    origin.software.as_ref() == Some(&to_api(software))
+}
+
+fn text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+    use kube::ResourceExt as _;
+    use nephele_api::infrastructure::v1beta2::origin::ORIGIN_ANNOTATION;
+    use nephele_api::infrastructure::v1beta2::update::{UPDATE_ANNOTATION, Update};
+    use nephele_testkit::objects;
+
+    use super::*;
+
+    fn running(version: &str) -> update::Software {
+        let files = update::Files {
+            digest: "d".into(),
+            contents: BTreeMap::from([("/etc/motd".into(), "sha256:ab".into())]),
+        };
+        update::Software {
+            version: version.into(),
+            image: "old".into(),
+            etcd_image_tag: "3.6.8-0".into(),
+            files: Some(files),
+        }
+    }
+
+    fn time() -> MicroTime {
+        MicroTime("2026-01-02T03:04:05.678901Z".parse().expect("an instant"))
+    }
+
+    fn asked(ended: Option<MicroTime>) -> Update {
+        Update {
+            machine: "m".into(),
+            software: running("v1.36.4"),
+            asked_at: time(),
+            duration: "1m30s".into(),
+            jitter: "0.5".into(),
+            failure: String::new(),
+            ended,
+        }
+    }
+
+    /// A Machine that is to have v1.36.4, and the object of its machine that booted with v1.36.3.
+    fn found() -> (InMemoryMachine, Machine) {
+        let mut machine = objects::control_plane("demo", "m");
+        machine.spec.version = "v1.36.4".into();
+        let mut object = objects::in_memory_machine(&machine);
+        object.spec.image = "new".into();
+        let origin = Origin {
+            machine: "m".into(),
+            start_time: time(),
+            addresses: vec![],
+            failure_domain: String::new(),
+            made_of: None,
+            software: Some(running("v1.36.3")),
+            reached: BTreeMap::new(),
+        };
+        object.annotations_mut().insert(ORIGIN_ANNOTATION.into(), origin.text());
+        (object, machine)
+    }
+
+    #[test]
+    fn a_machine_that_has_not_booted_runs_what_it_is_to_run() {
+        let (mut object, machine) = found();
+        object.annotations_mut().clear();
+        let expected =
+            Software { version: "v1.36.4".into(), image: Some("new".into()), ..Software::default() };
+        assert_eq!(software(&object, &machine), expected);
+        // One of a manager that did not note it yet.
+        let old = r#"{"machine":"m","startTime":"2026-01-02T03:04:05.678901Z"}"#;
+        object.annotations_mut().insert(ORIGIN_ANNOTATION.into(), old.into());
+        assert_eq!(software(&object, &machine), expected);
+    }
+
+    #[test]
+    fn what_was_noted_stays_while_an_update_is_to_come_or_under_way_and_without_one_the_version_follows() {
+        let noted = |version: &str| from_api(running(version));
+        let (object, machine) = found();
+        assert_eq!(software(&object, &machine), noted("v1.36.4"));
+        let mark = (UPDATE_IN_PROGRESS_ANNOTATION.to_owned(), String::new());
+
+        let (object, mut machine) = found();
+        machine.annotations_mut().extend([mark.clone()]);
+        assert_eq!(software(&object, &machine), noted("v1.36.3"));
+        let (mut object, machine) = found();
+        object.annotations_mut().extend([mark]);
+        assert_eq!(software(&object, &machine), noted("v1.36.3"));
+        for (ended, expected) in [(None, "v1.36.3"), (Some(time()), "v1.36.4")] {
+            let (mut object, machine) = found();
+            object.annotations_mut().insert(UPDATE_ANNOTATION.into(), asked(ended).text());
+            assert_eq!(software(&object, &machine), noted(expected));
+        }
+    }
+
+    #[test]
+    fn a_version_that_nobody_says_changes_nothing() {
+        let (object, mut machine) = found();
+        machine.spec.version.clear();
+        assert_eq!(software(&object, &machine), from_api(running("v1.36.3")));
+        let (mut object, machine) = found();
+        object.annotations_mut().insert(VERSION_ANNOTATION.into(), "v1.36.9".into());
+        assert_eq!(software(&object, &machine).version, "v1.36.9");
+    }
+
+    #[test]
+    fn an_update_is_asked_for_until_it_is_over() {
+        let (mut object, _) = found();
+        assert_eq!(update(&object), None);
+        let expected = MachineUpdate {
+            asked_at: time().0,
+            takes: StartUp { duration: std::time::Duration::from_secs(90), jitter: 0.5 },
+            software: from_api(running("v1.36.4")),
+            fails: false,
+        };
+        object.annotations_mut().insert(UPDATE_ANNOTATION.into(), asked(None).text());
+        assert_eq!(update(&object), Some(Box::new(expected.clone())));
+        let fails = Update { failure: "no space".into(), ..asked(None) };
+        object.annotations_mut().insert(UPDATE_ANNOTATION.into(), fails.text());
+        assert_eq!(update(&object), Some(Box::new(MachineUpdate { fails: true, ..expected })));
+        object.annotations_mut().insert(UPDATE_ANNOTATION.into(), asked(Some(time())).text());
+        assert_eq!(update(&object), None);
+    }
+
+    #[test]
+    fn what_is_noted_reads_back_as_it_runs() {
+        let runs = from_api(running("v1.36.3"));
+        assert_eq!(from_api(to_api(&runs)), runs);
+        let bare = Software { version: "v1.36.3".into(), ..Software::default() };
+        assert_eq!(from_api(to_api(&bare)), bare);
+    }
+}

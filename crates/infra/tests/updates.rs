@@ -1,0 +1,200 @@
+//! Updates of machines in place, as they are asked for on their objects. The test plays Cluster API and its extension.
+
+mod world;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use nephele_api::conditions::{self, types};
+use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::infrastructure::v1beta2::update::{
+    Files, Software, UPDATE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION, Update,
+};
+use nephele_testkit::objects;
+use serde_json::{Value, json};
+use world::World;
+
+fn software(version: &str) -> Software {
+    let contents = [("/etc/motd".to_owned(), "sha256:ab".to_owned())];
+    let files = Files { digest: "d".into(), contents: contents.into() };
+    Software { version: version.into(), files: Some(files), ..Software::default() }
+}
+
+/// An update to `version` that takes that long from now.
+fn update(version: &str, duration: &str) -> Update {
+    let now = Timestamp::now();
+    Update {
+        machine: "w".into(),
+        software: software(version),
+        asked_at: MicroTime(Timestamp::from_microsecond(now.as_microsecond()).expect("an instant")),
+        duration: duration.into(),
+        jitter: String::new(),
+        failure: String::new(),
+        ended: None,
+    }
+}
+
+fn annotations(values: &[(&str, Option<&str>)]) -> Value {
+    let values: serde_json::Map<_, _> =
+        values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    json!({ "metadata": { "annotations": values } })
+}
+
+/// A worker `w` of v1.36.3 that is up.
+async fn up(world: &World) {
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    let machine = world.machine(&objects::worker("demo", "w")).await;
+    world.bootstrap("w").await;
+    world.ready(&machine).await;
+}
+
+/// Marks the machine as Cluster API does, has its Machine say what it is to become, and asks for it.
+async fn ask(world: &World, update: &Update) {
+    let mark = annotations(&[(UPDATE_IN_PROGRESS_ANNOTATION, Some(""))]);
+    world.api.patch::<Machine>("w", &mark).await;
+    world.api.patch::<InMemoryMachine>("w", &mark).await;
+    let version = json!({ "spec": { "version": update.software.version } });
+    world.api.patch::<Machine>("w", &version).await;
+    let asked = annotations(&[(UPDATE_ANNOTATION, Some(&update.text()))]);
+    world.api.patch::<InMemoryMachine>("w", &asked).await;
+}
+
+/// The mark goes when the extension says that it is done.
+async fn unmark(world: &World) {
+    let mark = annotations(&[(UPDATE_IN_PROGRESS_ANNOTATION, None)]);
+    world.api.patch::<Machine>("w", &mark).await;
+    world.api.patch::<InMemoryMachine>("w", &mark).await;
+}
+
+/// The object once its condition says so.
+async fn says(world: &World, status: &str, reason: &str) -> InMemoryMachine {
+    world
+        .api
+        .eventually("w", reason, |object: &InMemoryMachine| {
+            let status_of = object.status.clone().unwrap_or_default();
+            let found = conditions::find(&status_of.conditions, types::UPDATING);
+            found.is_some_and(|condition| condition.status == status && condition.reason == reason)
+        })
+        .await
+}
+
+fn version(world: &World) -> String {
+    let observed = world.cloud.observe_machine(&World::machine_id("demo", "w"));
+    observed.expect("it runs").software.version
+}
+
+fn noted(object: &InMemoryMachine) -> Option<Software> {
+    object.origin().and_then(|origin| origin.software)
+}
+
+#[tokio::test]
+async fn an_update_takes_its_time_and_what_runs_is_noted_with_its_end() {
+    let world = World::start(48_000);
+    up(&world).await;
+    ask(&world, &update("v1.36.4", "1s")).await;
+    let under_way = says(&world, "True", "InPlaceUpdating").await;
+    let told = conditions::find(&under_way.status.as_ref().expect("a status").conditions, types::UPDATING);
+    assert_eq!(told.map(|condition| condition.message.as_str()), Some("Updating in place to v1.36.4"));
+    let over = says(&world, "False", "NotUpdating").await;
+    assert_eq!(noted(&over), Some(software("v1.36.4")));
+    let update = over.update().expect("it is there");
+    let took = update.ended.expect("it is over").0.duration_since(update.asked_at.0);
+    assert_eq!(took.as_millis(), 1000);
+    assert_eq!(version(&world), "v1.36.4");
+    // The same machine, and nothing of it but that.
+    assert_eq!(over.metadata.uid, under_way.metadata.uid);
+    let status = |object: &InMemoryMachine| {
+        let status = object.status.clone().unwrap_or_default();
+        (status.start_time, status.addresses, conditions::is_true(&status.conditions, types::READY))
+    };
+    assert_eq!(status(&over), status(&under_way));
+    unmark(&world).await;
+
+    // What was noted is what is made again.
+    let world = world.restart().await;
+    world
+        .until("the machine to be back", |cloud| {
+            cloud.observe_machine(&World::machine_id("demo", "w")).is_some()
+        })
+        .await;
+    assert_eq!(version(&world), "v1.36.4");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_time_is_over() {
+    let world = World::start(48_100);
+    up(&world).await;
+    ask(&world, &update("v1.36.4", "1h")).await;
+    says(&world, "True", "InPlaceUpdating").await;
+    assert_eq!(version(&world), "v1.36.3");
+    let before = world.api.get::<InMemoryMachine>("w").await.update();
+
+    // Nor after a restart, which goes on with it.
+    let world = world.restart().await;
+    let seen = |cloud: &nephele_cloud::Cloud| cloud.observe_machine(&World::machine_id("demo", "w"));
+    world.until("the update to go on", |cloud| seen(cloud).is_some_and(|seen| seen.update.is_some())).await;
+    assert_eq!(version(&world), "v1.36.3");
+    let after = world.api.get::<InMemoryMachine>("w").await;
+    assert_eq!(after.update(), before);
+    assert_eq!(noted(&after).map(|software| software.version).as_deref(), Some("v1.36.3"));
+
+    // One that was to be over while nobody was there is over then.
+    let api = world.stop().await;
+    let hour_ago = Timestamp::now() - jiff::SignedDuration::from_secs(3600);
+    let asked_at = MicroTime(Timestamp::from_microsecond(hour_ago.as_microsecond()).expect("an instant"));
+    let earlier =
+        Update { asked_at: asked_at.clone(), duration: "59m".into(), ..before.expect("it was asked for") };
+    api.patch::<InMemoryMachine>("w", &annotations(&[(UPDATE_ANNOTATION, Some(&earlier.text()))])).await;
+    let world = World::over(api, world::Setup::at(48_100));
+    let over = says(&world, "False", "NotUpdating").await;
+    let ended = over.update().and_then(|update| update.ended).expect("it is over");
+    assert_eq!(ended.0.duration_since(asked_at.0), jiff::SignedDuration::from_mins(59));
+    assert_eq!(noted(&over), Some(software("v1.36.4")));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_update_that_fails_says_why_and_changes_nothing_and_another_one_may_work() {
+    let world = World::start(48_200);
+    up(&world).await;
+    let failing = Update { failure: "no space left".into(), ..update("v1.36.4", "100ms") };
+    ask(&world, &failing).await;
+    let failed = says(&world, "True", "InPlaceUpdateFailed").await;
+    let status = failed.status.clone().expect("a status");
+    let told = conditions::find(&status.conditions, types::UPDATING).expect("a condition");
+    assert_eq!(told.message, "no space left");
+    assert!(conditions::is_true(&status.conditions, types::READY));
+    assert_eq!(noted(&failed).map(|software| software.version).as_deref(), Some("v1.36.3"));
+    assert_eq!(version(&world), "v1.36.3");
+
+    ask(&world, &update("v1.36.4", "0")).await;
+    let over = says(&world, "False", "NotUpdating").await;
+    assert_eq!(noted(&over), Some(software("v1.36.4")));
+    world.stop().await;
+}
+
+/// As people do by hand, and extensions that know nothing of simulated machines.
+#[tokio::test]
+async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_progress() {
+    let world = World::start(48_300);
+    up(&world).await;
+    let mark = annotations(&[(UPDATE_IN_PROGRESS_ANNOTATION, Some(""))]);
+    world.api.patch::<Machine>("w", &mark).await;
+    world.api.patch::<Machine>("w", &json!({ "spec": { "version": "v1.36.4" } })).await;
+    // Another machine, made later, is up: so this one had its turn.
+    let later = world.machine(&objects::worker("demo", "later")).await;
+    world.bootstrap("later").await;
+    world.ready(&later).await;
+    assert_eq!(version(&world), "v1.36.3");
+
+    unmark(&world).await;
+    let follows =
+        |object: &InMemoryMachine| noted(object).is_some_and(|software| software.version == "v1.36.4");
+    world.api.eventually("w", "to note that it follows", follows).await;
+    assert_eq!(version(&world), "v1.36.4");
+    tokio::time::timeout(Duration::from_secs(20), world.stop()).await.expect("it stops");
+}
