@@ -61,6 +61,8 @@ pub mod kinds {
     pub const CLUSTER_CLASS: Kind = ("cluster.x-k8s.io", "v1beta2", "ClusterClass");
     /// SimulatedCloud.
     pub const SIMULATED_CLOUD: Kind = ("cloud.nephele.dev", "v1alpha1", "SimulatedCloud");
+    /// CloudExtensionConfig.
+    pub const CLOUD_EXTENSION_CONFIG: Kind = ("cloud.nephele.dev", "v1alpha1", "CloudExtensionConfig");
     /// ExtensionConfig.
     pub const EXTENSION_CONFIG: Kind = ("runtime.cluster.x-k8s.io", "v1beta2", "ExtensionConfig");
     /// ConfigMap.

@@ -46,7 +46,7 @@ are read everywhere besides: those of global pools are in every namespace.
 {{- $here := list -}}
 {{- $elsewhere := list -}}
 {{- range $resource := $rule.resources -}}
-{{- if or (hasPrefix "global" $resource) (has (first $rule.apiGroups) $groups) -}}
+{{- if or (hasPrefix "global" $resource) (hasPrefix "cloudextensionconfigs" $resource) (eq "namespaces" $resource) (has (first $rule.apiGroups) $groups) -}}
 {{- $elsewhere = append $elsewhere $resource -}}
 {{- else -}}
 {{- $here = append $here $resource -}}

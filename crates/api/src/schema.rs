@@ -357,3 +357,53 @@ pub(crate) fn provider_ids(_: &mut SchemaGenerator) -> Schema {
         "items": { "type": "string", "minLength": 1, "maxLength": 512 },
     })
 }
+
+/// `metav1.LabelSelector`.
+pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "The namespaces for whose machines the extension is asked, by their labels: all where nothing \
+                        is said.",
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "matchLabels": {
+                "description": "Labels that have to be there with these values.",
+                "type": "object",
+                "additionalProperties": { "type": "string" },
+            },
+            "matchExpressions": {
+                "description": "What else is required.",
+                "type": "array",
+                "maxItems": 100,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": { "description": "The label.", "type": "string", "minLength": 1, "maxLength": 317 },
+                        "operator": { "type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"] },
+                        "values": {
+                            "description": "The values, of In and NotIn.",
+                            "type": "array",
+                            "maxItems": 100,
+                            "x-kubernetes-list-type": "atomic",
+                            "items": { "type": "string" },
+                        },
+                    },
+                },
+            },
+        },
+    })
+}
+
+/// Certificate authorities, as long as Cluster API takes them.
+pub(crate) fn ca_bundle(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "The certificate authorities that the extension's certificate may come from, in PEM. Those of \
+                        the system where there are none.",
+        "type": "string",
+        "format": "byte",
+        "minLength": 1,
+        "maxLength": 51200,
+    })
+}

@@ -1,13 +1,14 @@
 //! The samples in `config/samples` are of our kinds, and have no field that is none of theirs.
 
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use nephele_api::cloud::v1alpha1::{CloudExtensionConfig, SimulatedCloud};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachineTemplate};
 use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
-const SAMPLES: [&str; 4] = [
+const SAMPLES: [&str; 5] = [
+    include_str!("../../../config/samples/cloud_extension_config.yaml"),
     include_str!("../../../config/samples/cluster_with_failure_domains.yaml"),
     include_str!("../../../config/samples/machine_template_with_delays.yaml"),
     include_str!("../../../config/samples/machine_template_with_pools.yaml"),
@@ -25,6 +26,7 @@ fn samples_are_read_without_a_loss() {
                 "InMemoryCluster" => read::<InMemoryCluster>(&written),
                 "InMemoryMachineTemplate" => read::<InMemoryMachineTemplate>(&written),
                 "InClusterIPPool" => read::<InClusterIPPool>(&written),
+                "CloudExtensionConfig" => read::<CloudExtensionConfig>(&written),
                 "SimulatedCloud" => read::<SimulatedCloud>(&written),
                 other => panic!("{other:?} is no kind of ours"),
             };
@@ -33,7 +35,7 @@ fn samples_are_read_without_a_loss() {
             kinds.push(kind);
         }
     }
-    assert_eq!(kinds.len(), 8);
+    assert_eq!(kinds.len(), 9);
 }
 
 fn read<K: DeserializeOwned + Serialize>(written: &Value) -> Value {

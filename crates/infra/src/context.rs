@@ -19,6 +19,7 @@ use tokio_stream::wrappers::BroadcastStream;
 
 use crate::authorities::Ledger;
 use crate::claims::Book;
+use crate::hooks::MachineHooks;
 use crate::members::Members;
 use crate::offer::Offers;
 use crate::secret::AuthoritySecret;
@@ -45,6 +46,8 @@ pub(crate) struct Context {
     pub(crate) claims: Book,
     pub(crate) clouds: Cache<SimulatedCloud>,
     pub(crate) offers: Offers,
+    /// Who is asked about machines that come and go.
+    pub(crate) hooks: Arc<dyn MachineHooks>,
     /// Whether to make a new cluster's credentials before its control plane provider does.
     pub(crate) prepare_credentials: bool,
 }

@@ -9,6 +9,7 @@
 //!           caches, cloud.observe        cloud.ensure, patches
 //!                                     IPAddressClaims (crate::claims)
 //!  AdmissionRequest of a template ─▶ refused or not              (crate::admission)
+//!  MachineHooks ◀─ may this machine begin? may it go?            (crate::hooks)
 //! ```
 //!
 //! What is decided is decided in `validate` and `plan`, pure functions of plain values; `fetch`, `act` and `report`
@@ -21,6 +22,7 @@ mod authorities;
 mod claims;
 mod cluster;
 mod context;
+mod hooks;
 mod machine;
 mod machine_pool;
 mod members;
@@ -34,4 +36,5 @@ mod simulated_cloud;
 mod sweep;
 mod template;
 
+pub use hooks::{Answer, HookError, Instance, MachineHooks, MachineInQuestion, NoHooks};
 pub use run::{Error, Settings, run};

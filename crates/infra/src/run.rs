@@ -26,6 +26,7 @@ use crate::context::{
     Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
     labelled_cluster,
 };
+use crate::hooks::MachineHooks;
 use crate::members::Members;
 use crate::offer::{Offers, cloud_name};
 use crate::secret::AuthoritySecret;
@@ -75,6 +76,7 @@ pub enum Error {
 pub async fn run(
     client: Client,
     cloud: Cloud,
+    hooks: Arc<dyn MachineHooks>,
     services: Services,
     settings: Settings,
     shutdown: CancellationToken,
@@ -138,6 +140,7 @@ pub async fn run(
         claims,
         clouds,
         offers: Offers::default(),
+        hooks,
         prepare_credentials,
     });
 
@@ -314,10 +317,12 @@ fn claimants<K: Claimant + 'static>(
     context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
 }
 
-/// An InMemoryMachine is looked at when its Machine, its Cluster, its claims or the simulated machine or cluster change.
+/// An InMemoryMachine is looked at when its Machine, its Cluster, its claims or the simulated machine or cluster change,
+/// and one that waits for an answer when somebody else may give it.
 fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Runner<InMemoryMachine> {
     let of = |context: &Arc<Context>| MachinesOf { context: Arc::clone(context), store: runner.store() };
     let (of_cluster, of_change, of_wake) = (of(context), of(context), of(context));
+    let asking = machine::waiting(context.hooks.changes(), runner.store());
     runner
         .watches(&context.machines, infrastructure_of_machine)
         .watches(&context.clusters, move |cluster: &Cluster| {
@@ -326,6 +331,7 @@ fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Run
         })
         .reconcile_on(machines_changed(context.cloud.changes(), of_change))
         .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
+        .reconcile_on(asking)
         .reconcile_on(claimants(context))
 }
 

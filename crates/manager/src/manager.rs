@@ -2,6 +2,7 @@ use std::{
     convert::Infallible,
     io,
     net::{SocketAddr, TcpListener},
+    sync::Arc,
     time::Duration,
 };
 
@@ -89,6 +90,8 @@ pub struct Manager {
     registry: Registry,
     metrics: Metrics,
     ipam_metrics: nephele_ipam_controller::Metrics,
+    /// Of calls of extensions that have a say in machines.
+    hook_metrics: nephele_runtime_sdk::client::Metrics,
     readiness: Readiness,
     health: Option<TcpListener>,
     diagnostics: Option<TcpListener>,
@@ -118,6 +121,8 @@ impl Manager {
         let metrics = Metrics::register(&registry).map_err(BuildError::Metrics)?;
         let ipam_metrics =
             nephele_ipam_controller::Metrics::register(&registry).map_err(BuildError::Metrics)?;
+        let hook_metrics =
+            nephele_runtime_sdk::client::Metrics::register(&registry).map_err(BuildError::Metrics)?;
         describe_process(&registry).map_err(BuildError::Metrics)?;
         let readiness = Readiness::default();
         let requests = Requests::new(&registry, &readiness).map_err(BuildError::Metrics)?;
@@ -143,6 +148,7 @@ impl Manager {
             registry,
             metrics,
             ipam_metrics,
+            hook_metrics,
             readiness,
             verbosity: None,
         })
@@ -243,7 +249,8 @@ impl Manager {
         events: Events,
         running_cloud: &mut Option<Cloud>,
     ) -> Result<(), RunError> {
-        let Self { config, client, clock, registry, metrics, ipam_metrics, readiness, .. } = self;
+        let Self { config, client, clock, registry, metrics, ipam_metrics, hook_metrics, readiness, .. } =
+            self;
         if let Some(lease) = config.lease.clone() {
             let acquired = acquire(client.clone(), lease, clock.clone(), metrics.clone(), shutdown);
             let leadership: Option<Leadership> = tokio::select! {
@@ -283,8 +290,16 @@ impl Manager {
                 cluster_concurrency: config.cluster_concurrency,
                 machine_concurrency: config.machine_concurrency,
             };
+            let (hooks, ask) = nephele_cloud_hooks::start(
+                client.clone(),
+                &services,
+                hook_metrics,
+                stops.controllers.clone(),
+            );
+            tasks.spawn("hooks of machines", ask);
+            let hooks = Arc::new(hooks);
             let controllers =
-                nephele_infra::run(client, cloud, services, settings, stops.controllers.clone());
+                nephele_infra::run(client, cloud, hooks, services, settings, stops.controllers.clone());
             tasks.spawn("infrastructure controllers", controllers);
         }
         tokio::select! {
@@ -329,7 +344,7 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>) {
     let mut errors = Vec::new();
     stops.controllers.cancel();
     let finish = async {
-        for task in ["infrastructure controllers", "IPAM controllers"] {
+        for task in ["infrastructure controllers", "hooks of machines", "IPAM controllers"] {
             tasks.finish(task, &mut errors).await;
         }
     };

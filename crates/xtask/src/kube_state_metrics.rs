@@ -168,6 +168,11 @@ fn of_kind(kind: &str) -> Vec<Value> {
             provisioned(),
             gauge("status_replicas", "Machines that are there.", &["status", "replicas"]),
         ],
+        "CloudExtensionConfig" => vec![info(&[
+            ("service_name", &["spec", "clientConfig", "service", "name"]),
+            ("service_namespace", &["spec", "clientConfig", "service", "namespace"]),
+            ("url", &["spec", "clientConfig", "url"]),
+        ])],
         "SimulatedCloud" => vec![gauge("status_zones", "Zones that it has.", &["status", "zones"])],
         _ => [("total", "total"), ("free", "free"), ("used", "used"), ("out_of_range", "outOfRange")]
             .into_iter()

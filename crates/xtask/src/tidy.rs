@@ -10,7 +10,10 @@ use crate::{codegen, command::capture, contract, paths};
 const PURE: [(&str, &[&str]); 11] = [
     ("nephele-ipam", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     // They meet only through IPAddressClaims and IPAddresses.
-    ("nephele-infra", &["nephele-ipam", "nephele-ipam-controller"]),
+    (
+        "nephele-infra",
+        &["nephele-ipam", "nephele-ipam-controller", "nephele-runtime-sdk", "nephele-cloud-hooks"],
+    ),
     ("nephele-ipam-controller", &["nephele-cloud", "nephele-engine", "nephele-infra"]),
     ("nephele-webhook", &["nephele-api", "nephele-ipam", "nephele-infra"]),
     ("nephele-engine", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),

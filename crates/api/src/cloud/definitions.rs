@@ -14,16 +14,29 @@ use crate::{
 /// The definitions of the simulated world, in the order of their names.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![finished(&v1alpha1::SimulatedCloud::crd())]
+    vec![
+        // Extensions are of a management cluster, as Cluster API's own are, and stay when clusters move.
+        finished(&v1alpha1::CloudExtensionConfig::crd(), Objects::Stay),
+        finished(&v1alpha1::SimulatedCloud::crd(), Objects::Move),
+    ]
+}
+
+/// What becomes of a kind's objects when `clusterctl move` moves clusters.
+#[derive(Clone, Copy, PartialEq)]
+enum Objects {
+    Stay,
+    Move,
 }
 
 /// One definition, with what clusterctl looks for.
-fn finished(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
+fn finished(definition: &CustomResourceDefinition, objects: Objects) -> CustomResourceDefinition {
     let mut value = serde_json::to_value(definition).expect("a definition is JSON");
     for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
         let schema = &mut version["schema"]["openAPIV3Schema"];
         tidy_schema(schema);
-        allow_no_spec(schema);
+        if schema["properties"]["spec"]["required"].is_null() {
+            allow_no_spec(schema);
+        }
     }
     let mut definition: CustomResourceDefinition =
         serde_json::from_value(value).expect("what was a definition still is one");
@@ -32,10 +45,10 @@ fn finished(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
         (labels::CONTRACT_V1BETA2, v1alpha1::VERSION),
         (labels::PROVIDER, labels::PROVIDER_VALUE),
         (labels::CLUSTERCTL, ""),
-        (MOVE_LABEL, ""),
     ];
+    let moves = (objects == Objects::Move).then_some((MOVE_LABEL, ""));
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    definition.metadata.labels = Some(labels.into_iter().map(owned).collect::<BTreeMap<_, _>>());
+    definition.metadata.labels = Some(labels.into_iter().chain(moves).map(owned).collect::<BTreeMap<_, _>>());
     definition
 }
 

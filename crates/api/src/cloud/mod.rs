@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  v1alpha1 ── SimulatedCloud ◀── cloudRef ── InMemoryCluster
+//!           └─ CloudExtensionConfig: who has a say in machines that come and go
 //! ```
 
 mod definitions;

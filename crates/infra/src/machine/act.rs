@@ -14,9 +14,10 @@ use nephele_cloud::{
 };
 use nephele_kit::{Outcome, Precondition, patch};
 
-use super::{Error, software};
+use super::{Error, hook, software};
 use crate::claims;
 use crate::context::Context;
+use crate::hooks::{Answer, HookError};
 
 /// What came of it.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Applied {
 }
 
 /// What came of letting it go.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Removal {
     /// There is nothing left.
     Done,
@@ -57,6 +58,10 @@ pub(super) enum Removal {
     InProgress,
     /// The machine is gone; claims of these names are not yet.
     Releasing(Vec<String>),
+    /// Nothing is left, and somebody has its object stay.
+    HeldUp { after: Duration, message: String },
+    /// Nothing is left, and somebody who has a say in it could not be asked or failed.
+    FailedHook(HookError),
 }
 
 fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
@@ -179,6 +184,11 @@ pub(super) async fn remove(
     let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
     if !left.is_empty() {
         return Ok(Removal::Releasing(left));
+    }
+    match hook::after_delete(object, context, id).await {
+        Ok(Answer::GoOn) => {}
+        Ok(Answer::Wait { after, message }) => return Ok(Removal::HeldUp { after, message }),
+        Err(error) => return Ok(Removal::FailedHook(error)),
     }
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;

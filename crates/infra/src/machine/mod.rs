@@ -2,6 +2,7 @@
 
 mod act;
 mod fetch;
+mod hook;
 mod plan;
 mod report;
 mod software;
@@ -15,7 +16,10 @@ use thiserror::Error;
 
 use crate::claims::{self, Made};
 use crate::context::Context;
+use crate::hooks::HookError;
 use act::Removal;
+use hook::Begin;
+pub(crate) use hook::waiting;
 use plan::{Plan, Waiting};
 
 /// Why a machine could not be reconciled.
@@ -27,6 +31,9 @@ pub(crate) enum Error {
     /// Addresses could not be claimed or released.
     #[error("failed to deal with the machine's addresses")]
     Claims(#[source] claims::Error),
+    /// Somebody has a say in it, and could not be asked or failed.
+    #[error("failed to ask who has a say in the machine")]
+    Hook(#[source] HookError),
 }
 
 impl ReconcileError for Error {
@@ -34,6 +41,7 @@ impl ReconcileError for Error {
         match self {
             Self::Patch(error) => error.category(),
             Self::Claims(error) => error.category(),
+            Self::Hook(error) => error.category(),
         }
     }
 
@@ -41,6 +49,7 @@ impl ReconcileError for Error {
         match self {
             Self::Patch(error) => error.retry(),
             Self::Claims(error) => error.retry(),
+            Self::Hook(error) => error.retry(),
         }
     }
 }
@@ -94,13 +103,35 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
                     .map_err(Error::Patch)?;
                 Ok(Outcome::After(claims::RELEASE))
             }
+            Removal::HeldUp { after, message } => {
+                report::write(&*object, &context, report::deleting(&*object, &message, now))
+                    .await
+                    .map_err(Error::Patch)?;
+                Ok(Outcome::After(after))
+            }
+            Removal::FailedHook(error) => {
+                let message = nephele_kit::chain(&error);
+                report::write(&*object, &context, report::deleting(&*object, &message, now))
+                    .await
+                    .map_err(Error::Patch)?;
+                Err(Error::Hook(error))
+            }
         },
-        Plan::Provide { spec, claimed } => {
+        Plan::Provide { spec, claimed, begins } => {
+            let begin = match begins {
+                true => hook::before_create(&object, &context, &spec, now).await?,
+                false => Begin::Now(None),
+            };
+            let held = match begin {
+                Begin::Now(held) => held,
+                Begin::Later(outcome) => return Ok(outcome),
+            };
+            let object = held.as_deref().unwrap_or(&*object);
             // 4. act: the cloud, then the spec.
             let cluster = &spec.id.cluster.name;
-            claims::own_again(&*object, cluster, &context).await.map_err(Error::Claims)?;
-            let applied = act::provide(&object, &context, *spec, claimed).await?;
-            let object = applied.object.as_ref().unwrap_or(&*object);
+            claims::own_again(object, cluster, &context).await.map_err(Error::Claims)?;
+            let applied = act::provide(object, &context, *spec, claimed).await?;
+            let object = applied.object.as_ref().unwrap_or(object);
             // 5. report: one status patch, or none.
             if let Some(status) = report::provided(object, &applied, now) {
                 report::write(object, &context, status).await.map_err(Error::Patch)?;

@@ -1,5 +1,7 @@
 //! What to do about a machine. Pure.
 
+use std::time::Duration;
+
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
@@ -25,8 +27,8 @@ pub(super) enum Plan {
     Unpause,
     /// Say what it waits for, and make the claims that are missing.
     Wait { waiting: Waiting, role: Role, cluster: String, missing: Vec<Claim> },
-    /// Bring it about, with these addresses from pools.
-    Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress> },
+    /// Bring it about, with these addresses from pools; whoever has a say in it is asked before it `begins`.
+    Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress>, begins: bool },
     /// Let it go.
     Remove(Option<MachineId>),
 }
@@ -50,6 +52,13 @@ pub(super) enum Waiting {
     Authorities,
     /// Authorities that can be used; the message says what is wrong with those that are there.
     ValidAuthorities(String),
+    /// Somebody who has a say in it, and is asked again then.
+    Hook {
+        after: Duration,
+        message: String,
+    },
+    /// Somebody who has a say in it, and could not be asked or failed; the message says how.
+    FailedHook(String),
 }
 
 impl Waiting {
@@ -77,6 +86,8 @@ impl Waiting {
             Self::Ipam => reasons::IPAM_NOT_INSTALLED,
             Self::Authorities => reasons::WAITING_FOR_CERTIFICATE_AUTHORITIES,
             Self::ValidAuthorities(_) => reasons::INVALID_CERTIFICATE_AUTHORITY,
+            Self::Hook { .. } => reasons::WAITING_FOR_HOOK,
+            Self::FailedHook(_) => reasons::HOOK_FAILED,
         }
     }
 
@@ -85,6 +96,7 @@ impl Waiting {
         match self {
             Self::Addresses(unmet) => unmet.outcome(),
             Self::Ipam => Outcome::After(claims::NOT_INSTALLED),
+            Self::Hook { after, .. } => Outcome::After(*after),
             other => Outcome::WaitingOn(other.own_reason()),
         }
     }
@@ -101,9 +113,10 @@ impl Waiting {
                 "The name has {length} characters; a control plane machine's may have {CONTROL_PLANE_NAME_MAX}, \
                  because clients of its etcd member ask TLS for etcd-<name>"
             ),
-            Self::Correction(Mistake::Behaviour(message)) | Self::ValidAuthorities(message) => {
-                message.clone()
-            }
+            Self::Correction(Mistake::Behaviour(message))
+            | Self::ValidAuthorities(message)
+            | Self::Hook { message, .. }
+            | Self::FailedHook(message) => message.clone(),
             Self::Correction(Mistake::FailureDomain { wanted, known }) => {
                 format!("The Machine asks for failure domain {wanted}; the cluster has {}", known.join(", "))
             }
@@ -145,7 +158,8 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
             }
             None => {
                 let claimed = wanted.claims.iter().filter_map(Claim::address).cloned().collect();
-                Plan::Provide { spec: Box::new(wanted.spec), claimed }
+                let begins = !wanted.provisioned && wanted.spec.started_at.is_none();
+                Plan::Provide { spec: Box::new(wanted.spec), claimed, begins }
             }
         },
     }

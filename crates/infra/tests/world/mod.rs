@@ -17,7 +17,7 @@ use nephele_api::{
     ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec, NameReference},
 };
 use nephele_cloud::{Cloud, CloudConfig, ClusterId, MachineId};
-use nephele_infra::Settings;
+use nephele_infra::{MachineHooks, NoHooks, Settings};
 use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, wall_clock};
 use nephele_testkit::{
     ManagementApi,
@@ -44,6 +44,8 @@ pub(crate) struct Setup {
     pub(crate) watch_filter: Option<String>,
     pub(crate) advertise_host: &'static str,
     pub(crate) prepare_credentials: bool,
+    /// Whether extensions that are registered are asked about machines.
+    pub(crate) extensions: bool,
     /// Which requests of the controllers the management API refuses, by method and path.
     pub(crate) refused: fn(&str, &str) -> bool,
 }
@@ -55,6 +57,7 @@ impl Setup {
             watch_filter: None,
             advertise_host: "127.0.0.1",
             prepare_credentials: true,
+            extensions: false,
             refused: |_, _| false,
         }
     }
@@ -71,7 +74,8 @@ impl World {
 
     pub(crate) fn over(api: ManagementApi, setup: Setup) -> Self {
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
-        let Setup { first_port, watch_filter, advertise_host, prepare_credentials, refused } = setup.clone();
+        let Setup { first_port, watch_filter, advertise_host, prepare_credentials, extensions, refused } =
+            setup.clone();
         let config = CloudConfig {
             advertise_host: advertise_host.into(),
             bind_address: Ipv4Addr::LOCALHOST.into(),
@@ -97,8 +101,17 @@ impl World {
             cluster_concurrency: concurrency,
             machine_concurrency: concurrency,
         };
-        let run =
-            nephele_infra::run(api.refusing(refused), cloud.clone(), services, settings, shutdown.clone());
+        let client = api.refusing(refused);
+        let hooks: Arc<dyn MachineHooks> = if extensions {
+            let metrics = nephele_runtime_sdk::client::Metrics::register(&registry).expect("a new registry");
+            let (hooks, ask) =
+                nephele_cloud_hooks::start(client.clone(), &services, metrics, shutdown.clone());
+            tokio::spawn(async move { ask.await.expect("extensions are known until they shall not be") });
+            Arc::new(hooks)
+        } else {
+            Arc::new(NoHooks)
+        };
+        let run = nephele_infra::run(client, cloud.clone(), hooks, services, settings, shutdown.clone());
         let controllers =
             tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") });
         Self { api, cloud, setup, shutdown, controllers }

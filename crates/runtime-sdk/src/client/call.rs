@@ -284,18 +284,35 @@ impl Client {
         request: &H::Request,
         how: CallAll,
     ) -> Result<H::Response, CallAllError> {
+        let responses = self.call_each::<H>(subject, request, how).await?;
+        Ok(aggregate(H::Response::default(), responses.iter().map(|(_, response)| response)))
+    }
+
+    /// Calls all handlers of a hook that are called for an object, and says what each has answered, by full name and in
+    /// order: for callers that make something else of the responses than [`Client::call_all`] does, or tell people who
+    /// said what.
+    ///
+    /// # Errors
+    /// When a handler fails, or they cannot be found.
+    pub async fn call_each<H: Hook>(
+        &self,
+        subject: &Subject,
+        request: &H::Request,
+        how: CallAll,
+    ) -> Result<Vec<(String, H::Response)>, CallAllError> {
         let matching = self.matching::<H>(subject).await?;
         let total = how.total.map(|total| (total, Instant::now() + total));
-        let responses: Vec<H::Response> = stream::iter(&matching)
+        // By value: otherwise the compiler does not see that callers can be sent to other threads.
+        stream::iter(matching)
             .map(|registered| async move {
                 let request = with_settings(request, &registered.extension.settings);
-                self.call_registered::<H>(registered, &request, total).await
+                let response = self.call_registered::<H>(&registered, &request, total).await?;
+                Ok((registered.name.clone(), response))
             })
             .buffered(how.at_once.get())
             .try_collect()
             .await
-            .map_err(|error| call_all_error::<H>(CallAllCause::Call(error)))?;
-        Ok(aggregate(H::Response::default(), &responses))
+            .map_err(|error| call_all_error::<H>(CallAllCause::Call(error)))
     }
 
     /// Calls a handler by its full name.

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn definition() -> Value {
-    serde_json::to_value(crds().remove(0)).expect("JSON")
+    serde_json::to_value(crds().remove(1)).expect("JSON")
 }
 
 fn schema(path: &str) -> Value {
@@ -55,4 +55,30 @@ fn names_are_used_once() {
         json!({ "type": "string", "minLength": 3, "maxLength": 5, "pattern": r"^1\.(0|[1-9][0-9]{0,2})$" })
     );
     assert_eq!((&versions["maxItems"], &versions["x-kubernetes-list-type"]), (&json!(32), &json!("set")));
+}
+
+#[test]
+fn extensions_are_of_the_management_cluster_and_stay_there() {
+    let definition = serde_json::to_value(crds().remove(0)).expect("JSON");
+    assert_eq!(definition["metadata"]["name"], "cloudextensionconfigs.cloud.nephele.dev");
+    assert_eq!(definition["spec"]["scope"], "Cluster");
+    assert_eq!(
+        definition["metadata"]["labels"],
+        json!({
+            "cluster.x-k8s.io/v1beta2": "v1alpha1",
+            "cluster.x-k8s.io/provider": "infrastructure-in-memory",
+            "clusterctl.cluster.x-k8s.io": "",
+        })
+    );
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    assert_eq!(schema["required"], json!(["spec"]));
+    let spec = &schema["properties"]["spec"];
+    assert_eq!(spec["required"], json!(["clientConfig"]));
+    let client_config = &spec["properties"]["clientConfig"];
+    assert_eq!(client_config["x-kubernetes-validations"][0]["rule"], "has(self.url) != has(self.service)");
+    assert_eq!(client_config["properties"]["caBundle"]["format"], "byte");
+    assert_eq!(
+        spec["properties"]["namespaceSelector"]["properties"]["matchExpressions"]["items"]["required"],
+        json!(["key", "operator"])
+    );
 }

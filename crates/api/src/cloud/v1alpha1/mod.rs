@@ -1,9 +1,14 @@
 //! Version `v1alpha1`.
 
 mod built_in;
+mod cloud_extension_config;
 mod simulated_cloud;
 
 pub use built_in::built_in_instance_types;
+pub use cloud_extension_config::{
+    CloudExtensionConfig, CloudExtensionConfigSpec, CloudExtensionConfigStatus, ExtensionClientConfig,
+    ExtensionHandler, ExtensionHook, ExtensionService,
+};
 pub use simulated_cloud::{
     Gpu, Image, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
 };

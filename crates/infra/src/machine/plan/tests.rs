@@ -127,7 +127,7 @@ fn a_living_object_is_provided_once_nothing_is_missing() {
         ),
         (
             Validated::Wanted(Box::new(wanted(Role::Worker))),
-            Plan::Provide { spec: Box::new(wanted(Role::Worker).spec), claimed: vec![] },
+            Plan::Provide { spec: Box::new(wanted(Role::Worker).spec), claimed: vec![], begins: true },
         ),
     ] {
         assert_eq!(plan(&object(), validated), expected);
@@ -178,7 +178,7 @@ fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound
 
     let all = with(&[bound(0, "10.0.0.7"), bound(1, "fd00::7")]);
     let claimed = vec![given("10.0.0.7"), given("fd00::7")];
-    assert_eq!(plan_of(all.clone()), Plan::Provide { spec: Box::new(all.spec), claimed });
+    assert_eq!(plan_of(all.clone()), Plan::Provide { spec: Box::new(all.spec), claimed, begins: true });
 }
 
 #[test]
@@ -188,4 +188,23 @@ fn the_end_of_a_pause_is_said_before_work_begins() {
     object.status =
         Some(InMemoryMachineStatus { conditions: vec![paused], ..InMemoryMachineStatus::default() });
     assert_eq!(plan(&object, Validated::Wanted(Box::new(wanted(Role::Worker)))), Plan::Unpause);
+}
+
+/// By its status or, after a move, by its origin: both become the time that the specification has.
+#[test]
+fn a_machine_begins_once() {
+    let fresh = wanted(Role::Worker);
+    let booting = MachineSpec { started_at: Some(Timestamp::UNIX_EPOCH), ..fresh.spec.clone() };
+    for (wanted, expected) in [
+        (fresh.clone(), true),
+        (Wanted { spec: booting.clone(), ..fresh.clone() }, false),
+        (Wanted { provisioned: true, ..fresh.clone() }, false),
+        (Wanted { provisioned: true, spec: booting, ..fresh }, false),
+    ] {
+        let Plan::Provide { begins, .. } = plan(&object(), Validated::Wanted(Box::new(wanted.clone())))
+        else {
+            panic!("{wanted:?} is not provided");
+        };
+        assert_eq!(begins, expected, "{wanted:?}");
+    }
 }

@@ -141,6 +141,7 @@ fn there_is_more_than_conditions() {
             "InMemoryCluster" => &["info", "status_initialization_provisioned", "status_failure_domain"],
             "InMemoryMachine" => &["info", "status_initialization_provisioned", "addresses"],
             "InMemoryMachinePool" => &["info", "status_initialization_provisioned", "status_replicas"],
+            "CloudExtensionConfig" => &["info"],
             "SimulatedCloud" => &["status_zones"],
             _ => &["status_ipaddresses_free", "status_ipaddresses_total", "status_ipaddresses_used"],
         };

@@ -1,0 +1,197 @@
+//! Keeps the registry filled with what `CloudExtensionConfig`s register. What is done about each object is the Runtime
+//! SDK's; here is when.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use futures::{FutureExt as _, StreamExt as _, future, stream::BoxStream};
+use kube::runtime::{
+    reflector::{ObjectRef, Store},
+    watcher,
+};
+use kube::{Api, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::CloudExtensionConfig;
+use nephele_kit::{
+    Clock, Gone, Outcome, ReconcileError, Retry, RunError, Runner, Services, chain, kube_category, kube_retry,
+};
+use nephele_runtime_sdk::{
+    client::{
+        Client, Metrics, Registry, WarmUp, WarmedUp,
+        extension_config::{
+            KubeNamespaces, Mode, Next, Reconciler, ReconcilerError, WarmUpError, WarmUpSettings,
+        },
+        extension_of,
+    },
+    hooks::Hook as _,
+};
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::call::CloudHooks;
+use crate::hooks::{AfterMachineDelete, BeforeMachineCreate, catalog};
+use crate::kind::Registered;
+
+/// Extensions looked at at a time. Each may take the ten seconds of a discovery.
+const CONCURRENCY: NonZeroU16 = NonZeroU16::new(10).expect("ten");
+
+/// Why extensions are not registered any more.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The controller ended.
+    #[error("failed to keep the controller of extensions running")]
+    Controller(#[source] RunError),
+}
+
+/// Those who ask extensions, and what has to run until `shutdown` for it to be known which there are. Until they are
+/// known, machines wait; without any, nothing is called or read but one watch.
+pub fn start(
+    kube: kube::Client,
+    services: &Services,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+) -> (CloudHooks, impl Future<Output = Result<(), Error>> + Send + use<>) {
+    let client = Client::builder(catalog())
+        .registry(Registry::new())
+        .namespaces(KubeNamespaces::new(kube.clone()))
+        .metrics(metrics)
+        .build();
+    let hooks = CloudHooks::new(client.clone());
+    let runner = Runner::<CloudExtensionConfig>::new(
+        "cloudextensionconfig",
+        services,
+        Api::all(kube.clone()),
+        watcher::Config::default(),
+        CONCURRENCY,
+    );
+    let reconciler = Arc::new(Reconciler::<Registered>::new(kube, client, Mode::ReadWrite));
+    let prepare = prepare(
+        Arc::clone(&reconciler),
+        hooks.clone(),
+        runner.store(),
+        runner.gone().boxed(),
+        Arc::clone(&services.clock),
+    );
+    let prepare = shutdown.clone().run_until_cancelled_owned(prepare).map(|_| Ok(()));
+    let (told, clock) = (hooks.clone(), Arc::clone(&services.clock));
+    let run = runner.run(
+        move |object| reconcile(object, Arc::clone(&reconciler), told.clone(), Arc::clone(&clock)),
+        shutdown,
+    );
+    let run = run.map(|result| result.map_err(Error::Controller));
+    (hooks, future::try_join(run, prepare).map(|result| result.map(drop)))
+}
+
+/// Why an extension could not be registered.
+#[derive(Debug, Error)]
+#[error(transparent)]
+struct Unregistered(#[from] ReconcilerError);
+
+impl ReconcileError for Unregistered {
+    fn category(&self) -> &'static str {
+        match &self.0 {
+            ReconcilerError::Read { source, .. }
+            | ReconcilerError::Patch { source, .. }
+            | ReconcilerError::Secret { source, .. } => kube_category(source),
+            other => other.category(),
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match &self.0 {
+            ReconcilerError::Read { source, .. }
+            | ReconcilerError::Patch { source, .. }
+            | ReconcilerError::Secret { source, .. } => kube_retry(source),
+            ReconcilerError::Understand { .. } => Retry::WaitForChange,
+            ReconcilerError::Inject(_)
+            | ReconcilerError::Discover(_)
+            | ReconcilerError::Unusable { .. }
+            | ReconcilerError::Registry(_) => Retry::BackOff,
+        }
+    }
+}
+
+async fn reconcile(
+    object: Arc<CloudExtensionConfig>,
+    reconciler: Arc<Reconciler<Registered>>,
+    hooks: CloudHooks,
+    clock: Clock,
+) -> Result<Outcome, Unregistered> {
+    let next = reconciler.reconcile(&object.name_any(), || clock()).await?;
+    Ok(match next {
+        // The registry was not warmed up.
+        Next::After(wait) => Outcome::After(wait),
+        Next::OnChange => {
+            hooks.changed();
+            Outcome::Done
+        }
+    })
+}
+
+/// Registers all extensions that there are at the start, and removes those whose objects go from then on.
+async fn prepare(
+    reconciler: Arc<Reconciler<Registered>>,
+    hooks: CloudHooks,
+    store: Store<CloudExtensionConfig>,
+    mut gone: BoxStream<'static, Gone<CloudExtensionConfig>>,
+    clock: Clock,
+) {
+    if store.wait_until_ready().await.is_err() {
+        // The controller has ended.
+        return;
+    }
+    let registry = hooks.client().registry().clone();
+    let now = || clock();
+    loop {
+        let warmed_up = if store.state().is_empty() {
+            registry.warm_up([], WarmUp::Isolated).map_err(WarmUpError::Registry)
+        } else {
+            // Waits between its tries, and then some time passes before the next.
+            reconciler.warm_up(WarmUpSettings::default(), now).await
+        };
+        match warmed_up {
+            Ok(warmed_up) => {
+                tell(&warmed_up);
+                break;
+            }
+            Err(error) => warn!(error = chain(&error), "Extensions are not known yet"),
+        }
+    }
+    hooks.changed();
+    while let Some(gone) = gone.next().await {
+        let names = match gone {
+            Gone::Object(object) => vec![object.name_any()],
+            Gone::Any => registered(&registry),
+        };
+        for name in names.iter().filter(|name| store.get(&ObjectRef::new(name)).is_none()) {
+            if registry.remove(name).is_ok() {
+                info!(extension = name, "Forgot an extension whose CloudExtensionConfig is gone");
+            }
+        }
+        hooks.changed();
+    }
+}
+
+fn tell(warmed_up: &WarmedUp) {
+    let WarmedUp { registered, last_known, unavailable } = warmed_up;
+    if !registered.is_empty() {
+        info!(extensions = ?registered, "Extensions have a say in machines");
+    }
+    for (extension, error) in last_known {
+        warn!(extension, error, "An extension does not answer; what it offered before counts");
+    }
+    for (extension, error) in unavailable {
+        warn!(extension, error, "An extension does not answer; machines are made without it");
+    }
+}
+
+/// The extensions that have a handler of a hook of ours.
+fn registered(registry: &Registry) -> Vec<String> {
+    let hooks = [BeforeMachineCreate::id(), AfterMachineDelete::id()];
+    let handlers = hooks.iter().flat_map(|hook| registry.handlers(hook).unwrap_or_default());
+    let mut names: Vec<String> =
+        handlers.filter_map(|handler| extension_of(&handler).ok().map(str::to_owned)).collect();
+    names.sort();
+    names.dedup();
+    names
+}

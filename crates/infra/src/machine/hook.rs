@@ -1,0 +1,157 @@
+//! Asks those who have a say in a machine, before it begins and after it ended.
+
+use futures::{Stream, StreamExt as _, stream};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::runtime::reflector::{ObjectRef, Store};
+use nephele_api::conditions::{self, reasons, types};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, MachineAddress};
+use nephele_api::labels;
+use nephele_cloud::{MachineId, MachineSpec, Role};
+use nephele_kit::{Outcome, chain, owner_machine};
+
+use super::plan::Waiting;
+use super::{Error, act, report};
+use crate::context::Context;
+use crate::hooks::{Answer, HookError, Instance, MachineInQuestion};
+
+/// Whether a machine may begin.
+pub(super) enum Begin {
+    /// It may; the object as it was written meanwhile, if it was.
+    Now(Option<Box<InMemoryMachine>>),
+    /// Not yet: that is said in its status, and it is to be looked at again then.
+    Later(Outcome),
+}
+
+/// Asks whether a machine may begin of which no status says that it did. The cloud may have it nevertheless: the status
+/// is written after it began.
+pub(super) async fn before_create(
+    object: &InMemoryMachine,
+    context: &Context,
+    spec: &MachineSpec,
+    now: Timestamp,
+) -> Result<Begin, Error> {
+    if context.cloud.observe_machine(&spec.id).is_some() {
+        return Ok(Begin::Now(None));
+    }
+    // Who is asked about a machine is asked again when it goes.
+    let held = act::hold(object, context).await?;
+    let object = held.as_ref().unwrap_or(object);
+    let answered = asked(object, context, Some(&spec.id), to_be(object, spec), Occasion::BeforeCreate).await;
+    let (waiting, failed) = match answered {
+        Ok(Answer::GoOn) => return Ok(Begin::Now(held.map(Box::new))),
+        Ok(Answer::Wait { after, message }) => (Waiting::Hook { after, message }, None),
+        Err(error) => (Waiting::FailedHook(chain(&error)), Some(error)),
+    };
+    let status = report::waiting(object, &waiting, spec.role, now);
+    report::write(object, context, status).await.map_err(Error::Patch)?;
+    failed.map_or_else(|| Ok(Begin::Later(waiting.outcome())), |error| Err(Error::Hook(error)))
+}
+
+/// Asks whether the object of a machine may go.
+pub(super) async fn after_delete(
+    object: &InMemoryMachine,
+    context: &Context,
+    id: Option<&MachineId>,
+) -> Result<Answer, HookError> {
+    asked(object, context, id, was(object, id), Occasion::AfterDelete).await
+}
+
+#[derive(Clone, Copy)]
+enum Occasion {
+    BeforeCreate,
+    AfterDelete,
+}
+
+async fn asked(
+    object: &InMemoryMachine,
+    context: &Context,
+    id: Option<&MachineId>,
+    instance: Instance,
+    occasion: Occasion,
+) -> Result<Answer, HookError> {
+    let namespace = object.namespace().unwrap_or_default();
+    let owner = owner_machine(&object.metadata);
+    let machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
+    let cluster = id.and_then(|id| context.cluster(&id.cluster));
+    let question =
+        MachineInQuestion { object, machine: machine.as_deref(), cluster: cluster.as_deref(), instance };
+    match occasion {
+        Occasion::BeforeCreate => context.hooks.before_create(question).await,
+        Occasion::AfterDelete => context.hooks.after_delete(question).await,
+    }
+}
+
+/// A machine as it is to be. Pure.
+fn to_be(object: &InMemoryMachine, spec: &MachineSpec) -> Instance {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
+        kind: address.kind.clone(),
+        address: address.address.clone(),
+    };
+    Instance {
+        provider_id: provider_id(object, &spec.id),
+        control_plane: spec.role == Role::ControlPlane,
+        version: spec.version.clone(),
+        failure_domain: text(&spec.zone),
+        region: text(&spec.region),
+        instance_type: text(&spec.instance_type),
+        image: text(&spec.image),
+        addresses: spec.addresses.iter().map(address).collect(),
+    }
+}
+
+/// A machine as it was, by what is left of it: its object. Pure.
+fn was(object: &InMemoryMachine, id: Option<&MachineId>) -> Instance {
+    let (status, origin) = (object.status.clone().unwrap_or_default(), object.origin());
+    let began = status.start_time.is_some() || origin.is_some();
+    let provider_id = match id.filter(|_| began) {
+        Some(id) => provider_id(object, id),
+        None => object.spec.provider_id.clone(),
+    };
+    let (placed, addresses, made_of) = match origin {
+        Some(origin) => (origin.failure_domain, origin.addresses, origin.made_of.unwrap_or_default()),
+        None => Default::default(),
+    };
+    let or = |first: String, second: String| if first.is_empty() { second } else { first };
+    Instance {
+        provider_id,
+        control_plane: labels::is_control_plane(&object.metadata),
+        version: String::new(),
+        failure_domain: or(status.failure_domain, placed),
+        region: made_of.region,
+        instance_type: object.spec.instance_type.clone(),
+        image: object.spec.image.clone(),
+        addresses: if status.addresses.is_empty() { addresses } else { status.addresses },
+    }
+}
+
+/// What a machine was given once stays.
+fn provider_id(object: &InMemoryMachine, id: &MachineId) -> String {
+    let given = &object.spec.provider_id;
+    if given.is_empty() { id.provider_id() } else { given.clone() }
+}
+
+/// The machines that wait for an answer, each time that somebody else may be asked.
+pub(crate) fn waiting(
+    changes: impl Stream<Item = ()> + Send + 'static,
+    store: Store<InMemoryMachine>,
+) -> impl Stream<Item = ObjectRef<InMemoryMachine>> + Send + 'static {
+    changes.flat_map(move |()| {
+        let objects = store.state();
+        let waiting = objects.iter().filter(|object| may_wait(object));
+        stream::iter(waiting.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>())
+    })
+}
+
+/// Whether a machine may be waiting for an answer. Pure.
+fn may_wait(object: &InMemoryMachine) -> bool {
+    let said = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let reason = conditions::find(said, types::VM_PROVISIONED).map(|condition| condition.reason.as_str());
+    let asked =
+        reason.is_some_and(|reason| [reasons::WAITING_FOR_HOOK, reasons::HOOK_FAILED].contains(&reason));
+    asked || object.metadata.deletion_timestamp.is_some()
+}
+
+#[cfg(test)]
+mod tests;
