@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use nephele_manager::{Config, Manager, Options};
 use nephele_runtime_sdk::{
-    catalog::Catalog,
+    catalog::{Catalog, Release},
     client::{
         Client, ClientConfig, LabelSelector, Registration, Registry, ServiceReference, Subject, UnknownHooks,
         transport::{Https, HttpsSettings},
@@ -129,4 +129,68 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
 
     shutdown.cancel();
     timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
+}
+
+/// Cluster API 1.10 and 1.11 would refuse an extension that offers what came later.
+#[tokio::test]
+async fn an_older_cluster_api_is_offered_what_it_knows() {
+    let recordings = std::env::temp_dir().join(format!("nephele-recordings-{}", std::process::id()));
+    let mut offered = Vec::new();
+    for release in ["v1.11.2", "1.14"] {
+        let folder = recordings.join(release);
+        let api = ManagementApi::start();
+        let free = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let options = Options {
+            roles: "runtime-extension".into(),
+            pod_namespace: NAMESPACE.into(),
+            health_address: "127.0.0.1:0".into(),
+            diagnostics_address: "0".into(),
+            runtime_extension_port: port,
+            runtime_extension_cluster_api: release.into(),
+            runtime_extension_recordings: folder.display().to_string(),
+            ..Options::default()
+        };
+        let config = Config::new(options).expect("valid");
+        let manager = Manager::build(config, api.client()).expect("a free port");
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(manager.run(shutdown.clone()));
+        let secret = api
+            .eventually::<Secret>(
+                "nephele-runtime-extension-certificate",
+                "to have a certificate",
+                |secret| secret.data.as_ref().is_some_and(|data| data.contains_key("tls.crt")),
+            )
+            .await;
+        let client_config = ClientConfig {
+            url: format!("https://localhost:{port}"),
+            ca_bundle: Bytes(secret.data.expect("data")["ca.crt"].0.clone()),
+            ..ClientConfig::default()
+        };
+        let release: Release = release.parse().expect("a release");
+        let client = Client::builder(Catalog::cluster_api_at(release)).build();
+        let discover = async {
+            loop {
+                match client.discover("nephele", &client_config, UnknownHooks::Refuse).await {
+                    Ok(discovered) => return discovered,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let discovered = timeout(PATIENCE, discover).await.expect("it answers");
+        offered.push(discovered.handlers.len());
+        shutdown.cancel();
+        timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
+        // It is written while nobody waits for that.
+        let kept = async {
+            while std::fs::read_dir(&folder).expect("a folder").count() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, kept).await.expect("what was asked is kept");
+    }
+    // All that 1.11 has but discovery, and more.
+    assert!(offered[0] == 9 && offered[1] > 9, "{offered:?}");
+    std::fs::remove_dir_all(recordings).expect("it was made here");
 }
