@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::driver::Driver;
 use crate::error::{ClusterError, MachineError, StartError};
 use crate::front::parse_version;
 use crate::identity::{ClusterId, MachineId, Role, Stage};
+use crate::kept::Keeper;
 use crate::listener::{self, Shared};
 use crate::metrics::Metrics;
 use crate::observation::{
@@ -50,6 +52,8 @@ pub struct CloudConfig {
     pub seed: String,
     /// How long a connection or request waits for the first backend of its cluster.
     pub connection_hold: Duration,
+    /// Where the objects of clusters are kept over a restart; none for nowhere.
+    pub state_directory: Option<PathBuf>,
     /// The wall clock. The cloud's own time is the same until it learns to run at another rate.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
@@ -86,15 +90,17 @@ impl Cloud {
     /// A cloud, and the future that drives it: to be run until [`Cloud::shutdown`].
     ///
     /// # Errors
-    /// When its metrics are registered already.
+    /// When its metrics are registered already, or its state directory cannot be used.
     pub fn start(
         config: CloudConfig,
         registry: &Registry,
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
         let metrics = Metrics::register(registry).map_err(StartError::Metrics)?;
+        let keeper = Keeper::open(config.state_directory.as_deref(), &metrics).map_err(StartError::State)?;
         let shared = Shared {
             tasks: TaskTracker::new(),
             metrics,
+            keeper,
             hold: config.connection_hold,
             clock: config.clock.clone(),
         };
@@ -114,20 +120,21 @@ impl Cloud {
     }
 
     /// Stops accepting, ends the driver and all connections, and waits for them: a tenth of a second for requests in
-    /// flight.
+    /// flight. Then the state directory is another's to open.
     pub async fn shutdown(&self) {
         self.inner.over.cancel();
         self.inner.shared.tasks.close();
         if tokio::time::timeout(SHUTDOWN_MAX, self.inner.shared.tasks.wait()).await.is_err() {
             tracing::warn!(tasks = self.inner.shared.tasks.len(), "Left tasks behind at shutdown");
         }
+        self.inner.shared.keeper.close().await;
     }
 
     /// Makes a cluster, or finds it made. A published endpoint is taken again as it was. To be called inside a tokio
     /// runtime.
     ///
     /// # Errors
-    /// When its port cannot be had.
+    /// When its port cannot be had, or what was kept of it cannot be read.
     pub fn ensure_cluster(&self, spec: ClusterSpec) -> Result<Endpoint, ClusterError> {
         let _making = self.inner.making.lock();
         if let Some(cluster) = self.inner.clusters.get(&spec.id) {
@@ -146,7 +153,8 @@ impl Cloud {
         };
         let over = self.inner.over.child_token();
         let shared = self.inner.shared.clone();
-        let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, shared, over));
+        let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, shared, over)?);
+        cluster.remove_former_machines();
         let tasks = &self.inner.shared.tasks;
         tasks.spawn(listener::serve(cluster.clone(), listener, lease));
         let addons = cluster.clone();
@@ -200,10 +208,12 @@ impl Cloud {
         Ok(())
     }
 
-    /// The clusters that there are.
+    /// The clusters that there are, and those of which something is kept from before a restart, in order.
     #[must_use]
     pub fn clusters(&self) -> Vec<ClusterId> {
-        self.inner.clusters.iter().map(|cluster| cluster.key().clone()).collect()
+        let mut clusters = self.inner.shared.keeper.clusters();
+        clusters.extend(self.inner.clusters.iter().map(|cluster| cluster.key().clone()));
+        clusters.into_iter().collect()
     }
 
     /// A cluster as it is.
@@ -219,9 +229,20 @@ impl Cloud {
         })
     }
 
-    /// Ends a cluster and its machines: the listener closes, connections end, objects are forgotten and the port is
-    /// free.
+    /// Tells which machines there are, by namespace and name: what was kept of others in their clusters goes, also from
+    /// clusters that are made later.
+    pub fn retain_machines(&self, there: BTreeSet<(String, String)>) {
+        if self.inner.shared.keeper.note_machines(there) {
+            // Copied out: what is removed wakes who may look at clusters.
+            let clusters: Vec<_> = self.inner.clusters.iter().map(|cluster| cluster.clone()).collect();
+            clusters.iter().for_each(|cluster| cluster.remove_former_machines());
+        }
+    }
+
+    /// Ends a cluster and its machines: the listener closes, connections end, objects are forgotten, those that were
+    /// kept among them, and the port is free.
     pub fn delete_cluster(&self, id: &ClusterId) {
+        self.inner.shared.keeper.forget(id);
         let Some((_, cluster)) = self.inner.clusters.remove(id) else { return };
         cluster.over.cancel();
         for name in cluster.machine_names() {
@@ -325,6 +346,7 @@ impl Cloud {
     /// Deletes a machine: what runs on it stops at once, the machine goes when the engine says.
     #[must_use]
     pub fn delete_machine(&self, id: &MachineId) -> Deletion {
+        self.inner.shared.keeper.forget_machine(id);
         if let Some(cluster) = self.cluster(&id.cluster) {
             cluster.on_stopping(&id.name);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use nephele_apiserver::{DeleteOptions, GroupResource, Key, Settings, Store, StoreError, StoreOptions};
+use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, Store, StoreError};
 use nephele_etcd::{EtcdCluster, Member, SharedEtcdCluster, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
@@ -12,8 +12,10 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::ClusterError;
 use crate::front::Front;
 use crate::identity::{MachineAddress, Stage};
+use crate::kept::{Deleted, KeptStore};
 use crate::listener::Shared;
 use crate::projection::{self, Component, Projected, Scope};
 use crate::spec::{Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec, MachineUpdate, Software};
@@ -26,6 +28,10 @@ pub(crate) struct Cluster {
     /// Where it is published.
     pub(crate) endpoint: Endpoint,
     pub(crate) store: Arc<Store>,
+    /// Whether there were objects in it from before a restart.
+    came_back: bool,
+    /// What is not projected any more.
+    deleted: Deleted,
     pub(crate) etcd: SharedEtcdCluster,
     pub(crate) front: Front,
     pub(crate) shared: Arc<Shared>,
@@ -81,25 +87,22 @@ pub(crate) struct Seen {
 }
 
 impl Cluster {
-    /// A cluster at `endpoint`. `settings` are those of its API servers but for the version.
+    /// A cluster at `endpoint`, with the objects that were kept of it. `settings` are those of its API servers but for
+    /// the version.
     pub(crate) fn new(
         spec: ClusterSpec,
         endpoint: Endpoint,
         settings: Settings,
         shared: Arc<Shared>,
         over: CancellationToken,
-    ) -> Self {
-        let now = (shared.clock)();
-        let store = Store::new(StoreOptions {
-            uid_seed: spec.id.to_string(),
-            // Milliseconds grow faster than any cluster changes, so that versions grow over a restart.
-            first_version: u64::try_from(now.as_millisecond()).unwrap_or(1),
-            ..StoreOptions::default()
-        });
+    ) -> Result<Self, ClusterError> {
+        let KeptStore { store, came_back, deleted } = shared.keeper.store(&spec, (shared.clock)())?;
         let etcd = EtcdCluster::new(member_id(&spec.id.to_string(), ""));
         let spec = ClusterSpec { endpoint: Some(endpoint.clone()), ..spec };
         let cluster = Self {
             store,
+            came_back,
+            deleted,
             etcd: Arc::new(Mutex::new(etcd)),
             front: Front::new(settings),
             shared,
@@ -110,7 +113,7 @@ impl Cluster {
             endpoint,
         };
         cluster.project(projection::base(&cluster.scope(cluster.spec.created_at)));
-        cluster
+        Ok(cluster)
     }
 
     /// Takes over authorities, and issues anew what they sign when they differ from before. Tells whether they did.
@@ -198,6 +201,9 @@ impl Cluster {
                 address("Hostname", spec.id.name.clone()),
             ];
         }
+        if self.came_back && self.is_former(&spec) {
+            self.remove_objects(&spec.id.name);
+        }
         let machine = Machine { spec: spec.clone(), reached: BTreeMap::new(), stopping: false };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
@@ -240,13 +246,57 @@ impl Cluster {
                 self.set_backends(&state);
             }
         }
+        if self.came_back
+            && let Some(machine) = state.machines.get(name)
+        {
+            // What was there may be of what the machine ran before.
+            self.on_changed(machine);
+        }
+    }
+
+    /// Whether what the cluster has of a machine's Node is that of a former machine of the name.
+    fn is_former(&self, spec: &MachineSpec) -> bool {
+        let Some(node) = self.store.get(&Key::new("", "nodes", "", &spec.id.name)) else { return true };
+        let created = node.value()["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
+        let created = created.map_or(i64::MIN, Timestamp::as_second);
+        // A Node's time has no fractions.
+        let is_older = spec.started_at.is_some_and(|at| created < at.as_second());
+        !spec.reached.contains_key(&Stage::Node) || is_older
+    }
+
+    /// Removes what was kept of machines that are not there any more.
+    pub(crate) fn remove_former_machines(&self) {
+        if !self.came_back {
+            return;
+        }
+        let state = self.state.lock();
+        let mut names = BTreeSet::new();
+        for (group, resource) in [("", "nodes"), ("coordination.k8s.io", "leases")] {
+            let resource = GroupResource::new(group, resource);
+            let objects = self.store.list(&resource, None).objects;
+            let made = |object: &Arc<Object>| projection::made(&self.spec.id, &object.key(&resource), object);
+            names.extend(objects.into_iter().filter(made).map(|object| object.name.to_string()));
+        }
+        let keeper = &self.shared.keeper;
+        names.retain(|name| {
+            !state.machines.contains_key(name) && !keeper.may_have_machine(&self.spec.id.namespace, name)
+        });
+        for name in names {
+            tracing::info!(cluster = %self.spec.id, machine = name, "Removed what was kept of a machine that is gone");
+            self.remove_objects(&name);
+        }
     }
 
     /// The machine is going: what ran on it stops at once, and what stood for it in the cluster goes, as a cloud
     /// controller and the pod garbage collector would see to.
     pub(crate) fn on_stopping(&self, name: &str) {
         let mut state = self.state.lock();
-        let Some(machine) = state.machines.get_mut(name) else { return };
+        let Some(machine) = state.machines.get_mut(name) else {
+            if self.came_back {
+                self.remove_objects(name);
+            }
+            return;
+        };
         if std::mem::replace(&mut machine.stopping, true) {
             return;
         }
@@ -257,6 +307,11 @@ impl Cluster {
         if machine.reached.contains_key(&Stage::ApiServer) {
             self.set_backends(&state);
         }
+        self.remove_objects(name);
+    }
+
+    /// Removes what stands for a machine: its Node, its lease and all pods on it.
+    fn remove_objects(&self, name: &str) {
         let pods = self.store.list(&GroupResource::new("", "pods"), None).objects;
         let on_node = pods.into_iter().filter(|pod| pod.value()["spec"]["nodeName"] == *name);
         let mut keys: Vec<Key> = on_node.map(|pod| Key::new("", "pods", &pod.namespace, &pod.name)).collect();
@@ -410,9 +465,12 @@ impl Cluster {
         (self.shared.clock)()
     }
 
-    /// Makes objects that are not there. Those that are belong to their clients as well.
+    /// Makes objects that are not there. Those that are belong to their clients as well, who may have deleted them too.
     fn project(&self, objects: Vec<Projected>) {
         for Projected { key, value } in objects {
+            if self.deleted.lock().contains(&key) {
+                continue;
+            }
             match self.store.create(self.now(), &key, value) {
                 Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
                 Err(error) => {
@@ -456,6 +514,7 @@ mod tests {
     use super::*;
     use crate::front::parse_version;
     use crate::identity::{ClusterId, MachineId, Role};
+    use crate::kept::Keeper;
     use crate::metrics::Metrics;
 
     fn cluster() -> Cluster {
@@ -463,6 +522,7 @@ mod tests {
         let shared = Shared {
             tasks: TaskTracker::new(),
             metrics: Metrics::register(&Registry::new()).expect("a new registry"),
+            keeper: Keeper::default(),
             hold: Duration::ZERO,
             clock: clock.clone(),
         };
@@ -477,7 +537,7 @@ mod tests {
         let endpoint = Endpoint { host: "127.0.0.1".into(), port: 20_000 };
         let version = parse_version("");
         let settings = Settings { version, authentication: Authentication::Required, clock, observer: None };
-        Cluster::new(spec, endpoint, settings, Arc::new(shared), CancellationToken::new())
+        Cluster::new(spec, endpoint, settings, Arc::new(shared), CancellationToken::new()).expect("in memory")
     }
 
     fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use nephele_apiserver::RestoreError;
 use nephele_engine::{ErrorClass, Rejected};
 use nephele_pki::IssueError;
+use nephele_state::{OpenError, ReadError};
 use thiserror::Error;
 
 use crate::identity::{ClusterId, MachineId};
@@ -14,6 +16,9 @@ pub enum StartError {
     /// The metrics are registered already.
     #[error("failed to register the cloud's metrics")]
     Metrics(#[source] prometheus::Error),
+    /// The state directory cannot be used.
+    #[error("failed to use the state directory")]
+    State(#[source] OpenError),
 }
 
 /// Why a cluster cannot be as asked.
@@ -42,6 +47,15 @@ pub enum ClusterError {
     /// A certificate could not be issued.
     #[error("failed to issue the cluster's certificates")]
     Issue(#[source] IssueError),
+    /// What was kept of it cannot be read.
+    #[error("failed to read what was kept of the cluster")]
+    State(#[source] ReadError),
+    /// What was kept of it is not what was written.
+    #[error("failed to bring back the cluster's objects; its state file is damaged, or another program's")]
+    Restore(#[source] RestoreError),
+    /// What was kept of it has a record that is no object's.
+    #[error("failed to read a record of the cluster's objects: {:?}", String::from_utf8_lossy(.0))]
+    Record(Vec<u8>),
 }
 
 impl ClusterError {
@@ -53,10 +67,10 @@ impl ClusterError {
             Self::PortInUse { source: None, .. } | Self::Unknown(_) => {
                 ErrorClass::RetryAfter(Duration::from_secs(1))
             }
-            Self::PortInUse { source: Some(_), .. } | Self::PortsExhausted { .. } => {
+            Self::PortInUse { source: Some(_), .. } | Self::PortsExhausted { .. } | Self::State(_) => {
                 ErrorClass::RetryAfter(Duration::from_secs(5))
             }
-            Self::Issue(_) => ErrorClass::WaitForChange,
+            Self::Issue(_) | Self::Restore(_) | Self::Record(_) => ErrorClass::WaitForChange,
         }
     }
 
@@ -68,6 +82,7 @@ impl ClusterError {
             Self::PortsExhausted { .. } => "PortsExhausted",
             Self::Unknown(_) => "UnknownCluster",
             Self::Issue(_) => "CertificateIssueFailed",
+            Self::State(_) | Self::Restore(_) | Self::Record(_) => "StateUnreadable",
         }
     }
 }

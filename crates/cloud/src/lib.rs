@@ -22,6 +22,7 @@ mod driver;
 mod error;
 mod front;
 mod identity;
+mod kept;
 mod listener;
 mod metrics;
 mod observation;

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
 use crate::front::FrontState;
+use crate::kept::Keeper;
 use crate::metrics::{Counted, Metrics};
 use crate::ports::PortLease;
 use crate::serve::serve_http;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     /// Every task that serves anything.
     pub(crate) tasks: TaskTracker,
     pub(crate) metrics: Metrics,
+    pub(crate) keeper: Keeper,
     /// How long a connection or request waits for a backend.
     pub(crate) hold: Duration,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use nephele_apiserver::{RequestInfo, RequestObserver};
 use nephele_etcd::CallObserver;
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, exponential_buckets,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    exponential_buckets,
 };
 
 /// The cloud's metrics, registered once.
@@ -22,6 +23,9 @@ pub(crate) struct Metrics {
     pub(crate) connections: IntGauge,
     pub(crate) connections_held: IntGauge,
     pub(crate) tunnels: IntGauge,
+    state_commit_seconds: Histogram,
+    state_commit_failures: IntCounter,
+    state_bytes: IntGauge,
 }
 
 /// Kinds that appear under their own name; all others count as `other`, since clients can define kinds at will.
@@ -96,6 +100,15 @@ impl Metrics {
                 "nephele_workload_tunnels",
                 "Open port-forwards into simulated clusters.",
             )?,
+            state_commit_seconds: Histogram::with_opts(seconds(
+                "nephele_state_commit_seconds",
+                "Time to write and synchronise what was changed in simulated clusters to the state file.",
+            )?)?,
+            state_commit_failures: IntCounter::new(
+                "nephele_state_commit_failures_total",
+                "Attempts to write to the state file that failed. While they do, simulated clusters refuse changes.",
+            )?,
+            state_bytes: IntGauge::new("nephele_state_bytes", "Size of the state file.")?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.request_seconds.clone()))?;
@@ -107,6 +120,9 @@ impl Metrics {
         registry.register(Box::new(metrics.connections.clone()))?;
         registry.register(Box::new(metrics.connections_held.clone()))?;
         registry.register(Box::new(metrics.tunnels.clone()))?;
+        registry.register(Box::new(metrics.state_commit_seconds.clone()))?;
+        registry.register(Box::new(metrics.state_commit_failures.clone()))?;
+        registry.register(Box::new(metrics.state_bytes.clone()))?;
         Ok(metrics)
     }
 }
@@ -119,6 +135,17 @@ impl RequestObserver for Metrics {
         };
         self.requests.with_label_values(&[request.verb, resource, &code.to_string()]).inc();
         self.request_seconds.with_label_values(&[request.verb]).observe(duration.as_secs_f64());
+    }
+}
+
+impl nephele_state::Observer for Metrics {
+    fn committed(&self, took: Duration, file_bytes: u64) {
+        self.state_commit_seconds.observe(took.as_secs_f64());
+        self.state_bytes.set(i64::try_from(file_bytes).unwrap_or(i64::MAX));
+    }
+
+    fn failed(&self) {
+        self.state_commit_failures.inc();
     }
 }
 

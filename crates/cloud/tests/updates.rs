@@ -29,6 +29,7 @@ fn on_tokio_time(ports: std::ops::RangeInclusive<u16>, ahead: Duration) -> Cloud
         ports,
         seed: "amber-otter-lamp".into(),
         connection_hold: Duration::from_secs(10),
+        state_directory: None,
         clock: Arc::new(move || created_at() + ahead + start.elapsed()),
     };
     let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();

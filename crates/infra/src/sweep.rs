@@ -46,13 +46,17 @@ pub(crate) async fn clusters(
 ) {
     let mut gone = std::pin::pin!(gone);
     while let Some(gone) = gone.next().await {
+        // Those that went while no manager ran are among them, as something may be kept of them.
+        let known: BTreeSet<ClusterId> = context.cloud.clusters().into_iter().collect();
         let ids: BTreeSet<ClusterId> = match gone {
-            Gone::Object(object) => id_of(&object.metadata).into_iter().collect(),
-            Gone::Any => context.cloud.clusters().into_iter().collect(),
+            Gone::Object(object) => {
+                id_of(&object.metadata).filter(|id| known.contains(id)).into_iter().collect()
+            }
+            Gone::Any => known,
         };
         let there: BTreeSet<ClusterId> =
             store.state().iter().filter_map(|object| id_of(&object.metadata)).collect();
-        for id in ids.difference(&there).filter(|id| context.cloud.observe_cluster(id).is_some()) {
+        for id in ids.difference(&there) {
             info!(cluster = %id, "Forgot a cluster whose InMemoryCluster is gone");
             cluster::abandon(&context, id);
         }
@@ -75,7 +79,14 @@ pub(crate) async fn machines(
                 let id = id.map(|cluster| MachineId { cluster, name: object.name_any() });
                 (id.into_iter().collect(), annotation(&object.metadata, DELETE_FOR_MOVE_ANNOTATION).is_some())
             }
-            Gone::Any => (context.members.all(), false),
+            Gone::Any => {
+                let there = store.state();
+                let there =
+                    there.iter().map(|object| (object.namespace().unwrap_or_default(), object.name_any()));
+                // Those that went while no manager ran, nobody has noted.
+                context.cloud.retain_machines(there.collect());
+                (context.members.all(), false)
+            }
         };
         for id in ids {
             let namespace = &id.cluster.namespace;

@@ -13,7 +13,7 @@ mod static_pod;
 mod tests;
 
 use jiff::Timestamp;
-use nephele_apiserver::Key;
+use nephele_apiserver::{Key, Object};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -65,6 +65,11 @@ impl Scope<'_> {
 /// RFC 3339 with seconds, as Kubernetes writes times.
 pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Whether an object is one that the projection made, whatever clients have made of it since: they cannot choose uids.
+pub(crate) fn made(cluster: &ClusterId, key: &Key, object: &Object) -> bool {
+    *object.uid == *uid(cluster, &key.resource.resource, &key.namespace, &key.name)
 }
 
 /// The identity of a projected object: the same whenever it is projected.

@@ -7,6 +7,7 @@ pub mod spdy;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -65,6 +66,19 @@ impl World {
     }
 
     pub fn start_with(ports: RangeInclusive<u16>, connection_hold: Duration) -> Self {
+        Self::start_by(ports, connection_hold, None)
+    }
+
+    /// A cloud that keeps the objects of its clusters.
+    pub fn start_kept(ports: RangeInclusive<u16>, directory: &Path) -> Self {
+        Self::start_by(ports, PATIENCE, Some(directory.to_owned()))
+    }
+
+    fn start_by(
+        ports: RangeInclusive<u16>,
+        connection_hold: Duration,
+        state_directory: Option<PathBuf>,
+    ) -> Self {
         let registry = Registry::new();
         let config = CloudConfig {
             advertise_host: "127.0.0.1".into(),
@@ -72,6 +86,7 @@ impl World {
             ports,
             seed: "amber-otter-lamp".into(),
             connection_hold,
+            state_directory,
             clock: Arc::new(Timestamp::now),
         };
         let (cloud, driver) = Cloud::start(config, &registry).unwrap();
@@ -244,6 +259,21 @@ impl Http {
         let body = response.into_body().collect().await?.to_bytes();
         let text = String::from_utf8_lossy(&body).into_owned();
         Ok((status, serde_json::from_slice(&body).unwrap_or(Value::String(text))))
+    }
+
+    /// Sends JSON, and gets the answer as [`Http::get`] does.
+    pub async fn write(&mut self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://127.0.0.1{path}"))
+            .header("content-type", kind)
+            .body(Full::new(body.to_string().into()))
+            .unwrap();
+        let response = self.send(request).await.unwrap();
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap())
     }
 
     /// Names of what a list holds.

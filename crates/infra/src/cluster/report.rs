@@ -104,7 +104,11 @@ fn load_balancer(applied: &Applied) -> Condition {
                 ClusterError::PortInUse { .. } | ClusterError::PortsExhausted { .. } => {
                     reasons::PORT_UNAVAILABLE
                 }
-                ClusterError::Unknown(_) | ClusterError::Issue(_) => reasons::INTERNAL_ERROR,
+                ClusterError::Unknown(_)
+                | ClusterError::Issue(_)
+                | ClusterError::State(_)
+                | ClusterError::Restore(_)
+                | ClusterError::Record(_) => reasons::INTERNAL_ERROR,
             };
             condition(kind, conditions::FALSE, reason, nephele_kit::chain(error))
         }

@@ -82,6 +82,7 @@ impl World {
             ports: first_port..=first_port + 99,
             seed: "test".into(),
             connection_hold: Duration::from_secs(1),
+            state_directory: None,
             clock: Arc::new(Timestamp::now),
         };
         let (cloud, drive) = Cloud::start(config, &registry).expect("a new registry");

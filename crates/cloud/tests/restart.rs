@@ -1,0 +1,317 @@
+//! What is there of clusters after the process was killed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use jiff::Timestamp;
+use nephele_cloud::{Cloud, CloudConfig, ClusterId, ClusterSpec, MachineId, MachineSpec, Role};
+use prometheus::Registry;
+use serde_json::{Value, json};
+
+use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
+
+/// A directory of its own, removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nephele-cloud-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// What a process that is killed now leaves.
+    fn copy(&self, name: &str) -> Self {
+        let copy = Self::new(name);
+        for file in fs::read_dir(&self.0).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), copy.0.join(file.file_name())).unwrap();
+        }
+        copy
+    }
+}
+
+impl AsRef<Path> for Directory {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A cluster with its authorities, and an administrator's client.
+async fn enter(world: &World, spec: ClusterSpec, machines: &[MachineSpec]) -> Http {
+    let id = spec.id.clone();
+    let endpoint = world.cloud.ensure_cluster(spec).unwrap();
+    world.cloud.set_authorities(&id, ECDSA.clone()).unwrap();
+    for machine in machines {
+        world.cloud.ensure_machine(machine.clone()).unwrap();
+    }
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    Http::connect(&endpoint, &tls).await.unwrap()
+}
+
+fn machines(id: &ClusterId) -> [MachineSpec; 2] {
+    [machine(id, "cp", Role::ControlPlane), machine(id, "worker", Role::Worker)]
+}
+
+/// The machines as a manager finds them after a restart.
+fn known(world: &World, machines: &[MachineSpec]) -> Vec<MachineSpec> {
+    let known = |machine: &MachineSpec| {
+        let started_at = world.cloud.observe_machine(&machine.id).map(|seen| seen.started_at);
+        MachineSpec { started_at, reached: reached(&world.cloud, &machine.id), ..machine.clone() }
+    };
+    machines.iter().map(known).collect()
+}
+
+async fn create(http: &mut Http, path: &str, body: Value) -> Value {
+    let (status, created) = http.write("POST", path, &body).await;
+    assert_eq!(status, StatusCode::CREATED, "{created}");
+    created
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const THINGS: &str = "/apis/g.io/v1/namespaces/team/things";
+const DNS: &str = "/apis/apps/v1/namespaces/kube-system/deployments/coredns";
+const PROXY: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy";
+
+const COLLECTIONS: [&str; 13] = [
+    "/api/v1/nodes",
+    "/api/v1/namespaces",
+    "/api/v1/pods",
+    "/api/v1/configmaps",
+    "/api/v1/secrets",
+    "/api/v1/services",
+    "/api/v1/serviceaccounts",
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/daemonsets",
+    "/apis/coordination.k8s.io/v1/leases",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/g.io/v1/things",
+];
+
+/// Everything in the cluster by collection, and the newest version that was seen.
+async fn content(http: &mut Http) -> (BTreeMap<&'static str, Value>, u64) {
+    let (mut content, mut newest) = (BTreeMap::new(), 0);
+    for path in COLLECTIONS {
+        let (status, list) = http.get(path).await.unwrap();
+        assert_eq!(status, StatusCode::OK, "{path}: {list}");
+        newest = newest.max(list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap());
+        content.insert(path, list["items"].clone());
+    }
+    (content, newest)
+}
+
+/// Waits until the addons have noticed how many Nodes there are, after which nothing happens by itself.
+async fn quiet(http: &mut Http, nodes: u64) {
+    let waiting = async {
+        while http.get(PROXY).await.unwrap().1["status"]["numberReady"] != nodes {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("kube-proxy on all Nodes");
+}
+
+#[tokio::test]
+async fn what_clients_wrote_is_there_after_a_kill_as_they_left_it() {
+    let directory = Directory::new("kill");
+    let world = World::start_kept(30_500..=30_509, directory.as_ref());
+    let spec = cluster("kill");
+    let machines = machines(&spec.id);
+    let mut http = enter(&world, spec.clone(), &machines).await;
+    quiet(&mut http, 2).await;
+
+    let definition = json!({
+        "metadata": {"name": "things.g.io"},
+        "spec": {
+            "group": "g.io", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                          "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    create(&mut http, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    create(&mut http, "/api/v1/namespaces", json!({"metadata": {"name": "team"}})).await;
+    let held = json!({"metadata": {"name": "held", "finalizers": ["g.io/held"]}, "spec": {"size": 3}});
+    create(&mut http, THINGS, held).await;
+    assert_eq!(http.write("DELETE", &format!("{THINGS}/held"), &json!({})).await.0, StatusCode::OK);
+    create(&mut http, THINGS, json!({"metadata": {"name": "plain"}})).await;
+    create(&mut http, MAPS, json!({"metadata": {"name": "mine"}, "data": {"k": "v"}})).await;
+    create(&mut http, MAPS, json!({"metadata": {"name": "gone"}})).await;
+    assert_eq!(http.write("DELETE", &format!("{MAPS}/gone"), &json!({})).await.0, StatusCode::OK);
+    // What the projection made is its clients' too.
+    let label = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"taints": null}});
+    assert_eq!(http.write("PATCH", "/api/v1/nodes/worker", &label).await.0, StatusCode::OK);
+    assert_eq!(http.write("DELETE", DNS, &json!({})).await.0, StatusCode::OK);
+    let (before, newest) = content(&mut http).await;
+
+    let left = directory.copy("killed");
+    let after_restart = known(&world, &machines);
+    let again = World::start_kept(30_510..=30_519, left.as_ref());
+    assert_eq!(again.cloud.clusters(), [spec.id.clone()]);
+    let names = ["cp", "worker"].map(|name| ("default".to_owned(), name.to_owned()));
+    again.cloud.retain_machines(names.into());
+    let mut http_again = enter(&again, spec.clone(), &after_restart).await;
+    quiet(&mut http_again, 2).await;
+    let (after, newest_after) = content(&mut http_again).await;
+    assert_eq!(after, before);
+    assert_eq!(http_again.get(DNS).await.unwrap().0, StatusCode::NOT_FOUND);
+    // Whoever watched has to list again, and no version is given twice.
+    assert!(newest_after > newest, "{newest_after} after {newest}");
+    let watch = format!("/api/v1/configmaps?watch=true&resourceVersion={newest}");
+    let (_, answer) = http_again.get(&watch).await.unwrap();
+    assert_eq!((&answer["type"], &answer["object"]["code"]), (&json!("ERROR"), &json!(410)), "{answer}");
+    let created = create(&mut http_again, MAPS, json!({"metadata": {"name": "new"}})).await;
+    let version: u64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    assert!(version > newest);
+    // What waited for its finalizer goes with it.
+    let release = json!({"metadata": {"finalizers": null}});
+    let (status, _) = http_again.write("PATCH", &format!("{THINGS}/held"), &release).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(http_again.names(THINGS).await, ["plain"]);
+    drop((http, http_again));
+    world.stop().await;
+    again.stop().await;
+}
+
+#[tokio::test]
+async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
+    let directory = Directory::new("machines");
+    let world = World::start_kept(30_520..=30_529, directory.as_ref());
+    let spec = cluster("machines");
+    let mut all = machines(&spec.id).to_vec();
+    all.push(machine(&spec.id, "changed", Role::Worker));
+    all.push(machine(&spec.id, "gone", Role::Worker));
+    all.push(machine(&spec.id, "deleted", Role::Worker));
+    let mut http = enter(&world, spec.clone(), &all).await;
+    for node in ["worker", "changed", "gone", "deleted"] {
+        let label = json!({"metadata": {"labels": {"team": "blue"}}});
+        assert_eq!(http.write("PATCH", &format!("/api/v1/nodes/{node}"), &label).await.0, StatusCode::OK);
+    }
+    drop(http);
+    let mut known = known(&world, &all);
+    world.stop().await;
+
+    let again = World::start_kept(30_520..=30_529, directory.as_ref());
+    known.retain(|machine| !["gone", "deleted"].contains(&machine.id.name.as_str()));
+    for machine in &mut known {
+        match machine.id.name.as_str() {
+            // Another machine of the name, which has not booted yet.
+            "worker" => (machine.started_at, machine.reached) = (None, BTreeMap::new()),
+            "changed" => machine.version = "v1.37.0".into(),
+            _ => {}
+        }
+    }
+    // This one goes before its cluster is there again.
+    let names = ["cp", "worker", "changed", "deleted"].map(|name| ("default".to_owned(), name.to_owned()));
+    again.cloud.retain_machines(names.into());
+    let deleted = MachineId { cluster: spec.id.clone(), name: "deleted".into() };
+    let _ = again.cloud.delete_machine(&deleted);
+    let mut http = enter(&again, spec.clone(), &known).await;
+    let (_, nodes) = http.get("/api/v1/nodes").await.unwrap();
+    let seen: Vec<_> = nodes["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| {
+            (
+                &node["metadata"]["name"],
+                &node["metadata"]["labels"]["team"],
+                &node["status"]["nodeInfo"]["kubeletVersion"],
+            )
+        })
+        .collect();
+    let null = Value::Null;
+    let (blue, old, new) = (json!("blue"), json!("v1.36.3"), json!("v1.37.0"));
+    let (changed, cp, worker) = (json!("changed"), json!("cp"), json!("worker"));
+    assert_eq!(seen, [(&changed, &blue, &new), (&cp, &null, &old), (&worker, &null, &old)]);
+    let leases = http.names("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases").await;
+    assert_eq!(leases, ["changed", "cp", "worker"]);
+    // The machines are counted when their cluster is there already.
+    again.cloud.retain_machines(BTreeSet::new());
+    assert_eq!(http.names("/api/v1/nodes").await, ["changed", "cp", "worker"], "they are known to the cloud");
+    drop(http);
+    again.stop().await;
+
+    let third = World::start_kept(30_520..=30_529, directory.as_ref());
+    let mut http = enter(&third, spec, &known[..1]).await;
+    assert_eq!(http.names("/api/v1/nodes").await, ["changed", "cp", "worker"]);
+    third.cloud.retain_machines([("default".to_owned(), "worker".to_owned())].into());
+    assert_eq!(http.names("/api/v1/nodes").await, ["cp", "worker"]);
+    drop(http);
+    third.stop().await;
+}
+
+#[tokio::test]
+async fn cluster_that_was_deleted_or_made_again_begins_anew() {
+    let directory = Directory::new("anew");
+    let start = || World::start_kept(30_530..=30_539, directory.as_ref());
+    let specs = ["moved", "again", "deleted", "stays"].map(cluster);
+    let world = start();
+    for spec in &specs {
+        let mut http = enter(&world, spec.clone(), &machines(&spec.id)).await;
+        create(&mut http, MAPS, json!({"metadata": {"name": "mine"}})).await;
+    }
+    // Deleted and made again in one life.
+    world.cloud.delete_cluster(&specs[2].id);
+    let mut http = enter(&world, specs[2].clone(), &machines(&specs[2].id)).await;
+    assert_eq!(http.names(MAPS).await, [""; 0]);
+    create(&mut http, MAPS, json!({"metadata": {"name": "second"}})).await;
+    drop(http);
+    world.stop().await;
+
+    let world = start();
+    let ids = |names: &[&str]| names.iter().map(|name| cluster(name).id).collect::<Vec<_>>();
+    assert_eq!(world.cloud.clusters(), ids(&["again", "deleted", "moved", "stays"]));
+    world.cloud.delete_cluster(&specs[0].id);
+    assert_eq!(world.cloud.clusters(), ids(&["again", "deleted", "stays"]));
+    let later = Timestamp::from_second(created_at().as_second() + 60).unwrap();
+    let found = async |spec: &ClusterSpec| {
+        let mut http = enter(&world, spec.clone(), &machines(&spec.id)).await;
+        http.names(MAPS).await
+    };
+    assert_eq!(found(&specs[0]).await, [""; 0]);
+    assert_eq!(found(&ClusterSpec { created_at: later, ..specs[1].clone() }).await, [""; 0]);
+    assert_eq!(found(&specs[2]).await, ["second"]);
+    assert_eq!(found(&specs[3]).await, ["mine"]);
+    // Deleted before it was made again after a restart.
+    world.stop().await;
+    let world = start();
+    world.cloud.delete_cluster(&specs[3].id);
+    let mut http = enter(&world, specs[3].clone(), &machines(&specs[3].id)).await;
+    assert_eq!(http.names(MAPS).await, [""; 0]);
+    drop(http);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn cloud_does_not_start_on_a_file_that_is_not_its_own() {
+    let directory = Directory::new("foreign");
+    fs::write(directory.0.join("nephele.redb"), "something else").unwrap();
+    let config = CloudConfig {
+        advertise_host: "127.0.0.1".into(),
+        bind_address: [127, 0, 0, 1].into(),
+        ports: 30_540..=30_549,
+        seed: "amber-otter-lamp".into(),
+        connection_hold: Duration::ZERO,
+        state_directory: Some(directory.0.clone()),
+        clock: Arc::new(Timestamp::now),
+    };
+    let Err(error) = Cloud::start(config, &Registry::new()) else { panic!("it started") };
+    assert_eq!(error.to_string(), "failed to use the state directory");
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    let path = directory.0.join("nephele.redb");
+    assert!(cause.starts_with(&format!("failed to read the state file {}: ", path.display())), "{cause}");
+}
