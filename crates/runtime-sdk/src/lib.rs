@@ -70,6 +70,7 @@
 //! | any method is taken | POST is |
 //! | typed templates become patches of what the type does not know | only what was changed does |
 //! | text of variables is unquoted as Go's | as JSON's |
+//! | fractions are read to the last bit | those of more than 15 digits may be off by it, as serde_json reads them |
 //! | one field twice: the last counts | it is an error, as are bytes that are not UTF-8 |
 
 // The macros below name this crate by its name, inside it too.

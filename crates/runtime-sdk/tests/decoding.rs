@@ -3,7 +3,7 @@
 
 mod recorded;
 
-use std::sync::LazyLock;
+use std::{fmt::Debug, sync::LazyLock};
 
 use axum::{Router, body::Body};
 use http_body_util::BodyExt as _;
@@ -11,11 +11,12 @@ use hyper::{Request, StatusCode};
 use nephele_runtime_sdk::{
     catalog::Catalog,
     hooks::{self, Hook},
-    server::{Extension, Jobs},
+    server::{Extension, Jobs, Recording},
     topology::Walk,
     wire,
 };
 use proptest::{prelude::*, sample::Index};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use tower::ServiceExt as _;
 
@@ -145,7 +146,8 @@ fn json() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
+        // What serde_json reads to the last bit: up to 15 digits.
+        (any::<i32>(), 0..6).prop_map(|(digits, point)| Value::from(f64::from(digits) / 10_f64.powi(point))),
         "\\PC{0,6}".prop_map(Value::from),
     ];
     let key = prop_oneof![
@@ -189,6 +191,8 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
+static RECORDINGS: LazyLock<Vec<Recording>> = LazyLock::new(recorded::all);
+
 /// Bodies of Cluster API with the path that they were sent to here.
 static RECORDED: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
     let path = |recorded: &str| {
@@ -196,7 +200,7 @@ static RECORDED: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
         let served = |path: &&String| path.split('/').nth(3) == Some(hook);
         ROUTER.1.iter().find(served).unwrap().clone()
     };
-    recorded::all().into_iter().map(|recording| (path(&recording.path), recording.request)).collect()
+    RECORDINGS.iter().map(|recording| (path(&recording.path), recording.request.clone())).collect()
 });
 
 /// Where in a value there is something.
@@ -329,6 +333,41 @@ proptest! {
         }
         let path = elsewhere.map_or(path, |elsewhere| elsewhere.get::<String>(&ROUTER.1));
         check(&answer(path, body))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
+
+    /// Of a response that an extension spoilt either nothing is read, or what is written again reads the same.
+    #[test]
+    fn spoilt_responses_are_refused_or_read_the_same_again(
+        recorded in any::<Index>(),
+        twists in prop::collection::vec((any::<Index>(), twist()), 0..4),
+        mutations in prop::collection::vec(mutation(), 0..3),
+    ) {
+        fn again<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) -> Result<(), TestCaseError> {
+            if let Ok(read) = wire::from_slice::<T>(bytes) {
+                let written = serde_json::to_vec(&read).unwrap();
+                prop_assert_eq!(wire::from_slice::<T>(&written).unwrap(), read);
+            }
+            Ok(())
+        }
+        let mut response = recorded.get::<Recording>(&RECORDINGS).response.clone();
+        for (place, twist) in &twists {
+            apply(&mut response, place, twist);
+        }
+        let mut body = response.to_string().into_bytes();
+        for mutation in &mutations {
+            mutate(&mut body, mutation);
+        }
+        read_responses(&body);
+        again::<hooks::DiscoveryResponse>(&body)?;
+        again::<hooks::GeneratePatchesResponse>(&body)?;
+        again::<hooks::DiscoverVariablesResponse>(&body)?;
+        again::<hooks::GenerateUpgradePlanResponse>(&body)?;
+        again::<hooks::BeforeClusterCreateResponse>(&body)?;
+        again::<hooks::CanUpdateMachineResponse>(&body)?;
     }
 }
 

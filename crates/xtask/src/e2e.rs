@@ -22,8 +22,10 @@ const THREADS: &str = "--test-threads=16";
 const THREADS_BESIDE_OTHERS: &str = "--test-threads=6";
 /// The tests that kill managers, or take from them what others need.
 const ALONE: &str = "alone";
-/// Those that bring up management clusters of their own, up to three at once: enough for a small machine.
+/// Those that bring up management clusters of their own.
 const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["clusterctl", "releases", "runtime"];
+/// Of each of those: three clusters at once are enough for a small machine.
+const THREADS_WITH_CLUSTERS: &str = "--test-threads=3";
 /// For managers that were killed again and again: the kubelet lets them wait longer each time.
 const AVAILABLE_LIMIT: &str = "--timeout=300s";
 
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         // What fails in the one is no reason not to run the others.
         let mut results = vec![run(&alone, THREADS), available(&environment)];
         results.push(run(&together, THREADS_BESIDE_OTHERS));
-        results.extend(apart.chunks(1).map(|test| run(test, THREADS)));
+        results.extend(apart.chunks(1).map(|test| run(test, THREADS_WITH_CLUSTERS)));
         results.into_iter().collect()
     })
 }
