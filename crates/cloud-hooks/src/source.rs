@@ -73,9 +73,11 @@ pub fn start(
         Arc::clone(&services.clock),
     );
     let prepare = shutdown.clone().run_until_cancelled_owned(prepare).map(|_| Ok(()));
-    let (told, clock) = (hooks.clone(), Arc::clone(&services.clock));
+    let (told, clock, store) = (hooks.clone(), Arc::clone(&services.clock), runner.store());
     let run = runner.run(
-        move |object| reconcile(object, Arc::clone(&reconciler), told.clone(), Arc::clone(&clock)),
+        move |object| {
+            reconcile(object, Arc::clone(&reconciler), told.clone(), store.clone(), Arc::clone(&clock))
+        },
         shutdown,
     );
     let run = run.map(|result| result.map_err(Error::Controller));
@@ -115,9 +117,12 @@ async fn reconcile(
     object: Arc<CloudExtensionConfig>,
     reconciler: Arc<Reconciler<Registered>>,
     hooks: CloudHooks,
+    store: Store<CloudExtensionConfig>,
     clock: Clock,
 ) -> Result<Outcome, Unregistered> {
     let next = reconciler.reconcile(&object.name_any(), || clock()).await?;
+    // What went while its extension was asked was removed before it was registered.
+    forget_gone([object.name_any()], hooks.client().registry(), &store);
     Ok(match next {
         // The registry was not warmed up.
         Next::After(wait) => Outcome::After(wait),
@@ -163,12 +168,21 @@ async fn prepare(
             Gone::Object(object) => vec![object.name_any()],
             Gone::Any => registered(&registry),
         };
-        for name in names.iter().filter(|name| store.get(&ObjectRef::new(name)).is_none()) {
-            if registry.remove(name).is_ok() {
-                info!(extension = name, "Forgot an extension whose CloudExtensionConfig is gone");
-            }
-        }
+        forget_gone(names, &registry, &store);
         hooks.changed();
+    }
+}
+
+/// Removes those extensions whose objects are not there any more.
+fn forget_gone(
+    names: impl IntoIterator<Item = String>,
+    registry: &Registry,
+    store: &Store<CloudExtensionConfig>,
+) {
+    for name in names.into_iter().filter(|name| store.get(&ObjectRef::new(name)).is_none()) {
+        if registry.remove(&name).is_ok() {
+            info!(extension = name, "Forgot an extension whose CloudExtensionConfig is gone");
+        }
     }
 }
 
@@ -194,4 +208,32 @@ fn registered(registry: &Registry) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::{reflector, watcher::Event};
+    use nephele_runtime_sdk::client::{ClientConfig, Registration};
+
+    use super::*;
+
+    #[test]
+    fn an_extension_whose_object_is_gone_is_forgotten() {
+        let (store, mut writer) = reflector::store::<CloudExtensionConfig>();
+        let here = CloudExtensionConfig::new("here", Default::default());
+        for event in [Event::Init, Event::InitApply(here), Event::InitDone] {
+            writer.apply_watcher_event(&event);
+        }
+        let registration = |name: &str| Registration {
+            name: name.to_owned(),
+            client_config: ClientConfig {
+                url: "https://extension.example".into(),
+                ..ClientConfig::default()
+            },
+            ..Registration::default()
+        };
+        let registry = Registry::of(["here", "gone"].map(registration)).expect("registrations");
+        forget_gone(["here", "gone", "never"].map(str::to_owned), &registry, &store);
+        assert_eq!(["here", "gone"].map(|name| registry.circuit(name).is_some()), [true, false]);
+    }
 }

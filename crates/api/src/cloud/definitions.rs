@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, ValidationRule,
+};
 use kube::CustomResourceExt;
 
 use super::{MOVE_LABEL, v1alpha1};
 use crate::{
     definitions::{allow_no_spec, tidy_schema},
-    labels,
+    labels, schema,
 };
 
 /// The definitions of the simulated world, in the order of their names.
@@ -16,7 +18,7 @@ use crate::{
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         // Extensions are of a management cluster, as Cluster API's own are, and stay when clusters move.
-        finished(&v1alpha1::CloudExtensionConfig::crd(), Objects::Stay),
+        named_by_a_label(finished(&v1alpha1::CloudExtensionConfig::crd(), Objects::Stay)),
         finished(&v1alpha1::SimulatedCloud::crd(), Objects::Move),
     ]
 }
@@ -49,6 +51,20 @@ fn finished(definition: &CustomResourceDefinition, objects: Objects) -> CustomRe
     let moves = (objects == Objects::Move).then_some((MOVE_LABEL, ""));
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     definition.metadata.labels = Some(labels.into_iter().chain(moves).map(owned).collect::<BTreeMap<_, _>>());
+    definition
+}
+
+/// Refuses objects whose name is no DNS label: handlers of extensions are called `<handler>.<name>`.
+fn named_by_a_label(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let rule = schema::rule(
+        "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",
+        "the name has to be a DNS label: up to 63 letters, digits and dashes",
+    );
+    let rule: ValidationRule = serde_json::from_value(rule).expect("a rule");
+    for version in &mut definition.spec.versions {
+        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        schema.expect("the derive writes a schema").x_kubernetes_validations = Some(vec![rule.clone()]);
+    }
     definition
 }
 

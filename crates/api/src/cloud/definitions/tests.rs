@@ -72,6 +72,8 @@ fn extensions_are_of_the_management_cluster_and_stay_there() {
     );
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     assert_eq!(schema["required"], json!(["spec"]));
+    let named = "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')";
+    assert_eq!(schema["x-kubernetes-validations"][0]["rule"], named);
     let spec = &schema["properties"]["spec"];
     assert_eq!(spec["required"], json!(["clientConfig"]));
     let client_config = &spec["properties"]["clientConfig"];
