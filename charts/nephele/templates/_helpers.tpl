@@ -164,6 +164,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- with include "nephele.advertiseHost" . }}
 - {{ printf "--advertise-host=%s" . | quote }}
 {{- end }}
+{{- if .Values.state.enabled }}
+- {{ printf "--state-dir=%s" .Values.state.mountPath | quote }}
+{{- end }}
 {{- if not .Values.prepareCredentials }}
 - --prepare-credentials=false
 {{- end }}
@@ -305,6 +308,9 @@ cluster is asked, as with `helm template`.
 {{- end -}}
 {{- if and (has $type (list "NodePort" "LoadBalancer")) (not $workload.advertiseHost) -}}
 {{- fail (printf "workload.service.type %s needs workload.advertiseHost: the address of the node or load balancer" $type) -}}
+{{- end -}}
+{{- if and .Values.state.enabled (eq .Values.state.type "emptyDir") (gt (.Values.replicas | int) 1) -}}
+{{- fail "state.type emptyDir needs replicas of 1: each pod would have a state of its own, and bring back an old one" -}}
 {{- end -}}
 {{- if and .Values.state.enabled (eq .Values.state.type "persistentVolumeClaim") (gt (.Values.replicas | int) 1) (not (has "ReadWriteMany" .Values.state.persistentVolumeClaim.accessModes)) -}}
 {{- fail "state.persistentVolumeClaim with replicas above 1 needs the access mode ReadWriteMany" -}}

@@ -236,6 +236,16 @@ struct SimulatedCloud {
     /// What every random draw starts from: the same seed and the same names give the same delays.
     #[arg(long, env = "NEPHELE_SEED", default_value_t = Options::default().seed)]
     seed: String,
+    /// The folder in which what clients write to workload clusters is kept over a restart, made if it is not there; empty
+    /// for none. One manager uses it at a time.
+    #[arg(
+        long,
+        env = "NEPHELE_STATE_DIR",
+        value_name = "FOLDER",
+        default_value = "",
+        hide_default_value = true
+    )]
+    state_dir: String,
 }
 
 /// What managers written in Go know and deployments therefore set, the Cluster API Operator's among them. A manager that
@@ -391,6 +401,7 @@ impl ManagerArgs {
             workload_ports: cloud.workload_ports,
             connection_hold: cloud.connection_hold,
             seed: cloud.seed,
+            state_dir: cloud.state_dir,
             pod_namespace: pod.namespace.unwrap_or_else(|| default_namespace.to_owned()),
             // A pod keeps its name over a restart of its container, so that it takes its own lease up again at once.
             identity: pod.name.unwrap_or_else(|| format!("nephele_{}", std::process::id())),
@@ -467,6 +478,7 @@ mod tests {
             ("--webhook-port=1", Options { webhook_port: 1, ..plain() }),
             ("--webhook-cert-dir=/a", Options { webhook_cert_dir: text("/a"), ..plain() }),
             ("--webhook-cert-name=a", Options { webhook_cert_name: text("a"), ..plain() }),
+            ("--state-dir=/a", Options { state_dir: text("/a"), ..plain() }),
             ("--webhook-key-name=a", Options { webhook_key_name: text("a"), ..plain() }),
             ("--runtime-extension-port=1", Options { runtime_extension_port: 1, ..plain() }),
             (

@@ -44,6 +44,7 @@ pub struct Config {
     pub(crate) workload_ports: RangeInclusive<u16>,
     pub(crate) connection_hold: Duration,
     pub(crate) seed: String,
+    pub(crate) state_directory: Option<PathBuf>,
     pub(crate) identity: String,
 }
 
@@ -166,6 +167,7 @@ impl Config {
             workload_ports,
             connection_hold,
             seed,
+            state_dir,
             pod_namespace,
             identity,
         } = options;
@@ -234,6 +236,7 @@ impl Config {
             workload_ports: ports(&workload_ports).ok_or(ConfigError::WorkloadPorts(workload_ports))?,
             connection_hold,
             seed: not_empty("seed", seed)?,
+            state_directory: some_text(state_dir).map(PathBuf::from),
             identity,
         })
     }

@@ -322,6 +322,7 @@ fn start_cloud(
         ports: config.workload_ports.clone(),
         seed: config.seed.clone(),
         connection_hold: config.connection_hold,
+        state_directory: config.state_directory.clone(),
         clock: services.clock.clone(),
     };
     info!(seed = config.seed, ports = ?config.workload_ports, "Starting the simulated cloud");

@@ -74,6 +74,8 @@ pub struct Options {
     pub connection_hold: Duration,
     /// What every random draw starts from.
     pub seed: String,
+    /// Where the objects of workload clusters are kept over a restart; empty for nowhere.
+    pub state_dir: String,
     /// The namespace the manager runs in.
     pub pod_namespace: String,
     /// Who this process is among the replicas.
@@ -118,6 +120,7 @@ impl Default for Options {
             // A client of Cluster API gives up a request after 10 s; the answer has to come before that.
             connection_hold: Duration::from_secs(9),
             seed: "nephele".to_owned(),
+            state_dir: String::new(),
             pod_namespace: "nephele-system".to_owned(),
             identity: "nephele-manager".to_owned(),
         }

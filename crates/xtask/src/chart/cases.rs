@@ -553,7 +553,7 @@ state: {enabled: true}
 podDisruptionBudget: {enabled: true}
 networkPolicy: {enabled: true}
 metrics: {serviceMonitor: {enabled: true}}",
-        flags: &["--connection-hold=5s", "--bind-address=::"],
+        flags: &["--connection-hold=5s", "--bind-address=::", "--state-dir=/var/lib/nephele"],
         holds: &[
             (DEPLOYMENT, "/metadata/annotations", "{\"a\": \"1\"}"),
             (DEPLOYMENT, "/spec/template/metadata/annotations", "{\"b\": \"2\"}"),
@@ -604,7 +604,8 @@ metrics: {serviceMonitor: {enabled: true}}",
     },
     Case {
         name: "a claim that is there",
-        values: "state: {enabled: true, type: persistentVolumeClaim, persistentVolumeClaim: {existingClaim: theirs}}",
+        values: "state: {enabled: true, mountPath: /state, type: persistentVolumeClaim, persistentVolumeClaim: {existingClaim: theirs}}",
+        flags: &["--state-dir=/state"],
         holds: &[(DEPLOYMENT, "/spec/template/spec/volumes/0/persistentVolumeClaim/claimName", "\"theirs\"")],
         without: &["PersistentVolumeClaim/nephele-state"],
         ..PLAIN

@@ -77,6 +77,10 @@ pub(super) const REFUSALS: &[Refusal] = &[
         because: "type LoadBalancer needs workload.advertiseHost",
     },
     Refusal {
+        values: "{replicas: 2, state: {enabled: true}}",
+        because: "state.type emptyDir needs replicas of 1",
+    },
+    Refusal {
         values: "{replicas: 2, state: {enabled: true, type: persistentVolumeClaim}}",
         because: "needs the access mode ReadWriteMany",
     },
