@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use crate::{codegen, command::capture, contract, paths};
 
 /// Crates and what must not be among their dependencies, however far away.
-const PURE: [(&str, &[&str]); 11] = [
+const PURE: [(&str, &[&str]); 12] = [
     ("nephele-ipam", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     // They meet only through IPAddressClaims and IPAddresses.
     (
@@ -18,7 +18,8 @@ const PURE: [(&str, &[&str]); 11] = [
     ("nephele-webhook", &["nephele-api", "nephele-ipam", "nephele-infra"]),
     ("nephele-engine", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     ("nephele-api", &["tokio", "kube-client", "hyper"]),
-    ("nephele-apiserver", &["nephele-api", "kube", "kube-client"]),
+    ("nephele-apiserver", &["nephele-api", "kube", "kube-client", "redb"]),
+    ("nephele-state", &["kube", "k8s-openapi", "hyper", "axum"]),
     ("nephele-pki", &["tokio", "kube", "k8s-openapi", "hyper"]),
     ("nephele-etcd", &["rustls", "tokio-rustls", "kube"]),
     ("nephele-portforward", &["kube", "k8s-openapi", "rustls"]),
@@ -26,7 +27,7 @@ const PURE: [(&str, &[&str]); 11] = [
 ];
 
 /// Crates that use no crate of ours.
-const LEAVES: [&str; 7] = [
+const LEAVES: [&str; 8] = [
     "nephele-api",
     "nephele-apiserver",
     "nephele-engine",
@@ -34,6 +35,7 @@ const LEAVES: [&str; 7] = [
     "nephele-ipam",
     "nephele-pki",
     "nephele-portforward",
+    "nephele-state",
 ];
 
 /// Of ours, the black-box tests know the kinds alone.
