@@ -118,6 +118,8 @@ pub mod reasons {
     pub const UNSUPPORTED_KUBERNETES_VERSION: &str = "UnsupportedKubernetesVersion";
     /// The endpoint's port is taken, or none is free.
     pub const PORT_UNAVAILABLE: &str = "PortUnavailable";
+    /// Somebody terminated the simulated instance, which does not come back.
+    pub const INSTANCE_TERMINATED: &str = "InstanceTerminated";
     /// The simulated stage failed.
     pub const STARTUP_FAILED: &str = "StartupFailed";
     /// The machine is being updated in place.

@@ -7,13 +7,15 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Bootstrap, Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
-    ControlPlaneEndpoint, InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, Initialization,
+    ControlPlaneEndpoint, InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, InMemoryMachineStatus,
+    Initialization,
 };
 use nephele_api::{finalizers, labels};
 use nephele_cloud::{Stage, StageObservation};
 use nephele_testkit::objects::{self, Purpose};
-use serde_json::json;
+use serde_json::{Value, json};
 use world::{Setup, World, is_ready, reason};
 
 const PROVISIONED: Option<Initialization> = Some(Initialization { provisioned: Some(true) });
@@ -377,6 +379,46 @@ async fn a_finalizer_that_was_taken_away_comes_back() {
             object.metadata.finalizers.as_deref() == Some(&[finalizers::CLUSTER.to_owned()])
         })
         .await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come_back() {
+    let world = World::start(46_700);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let up = world.ready(&machine).await;
+    let id = World::machine_id("demo", "cp");
+    let asked = |value: Value| json!({ "metadata": { "annotations": { TERMINATE_ANNOTATION: value } } });
+    world.api.patch::<InMemoryMachine>("cp", &asked(json!(""))).await;
+    let gone = world.waits(&machine, "InstanceTerminated").await;
+    assert_eq!(world.cloud.observe_machine(&id), None);
+    let (before, after) = (up.status.unwrap_or_default(), gone.status.clone().unwrap_or_default());
+    let told: Vec<_> = after.conditions.iter().map(|is| (is.type_.as_str(), is.status.as_str())).collect();
+    let unmet = ["VMProvisioned", "NodeProvisioned", "EtcdProvisioned", "APIServerProvisioned", "Ready"];
+    let expected: Vec<_> = ["Paused"].into_iter().chain(unmet).map(|kind| (kind, "False")).collect();
+    assert_eq!(told, expected);
+    let ready = conditions::find(&after.conditions, types::READY).expect("it is there");
+    let message = "VMProvisioned: The simulated instance was terminated and does not come back";
+    assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("NotReady", message));
+    // The rest is as it was, and it counts as provisioned.
+    assert_eq!(gone.spec, up.spec);
+    assert_eq!(InMemoryMachineStatus { conditions: before.conditions.clone(), ..after }, before);
+
+    // Not even where nobody wants it any more.
+    world.api.patch::<InMemoryMachine>("cp", &asked(Value::Null)).await;
+    let world = world.restart().await;
+    let worker = world.machine(&objects::worker("demo", "w")).await;
+    world.waits(&worker, "WaitingForControlPlaneInitialized").await;
+    world
+        .until("the cluster is taken over", |cloud| cloud.observe_cluster(&World::id("demo")).is_some())
+        .await;
+    assert_eq!(world.api.get::<InMemoryMachine>("cp").await.status, gone.status);
+    assert_eq!(world.cloud.observe_machine(&id), None);
+    world.api.delete::<InMemoryMachine>("cp").await;
+    world.api.eventually_gone::<InMemoryMachine>("cp").await;
     world.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! Machines that are not well are replaced.
 
-use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, state, until, wait::LIMIT};
-use serde_json::json;
+use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
+use serde_json::{Value, json};
 
 const FAULT: &str = "DiskOnFire";
 
@@ -10,21 +10,62 @@ async fn machine_with_an_unhealthy_node_is_replaced() -> anyhow::Result<()> {
     let scope = Scope::new("remediation").await?;
     let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
     cluster.settled(1, 1).await?;
-    let health_check = json!({
-        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
-        "metadata": {"name": "workers", "namespace": scope.namespace},
-        "spec": {
-            "clusterName": cluster.name,
-            "selector": {"matchLabels": {"cluster.x-k8s.io/deployment-name": cluster.workers()}},
-            "checks": {"unhealthyNodeConditions": [{"type": FAULT, "status": "True", "timeoutSeconds": 0}]},
-        },
-    });
-    scope.management.apply(&scope.namespace, &[health_check]).await?;
+    let checks = json!({"unhealthyNodeConditions": [{"type": FAULT, "status": "True", "timeoutSeconds": 0}]});
+    scope.management.apply(&scope.namespace, &[health_check(&cluster, &checks)]).await?;
 
     let (machine, node) = worker(&cluster).await?;
     cluster.workload().await?.set_node_condition(&node, FAULT, "True").await?;
+    replaced(&cluster, &machine, &node).await?;
+    scope.finish().await
+}
+
+/// The instance vanishes as it does in a cloud: nobody tells Cluster API but the conditions of the infrastructure.
+#[tokio::test]
+async fn machine_whose_instance_was_terminated_is_replaced() -> anyhow::Result<()> {
+    let scope = Scope::new("terminated").await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
+    cluster.settled(1, 1).await?;
+    let (machine, node) = worker(&cluster).await?;
+    let terminate = "inmemorymachine.infrastructure.cluster.x-k8s.io/terminate-instance";
+    let asked = json!({"metadata": {"annotations": {terminate: ""}}});
+    scope.management.patch(kinds::IN_MEMORY_MACHINE, &scope.namespace, &machine, &asked).await?;
+    until("the Machine to say that its instance is gone", LIMIT, async || {
+        let said = scope.management.get(kinds::MACHINE, &scope.namespace, &machine).await?;
+        let conditions = said["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let told = |is: &Value| {
+            is["type"] == "InfrastructureReady"
+                && is["status"] == "False"
+                && is["message"].as_str().is_some_and(|message| message.contains("was terminated"))
+        };
+        Ok(Look::when(conditions.iter().any(told), || state::line(&said)))
+    })
+    .await?;
+    let checks = json!({
+        "unhealthyMachineConditions":
+            [{"type": "InfrastructureReady", "status": "False", "timeoutSeconds": 0}],
+    });
+    scope.management.apply(&scope.namespace, &[health_check(&cluster, &checks)]).await?;
+    replaced(&cluster, &machine, &node).await?;
+    scope.finish().await
+}
+
+/// A MachineHealthCheck of the workers.
+fn health_check(cluster: &Cluster, checks: &Value) -> Value {
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+        "metadata": {"name": "workers"},
+        "spec": {
+            "clusterName": cluster.name,
+            "selector": {"matchLabels": {"cluster.x-k8s.io/deployment-name": cluster.workers()}},
+            "checks": checks,
+        },
+    })
+}
+
+/// Waits until another worker is there instead, and the Node is gone.
+async fn replaced(cluster: &Cluster, machine: &str, node: &str) -> anyhow::Result<()> {
     until("the machine to be replaced", LIMIT, async || {
-        let replaced = worker(&cluster).await.is_ok_and(|(name, _)| name != machine);
+        let replaced = worker(cluster).await.is_ok_and(|(name, _)| name != machine);
         if replaced {
             return Ok(Look::Done(()));
         }
@@ -33,8 +74,8 @@ async fn machine_with_an_unhealthy_node_is_replaced() -> anyhow::Result<()> {
     .await?;
     cluster.settled(1, 1).await?;
     let nodes = cluster.workload().await?.node_identities().await?;
-    assert!(nodes.iter().all(|(name, _)| *name != node), "{node} is still among {nodes:?}");
-    scope.finish().await
+    assert!(nodes.iter().all(|(name, _)| name != node), "{node} is still among {nodes:?}");
+    Ok(())
 }
 
 /// Names of the one worker Machine and its Node.

@@ -6,6 +6,7 @@ mod hook;
 mod plan;
 mod report;
 mod software;
+mod terminated;
 mod validate;
 
 use std::sync::Arc;
@@ -61,6 +62,9 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     let fetched = fetch::fetch(&object, &context).await?;
     // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
+    if let Some(terminated) = terminated::terminated(&object, &validated) {
+        return terminated::reconcile(&object, &context, terminated, now).await;
+    }
     // 3. plan: pure.
     match plan::plan(&object, validated) {
         Plan::Leave(outcome) => Ok(outcome),

@@ -76,7 +76,13 @@ pub(super) fn provided(
     }
 }
 
-fn not_booting(object: &InMemoryMachine, vm: Condition, role: Role, now: Timestamp) -> InMemoryMachineStatus {
+/// The status of a machine whose virtual machine is not there, for the reason that `vm` gives. Pure.
+pub(super) fn not_booting(
+    object: &InMemoryMachine,
+    vm: Condition,
+    role: Role,
+    now: Timestamp,
+) -> InMemoryMachineStatus {
     let later = Stage::of(role).iter().filter(|stage| **stage != Stage::Vm);
     let blocked = |stage: &Stage| {
         condition(condition_type(*stage), conditions::FALSE, reasons::WAITING_FOR_VM_PROVISIONED, "")

@@ -9,6 +9,7 @@ mod machine_template;
 mod network;
 pub mod origin;
 pub mod pool_machine;
+pub mod termination;
 pub mod update;
 
 use std::collections::BTreeMap;
