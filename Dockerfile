@@ -23,7 +23,7 @@
 #   buildah manifest create nephele:v0.1.0 nephele:amd64 nephele:arm64
 #   buildah manifest push --all nephele:v0.1.0 docker://ghcr.io/nephele-dev/nephele:v0.1.0
 #
-# CI builds and runs amd64 alone.
+# CI builds and runs the program for amd64 alone, and makes an image for arm64 without one.
 
 FROM scratch AS prebuilt
 ARG PROGRAM=nephele

@@ -16,7 +16,7 @@ use crate::{
     emptied::Emptied,
     paths,
     place::Place,
-    release,
+    provider, release,
 };
 
 /// Our providers for clusterctl: name, type, label, components file.
@@ -33,6 +33,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.place.work(|found| {
+        if found.program.is_some() {
+            provider::check_image_for_arm64()?;
+        }
         Emptied::work(found, |emptied| {
             let folder = paths::cache()?.join("releases");
             if folder.exists() {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -110,6 +110,25 @@ fn image(program: &Path) -> anyhow::Result<Image> {
     capture(&mut buildah)?;
     cluster::save(&name, &archive)?;
     Ok(Image { name, archive })
+}
+
+/// Fails unless the recipe makes an image for arm64, too, round a program that was built elsewhere: here round a file that
+/// is none, as nothing in it runs.
+pub(crate) fn check_image_for_arm64() -> anyhow::Result<()> {
+    const NAME: &str = "localhost/nephele-e2e/nephele:arm64";
+    const FORMAT: &str =
+        "{{.OCIv1.OS}}/{{.OCIv1.Architecture}} {{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}";
+    let folder = paths::cache()?.join("images/arm64");
+    cluster::write(&folder.join("nephele"), "no program")?;
+    let mut buildah = Command::new("buildah");
+    buildah.args(["build", "--quiet", "--layers=false", "--platform", "linux/arm64", "--target", "prebuilt"]);
+    buildah.args(["--tag", NAME, "--file"]).arg(paths::repository().join("Dockerfile")).arg(&folder);
+    capture(&mut buildah)?;
+    let inspect = ["inspect", "--type", "image", "--format", FORMAT, NAME];
+    let said = capture(Command::new("buildah").args(inspect))?;
+    capture(Command::new("buildah").args(["rmi", NAME]))?;
+    ensure!(said.trim() == "linux/arm64 65532:65532 [/manager]", "the image for arm64 is {said}");
+    Ok(())
 }
 
 fn set_executable(path: &Path) -> anyhow::Result<()> {
