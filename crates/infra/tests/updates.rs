@@ -28,7 +28,8 @@ fn update(version: &str, duration: &str) -> Update {
     Update {
         machine: "w".into(),
         software: software(version),
-        asked_at: MicroTime(Timestamp::from_microsecond(now.as_microsecond()).expect("an instant")),
+        // The cloud counts in milliseconds.
+        asked_at: MicroTime(Timestamp::from_millisecond(now.as_millisecond()).expect("an instant")),
         duration: duration.into(),
         jitter: String::new(),
         failure: String::new(),
@@ -145,7 +146,7 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     // One that was to be over while nobody was there is over then.
     let api = world.stop().await;
     let hour_ago = Timestamp::now() - jiff::SignedDuration::from_secs(3600);
-    let asked_at = MicroTime(Timestamp::from_microsecond(hour_ago.as_microsecond()).expect("an instant"));
+    let asked_at = MicroTime(Timestamp::from_millisecond(hour_ago.as_millisecond()).expect("an instant"));
     let earlier =
         Update { asked_at: asked_at.clone(), duration: "59m".into(), ..before.expect("it was asked for") };
     api.patch::<InMemoryMachine>("w", &annotations(&[(UPDATE_ANNOTATION, Some(&earlier.text()))])).await;
