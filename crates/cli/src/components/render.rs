@@ -40,6 +40,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!(
             "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"
         ),
+        include_str!("../../../../config/crd/bases/cloud.nephele.dev_cloudextensionconfigs.yaml"),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_simulatedclouds.yaml"),
     ],
     objects: &[

@@ -11,7 +11,7 @@ use crate::process;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Print the OpenAPI document of the hooks that a release of Cluster API knows.
+    /// Print the OpenAPI document of the hooks that a release of Cluster API knows, or of those of the simulated cloud.
     Openapi(openapi::OpenapiArgs),
     /// Ask an extension what it offers, and say what Cluster API would refuse.
     Lint(lint::LintArgs),

@@ -19,11 +19,15 @@ pub(crate) struct OpenapiArgs {
     /// The release of Cluster API, 1.10 or later.
     #[arg(long, value_name = "RELEASE", default_value_t = Release::LATEST)]
     release: Release,
+    /// The hooks of the simulated cloud instead, which extensions answer that a CloudExtensionConfig registers.
+    #[arg(long, conflicts_with = "release")]
+    cloud: bool,
 }
 
 /// Prints the document.
 pub(crate) fn run(args: &OpenapiArgs) -> anyhow::Result<ExitCode> {
-    let mut text = serde_json::to_string_pretty(&of_release(args.release)).context("failed to write JSON")?;
+    let document = if args.cloud { of(nephele_cloud_hooks::catalog()) } else { of_release(args.release) };
+    let mut text = serde_json::to_string_pretty(&document).context("failed to write JSON")?;
     text.push('\n');
     match io::stdout().lock().write_all(text.as_bytes()) {
         // The reader has seen enough, as `head` does.
@@ -33,8 +37,11 @@ pub(crate) fn run(args: &OpenapiArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn of_release(release: Release) -> Value {
-    let catalogs = BTreeMap::from([(String::new(), Catalog::cluster_api_at(release))]);
-    document(&catalogs, &Info::default())
+    of(Catalog::cluster_api_at(release))
+}
+
+fn of(catalog: Catalog) -> Value {
+    document(&BTreeMap::from([(String::new(), catalog)]), &Info::default())
 }
 
 #[cfg(test)]
@@ -46,5 +53,23 @@ mod tests {
         let paths = |release| of_release(release)["paths"].as_object().expect("paths").len();
         // Discovery and nine others before 1.12, seven more since.
         assert_eq!((paths(Release::FIRST), paths(Release::LATEST)), (10, 17));
+    }
+
+    #[test]
+    fn the_hooks_of_the_cloud_are_described_too() {
+        let document = of(nephele_cloud_hooks::catalog());
+        let paths: Vec<_> = document["paths"].as_object().expect("paths").keys().collect();
+        assert_eq!(
+            paths,
+            [
+                "/hooks.nephele.dev/v1alpha1/aftermachinedelete/{name}",
+                "/hooks.nephele.dev/v1alpha1/beforemachinecreate/{name}",
+                "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery",
+            ]
+        );
+        let instance = &document["components"]["schemas"];
+        assert!(
+            instance.as_object().is_some_and(|schemas| schemas.keys().any(|name| name.ends_with("Instance")))
+        );
     }
 }
