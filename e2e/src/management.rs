@@ -297,7 +297,10 @@ impl Management {
     }
 
     fn scoped(&self, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
-        if resource.kind == kinds::NAMESPACE.2 || resource.kind.starts_with("Global") {
+        const CLUSTER_SCOPED: [Kind; 3] =
+            [kinds::NAMESPACE, kinds::EXTENSION_CONFIG, kinds::CLOUD_EXTENSION_CONFIG];
+        let is_cluster_scoped = CLUSTER_SCOPED.iter().any(|(_, _, kind)| resource.kind == *kind);
+        if is_cluster_scoped || resource.kind.starts_with("Global") {
             Api::all_with(self.client.clone(), resource)
         } else {
             Api::namespaced_with(self.client.clone(), namespace, resource)

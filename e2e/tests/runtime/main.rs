@@ -2,6 +2,7 @@
 
 mod class;
 mod lifecycle;
+mod machine_hooks;
 mod script;
 mod topology;
 mod upgrade;
