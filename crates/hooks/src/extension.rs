@@ -1,23 +1,30 @@
 //! What the extension offers.
 
 use kube::Client;
+use nephele_kit::{Clock, wall_clock};
 use nephele_runtime_sdk::{
     hooks::{
         AfterClusterUpgrade, AfterControlPlaneInitialized, AfterControlPlaneUpgrade, AfterWorkersUpgrade,
         BeforeClusterCreate, BeforeClusterDelete, BeforeClusterUpgrade, BeforeControlPlaneUpgrade,
-        BeforeWorkersUpgrade, DiscoverVariables, GeneratePatches, GenerateUpgradePlan, ValidateTopology,
+        BeforeWorkersUpgrade, CanUpdateMachine, CanUpdateMachineSet, DiscoverVariables, Failure,
+        GeneratePatches, GenerateUpgradePlan, UpdateMachine, ValidateTopology,
     },
     server::Extension,
 };
 
-use crate::{lifecycle::on_lifecycle, topology, upgrade_plan};
+use crate::{in_place, lifecycle::on_lifecycle, topology, upgrade_plan};
 
 /// The extension, whose ConfigMaps are at this API. The names of handlers are those of Cluster API's own test extension,
 /// which classes and tests name.
-///
-/// Updates in place are not offered: nothing here could make them.
 #[must_use]
 pub fn extension(client: &Client) -> Extension {
+    extension_at(client, wall_clock())
+}
+
+/// The same, by this clock.
+#[must_use]
+pub fn extension_at(client: &Client, clock: Clock) -> Extension {
+    let updates = client.clone();
     let extension = Extension::new();
     let extension = on_lifecycle(extension, client, BeforeClusterCreate, "before-cluster-create");
     let extension =
@@ -40,5 +47,15 @@ pub fn extension(client: &Client) -> Extension {
         )
         .on(GenerateUpgradePlan, "generate-upgrade-plan", |request, _call| async move {
             upgrade_plan::answer(&request)
+        })
+        .on(CanUpdateMachine, "can-update-machine", |request, _call| async move {
+            Ok::<_, Failure>(in_place::can_update_machine(&request))
+        })
+        .on(CanUpdateMachineSet, "can-update-machineset", |request, _call| async move {
+            Ok::<_, Failure>(in_place::can_update_machine_set(&request))
+        })
+        .on(UpdateMachine, "update-machine", move |request, _call| {
+            let (client, clock) = (updates.clone(), Clock::clone(&clock));
+            async move { in_place::update_machine(&client, &clock, request).await }
         })
 }

@@ -21,7 +21,7 @@ use nephele_runtime_sdk::{
     hooks::{Response, Settings},
     wire::{self, Object},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use thiserror::Error;
 
 use crate::settings::{DEFAULT_ALL_HANDLERS_TO_BLOCKING, EXTENSION_CONFIG_NAME, is_true};
@@ -110,12 +110,11 @@ impl Scene {
         hook: &str,
         versions: &[&str],
     ) -> Result<Self, ScriptError> {
-        let extension = settings.get(EXTENSION_CONFIG_NAME).filter(|name| !name.is_empty());
-        let extension = extension.ok_or(ScriptError::NoExtensionConfigName)?;
+        let extension = extension_config(settings).ok_or(ScriptError::NoExtensionConfigName)?;
         let parts: Vec<&str> = [hook].into_iter().chain(versions.iter().copied()).collect();
         Ok(Self {
             namespace: cluster.namespace().to_owned(),
-            config_map: format!("{}-{extension}-test-extension-hookresponses", cluster.name()),
+            config_map: config_map(cluster.name(), extension),
             // No key may have a plus in it, which begins the build of a version.
             call: parts.join("-").replace('+', "_"),
             blocks: is_true(settings, DEFAULT_ALL_HANDLERS_TO_BLOCKING),
@@ -142,14 +141,52 @@ impl Scene {
             }
             return Ok(response);
         };
-        let name = || self.config_map.clone();
-        let value: Value = serde_yaml_ng::from_str(text).map_err(|source| ScriptError::Yaml {
-            name: name(),
-            key: key.clone(),
-            source,
-        })?;
-        wire::from_value(value).map_err(|source| ScriptError::Response { name: name(), key, source })
+        read(&self.config_map, &key, text)
     }
+}
+
+/// The name of the ConfigMap of a Cluster.
+fn config_map(cluster: &str, extension: &str) -> String {
+    format!("{cluster}-{extension}-test-extension-hookresponses")
+}
+
+/// The ExtensionConfig that settings are of.
+fn extension_config(settings: &Settings) -> Option<&String> {
+    settings.get(EXTENSION_CONFIG_NAME).filter(|name| !name.is_empty())
+}
+
+/// Reads a response.
+fn read<R: Response>(name: &str, key: &str, text: &str) -> Result<R, ScriptError> {
+    let (name, key) = (name.to_owned(), key.to_owned());
+    match serde_yaml_ng::from_str(text) {
+        Ok(value) => {
+            wire::from_value::<R>(value).map_err(|source| ScriptError::Response { name, key, source })
+        }
+        Err(source) => Err(ScriptError::Yaml { name, key, source }),
+    }
+}
+
+/// The response that is preloaded for the first of these calls that has one. Nothing is recorded, and no ConfigMap made:
+/// such calls come from each machine of a Cluster, again and again.
+///
+/// # Errors
+/// When the ConfigMap cannot be read, or says what is no response.
+pub(crate) async fn preloaded<R: Response>(
+    client: &Client,
+    namespace: &str,
+    cluster: &str,
+    settings: &Settings,
+    calls: &[String],
+) -> Result<Option<R>, ScriptError> {
+    let Some(extension) = extension_config(settings) else { return Ok(None) };
+    let name = config_map(cluster, extension);
+    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let found = config_maps.get_opt(&name).await;
+    let found = found.map_err(|source| ScriptError::Read { name: name.clone(), source: Box::new(source) })?;
+    let data = found.and_then(|found| found.data).unwrap_or_default();
+    let keys = calls.iter().map(|call| format!("{call}-{PRELOADED}"));
+    let said = keys.filter_map(|key| data.get(&key).map(|text| (key, text))).next();
+    said.map(|(key, text)| read(&name, &key, text)).transpose()
 }
 
 /// What is recorded of a response.

@@ -9,6 +9,13 @@ pub const DEFAULT_ALL_HANDLERS_TO_BLOCKING: &str = "defaultAllHandlersToBlocking
 /// The versions of Kubernetes that upgrades lead over, with commas between them.
 pub const KUBERNETES_VERSIONS: &str = "kubernetesVersions";
 
+/// `true` has no machine updated in place.
+pub const DISABLE_IN_PLACE_UPDATES: &str = "disableInPlaceUpdates";
+/// How long the update of a machine in place takes, as in `spec.behaviour` of an InMemoryMachine: `30s`. 10 s without.
+pub const IN_PLACE_UPDATE_DURATION: &str = "inPlaceUpdateDuration";
+/// How much of that comes on top at most: `0.5` is up to half as long again.
+pub const IN_PLACE_UPDATE_JITTER: &str = "inPlaceUpdateJitter";
+
 /// Whether a setting is `true`.
 #[must_use]
 pub fn is_true(settings: &Settings, name: &str) -> bool {

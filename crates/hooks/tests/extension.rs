@@ -1,13 +1,19 @@
 //! The extension as its callers see it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::body::Body;
 use http_body_util::BodyExt as _;
-use k8s_openapi::api::core::v1::ConfigMap;
-use nephele_hooks::extension;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::MicroTime};
+use nephele_api::infrastructure::v1beta2::{
+    InMemoryMachine,
+    origin::{ORIGIN_ANNOTATION, Origin},
+    update::{UPDATE_ANNOTATION, Update},
+};
+use nephele_hooks::{extension, extension_at};
 use nephele_runtime_sdk::catalog::Release;
-use nephele_testkit::ManagementApi;
+use nephele_testkit::{ManagementApi, objects};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -46,6 +52,9 @@ async fn handlers_are_discovered_by_the_names_of_cluster_api_s_own() {
         ("validate-topology", "ValidateTopology"),
     ];
     let since_1_12 = [
+        ("can-update-machine", "CanUpdateMachine"),
+        ("can-update-machineset", "CanUpdateMachineSet"),
+        ("update-machine", "UpdateMachine"),
         ("after-workers-upgrade", "AfterWorkersUpgrade"),
         ("before-control-plane-upgrade", "BeforeControlPlaneUpgrade"),
         ("before-workers-upgrade", "BeforeWorkersUpgrade"),
@@ -119,4 +128,135 @@ async fn an_upgrade_over_several_minor_versions_is_planned_over_the_versions_of_
     let response = call(&router, "/generateupgradeplan/generate-upgrade-plan", &back).await;
     let expected = json!({ "status": "Failure", "message": "there is no way back from v1.36.0 to v1.35.0" });
     assert_eq!(response, expected);
+}
+
+/// A call to update the machine `w`, whose objects are to be of this version and have one file.
+fn update_machine(version: &str, settings: &[(&str, &str)]) -> Value {
+    let settings: BTreeMap<_, _> = settings.iter().copied().collect();
+    json!({
+        "settings": settings,
+        "desired": {
+            "machine": {
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+                "metadata": { "name": "w", "namespace": "default" },
+                "spec": { "clusterName": "demo", "version": version },
+            },
+            "infrastructureMachine": {
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "InMemoryMachine",
+                "metadata": { "name": "w", "namespace": "default" }, "spec": {},
+            },
+            "bootstrapConfig": {
+                "apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",
+                "metadata": { "name": "w", "namespace": "default" },
+                "spec": { "files": [{ "path": "/etc/motd", "content": "hello" }] },
+            },
+        },
+    })
+}
+
+const UPDATE: &str = "/updatemachine/update-machine";
+const ADDRESSED: [(&str, &str); 2] = [("extensionConfigName", "ext"), ("inPlaceUpdateDuration", "30s")];
+
+fn waits(seconds: i32) -> Value {
+    let message = "the simulated machine is updated to v1.36.4";
+    json!({ "status": "Success", "message": message, "retryAfterSeconds": seconds })
+}
+
+/// What whoever has the machine notes when the update that it is asked for is over.
+async fn end_update(api: &ManagementApi) -> Update {
+    let object = api.get::<InMemoryMachine>("w").await;
+    let asked = object.update().expect("it is asked for");
+    let ended = Update { ended: Some(asked.asked_at.clone()), ..asked.clone() };
+    let software = if asked.failure.is_empty() { Some(asked.software.clone()) } else { None };
+    let origin = Origin {
+        machine: "w".into(),
+        start_time: asked.asked_at.clone(),
+        addresses: vec![],
+        failure_domain: String::new(),
+        made_of: None,
+        software,
+        reached: BTreeMap::new(),
+    };
+    let noted = json!({ "metadata": { "annotations": {
+        ORIGIN_ANNOTATION: origin.text(), UPDATE_ANNOTATION: ended.text(),
+    } } });
+    api.patch::<InMemoryMachine>("w", &noted).await;
+    asked
+}
+
+#[tokio::test]
+async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
+    let api = ManagementApi::start();
+    let machine = api.create(&objects::worker("demo", "w")).await;
+    api.create(&objects::in_memory_machine(&machine)).await;
+    let now: Timestamp = "2026-01-02T03:04:05.678901234Z".parse().unwrap();
+    let at = move |seconds| now + SignedDuration::from_secs(seconds);
+    let router = |seconds| {
+        let clock = Arc::new(move || at(seconds));
+        extension_at(&api.client(), clock).build().unwrap().router()
+    };
+    let request = update_machine("v1.36.4", &ADDRESSED);
+    assert_eq!(call(&router(0), UPDATE, &request).await, waits(10));
+    let asked = api.get::<InMemoryMachine>("w").await;
+    // Another replica that is asked again changes nothing.
+    assert_eq!(call(&router(28), UPDATE, &request).await, waits(2));
+    assert_eq!(api.get::<InMemoryMachine>("w").await, asked);
+    let asked = end_update(&api).await;
+    assert_eq!(asked.asked_at, MicroTime("2026-01-02T03:04:05.678901Z".parse().unwrap()));
+    assert_eq!((asked.duration.as_str(), asked.software.version.as_str()), ("30s", "v1.36.4"));
+    let shown = asked.software.files.map(|files| files.contents.into_keys().collect::<Vec<_>>());
+    assert_eq!(shown, Some(vec!["/etc/motd".to_owned()]));
+    let done = json!({ "status": "Success", "retryAfterSeconds": 0 });
+    assert_eq!(call(&router(40), UPDATE, &request).await, done);
+    // Nothing of the Cluster was written: such calls come from each of its machines.
+    assert!(api.take_writes().iter().all(|write| write.resource != "configmaps"));
+}
+
+#[tokio::test]
+async fn an_update_fails_as_long_as_the_config_map_of_its_cluster_says_so_and_then_works() {
+    let api = ManagementApi::start();
+    let machine = api.create(&objects::worker("demo", "w")).await;
+    api.create(&objects::in_memory_machine(&machine)).await;
+    let mut said = ConfigMap::default();
+    said.metadata.name = Some("demo-ext-test-extension-hookresponses".into());
+    said.metadata.namespace = Some("default".into());
+    let fails = |why: &str| format!("{{Status: Failure, Message: {why}}}");
+    said.data = Some(BTreeMap::from([
+        ("UpdateMachine-preloadedResponse".into(), fails("for all")),
+        ("UpdateMachine-w-preloadedResponse".into(), fails("no space left")),
+    ]));
+    api.create(&said).await;
+    let router = extension(&api.client()).build().unwrap().router();
+    let request = update_machine("v1.36.4", &ADDRESSED);
+    assert_eq!(call(&router, UPDATE, &request).await, waits(10));
+    assert_eq!(end_update(&api).await.failure, "no space left");
+    let failed = json!({ "status": "Failure", "message": "no space left", "retryAfterSeconds": 0 });
+    assert_eq!(call(&router, UPDATE, &request).await, failed);
+
+    let works = json!({ "data": { "UpdateMachine-w-preloadedResponse": null, "UpdateMachine-preloadedResponse": null } });
+    api.patch::<ConfigMap>("demo-ext-test-extension-hookresponses", &works).await;
+    assert_eq!(call(&router, UPDATE, &request).await, waits(10));
+    assert_eq!(end_update(&api).await.failure, "");
+    assert_eq!(call(&router, UPDATE, &request).await["retryAfterSeconds"], 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_updated_is_a_failure_that_says_why() {
+    let api = ManagementApi::start();
+    let router = extension(&api.client()).build().unwrap().router();
+    let said = async |request: Value| {
+        let answer = call(&router, UPDATE, &request).await;
+        assert_eq!(answer["status"], "Failure", "{answer}");
+        answer["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let message = said(update_machine("v1.36.4", &[])).await;
+    assert!(message.starts_with("failed to read InMemoryMachine w: "), "{message}");
+    let off = said(update_machine("v1.36.4", &[("disableInPlaceUpdates", "true")])).await;
+    assert_eq!(off, "updates in place are off: disableInPlaceUpdates is true");
+    let message = said(update_machine("v1.36.4", &[("inPlaceUpdateDuration", "soon")])).await;
+    assert!(message.starts_with("failed to read the setting inPlaceUpdateDuration: "), "{message}");
+    let mut foreign = update_machine("v1.36.4", &[]);
+    foreign["desired"]["infrastructureMachine"]["kind"] = "DevMachine".into();
+    assert_eq!(said(foreign).await, "the machine is no InMemoryMachine but \"DevMachine\"");
+    assert!(said(json!({})).await.contains("no InMemoryMachine"));
 }

@@ -1,6 +1,6 @@
 //! Patches between two objects.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
     hooks::{Patch, PatchType},
@@ -14,9 +14,26 @@ use crate::{
 pub fn between(before: &Value, after: &Value, kind: &PatchType) -> Bytes {
     let patch = match kind {
         PatchType::JsonMergePatch => merge_patch(before, after).to_string(),
-        PatchType::JsonPatch | PatchType::Other(_) => json_patch::diff(before, after).to_string(),
+        PatchType::JsonPatch | PatchType::Other(_) => json_patch_between(before, after),
     };
     Bytes(patch.into_bytes())
+}
+
+/// A JSON Patch (RFC 6902). Where a field is `null` in one of the objects and absent from the other, which is all the same
+/// to a difference of trees, the members of the outermost object are replaced as a whole.
+fn json_patch_between(before: &Value, after: &Value) -> String {
+    let patch = json_patch::diff(before, after);
+    let mut patched = before.clone();
+    let exact = json_patch::patch(&mut patched, &patch).is_ok() && patched == *after;
+    let (false, Value::Object(before), Value::Object(after)) = (exact, before, after) else {
+        return patch.to_string();
+    };
+    let path = |key: &String| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    let gone = gone.map(|key| json!({ "op": "remove", "path": path(key) }));
+    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    let changed = changed.map(|(key, value)| json!({ "op": "add", "path": path(key), "value": value }));
+    Value::from_iter(gone.chain(changed)).to_string()
 }
 
 impl Patch {
@@ -61,7 +78,6 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
@@ -79,11 +95,14 @@ mod tests {
     }
 
     fn object() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
+        object_of(prop_oneof![
             any::<bool>().prop_map(Value::from),
             any::<i32>().prop_map(Value::from),
             "[a-c~/]{0,3}".prop_map(Value::from)
-        ];
+        ])
+    }
+
+    fn object_of(leaf: impl Strategy<Value = Value> + 'static) -> impl Strategy<Value = Value> {
         let value = leaf.prop_recursive(3, 24, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
@@ -95,7 +114,19 @@ mod tests {
             .prop_map(|fields| Value::Object(fields.into_iter().collect()))
     }
 
+    fn object_with_nulls() -> impl Strategy<Value = Value> {
+        object_of(prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from)])
+    }
+
     proptest! {
+        #[test]
+        fn a_json_patch_tells_null_from_absent(before in object_with_nulls(), after in object_with_nulls()) {
+            let mut patched = before.clone();
+            let patch = between(&before, &after, &PatchType::JsonPatch);
+            json_patch::patch(&mut patched, &serde_json::from_slice::<json_patch::Patch>(&patch.0).unwrap()).unwrap();
+            prop_assert_eq!(patched, after);
+        }
+
         #[test]
         fn a_patch_makes_the_one_of_the_other(before in object(), after in object()) {
             let mut patched = before.clone();

@@ -27,9 +27,12 @@ async fn clusters_are_made_and_deleted_when_the_extension_lets_them_and_it_comes
             "before-cluster-upgrade.nephele",
             "before-control-plane-upgrade.nephele",
             "before-workers-upgrade.nephele",
+            "can-update-machine.nephele",
+            "can-update-machineset.nephele",
             "discover-variables.nephele",
             "generate-patches.nephele",
             "generate-upgrade-plan.nephele",
+            "update-machine.nephele",
             "validate-topology.nephele",
         ]
     );

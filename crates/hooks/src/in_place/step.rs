@@ -1,0 +1,130 @@
+//! What to do about a machine that is to be updated. Pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::ResourceExt as _;
+use nephele_api::infrastructure::v1beta2::{
+    InMemoryMachine,
+    update::{Software, Update},
+};
+use nephele_api::start_up::{DurationError, JitterError, StartupDuration, StartupJitter};
+use nephele_runtime_sdk::hooks::{ResponseStatus, Settings, UpdateMachineResponse};
+use thiserror::Error;
+
+use crate::settings::{IN_PLACE_UPDATE_DURATION, IN_PLACE_UPDATE_JITTER};
+
+/// How long an update takes where the settings say nothing.
+const DURATION: &str = "10s";
+/// The longest that a caller is asked to wait, in seconds: what it waits for may fail before.
+const RETRY_AFTER_SECONDS_MAX: u16 = 10;
+
+/// Why it is not known how long updates take.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PaceError {
+    /// The duration.
+    #[error("failed to read the setting {IN_PLACE_UPDATE_DURATION}")]
+    Duration(#[source] DurationError),
+    /// The jitter.
+    #[error("failed to read the setting {IN_PLACE_UPDATE_JITTER}")]
+    Jitter(#[source] JitterError),
+}
+
+/// How long updates take: a duration, and at most so much of it on top.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pace {
+    duration: String,
+    jitter: String,
+}
+
+impl Pace {
+    /// What the settings say.
+    ///
+    /// # Errors
+    /// When they say what is neither a duration nor a part of one.
+    pub fn of(settings: &Settings) -> Result<Self, PaceError> {
+        let setting = |name, usual: &str| settings.get(name).cloned().unwrap_or_else(|| usual.to_owned());
+        let duration = setting(IN_PLACE_UPDATE_DURATION, DURATION);
+        let jitter = setting(IN_PLACE_UPDATE_JITTER, "");
+        StartupDuration::parse(&duration).map_err(PaceError::Duration)?;
+        if !jitter.is_empty() {
+            StartupJitter::parse(&jitter).map_err(PaceError::Jitter)?;
+        }
+        Ok(Self { duration, jitter })
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Answer so.
+    Answer(UpdateMachineResponse),
+    /// Ask the machine for this, and have the caller wait.
+    Ask(Box<Update>, UpdateMachineResponse),
+}
+
+/// What to do about a machine that is to run `target`, of which a response was `preloaded`, perhaps.
+#[must_use]
+pub fn step(
+    object: &InMemoryMachine,
+    target: &Software,
+    preloaded: Option<UpdateMachineResponse>,
+    pace: &Pace,
+    now: Timestamp,
+) -> Step {
+    let failure = match preloaded {
+        Some(response) if response.status == ResponseStatus::Failure => {
+            let said = !response.message.is_empty();
+            if said { response.message } else { "it was told to fail".to_owned() }
+        }
+        Some(response) if response.retry_after_seconds > 0 => return Step::Answer(response),
+        _ => String::new(),
+    };
+    let runs = object.origin().and_then(|origin| origin.software).as_ref() == Some(target);
+    let asked = object.update().filter(|update| update.software == *target && update.failure == failure);
+    match asked {
+        Some(update) if update.ended.is_none() => Step::Answer(waits(&update, now)),
+        Some(_) if !failure.is_empty() => Step::Answer(UpdateMachineResponse {
+            status: ResponseStatus::Failure,
+            message: failure,
+            ..Default::default()
+        }),
+        // It became so by this update or by none, and no other one is to change it again.
+        _ if runs && failure.is_empty() && object.update().is_none_or(|update| update.ended.is_some()) => {
+            Step::Answer(UpdateMachineResponse::default())
+        }
+        _ => {
+            let Pace { duration, jitter } = pace.clone();
+            let update = Update {
+                machine: object.name_any(),
+                software: target.clone(),
+                // Microseconds are what is noted.
+                asked_at: MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)),
+                duration,
+                jitter,
+                failure,
+                ended: None,
+            };
+            let answer = waits(&update, now);
+            Step::Ask(Box::new(update), answer)
+        }
+    }
+}
+
+/// Has the caller ask again when the update should be over. What it says is the same while it lasts: Cluster API shows it
+/// in a condition.
+fn waits(update: &Update, now: Timestamp) -> UpdateMachineResponse {
+    let duration = StartupDuration::parse(&update.duration).unwrap_or_default().get();
+    let passed = now.duration_since(update.asked_at.0);
+    let left = duration.saturating_sub(Duration::try_from(passed).unwrap_or_default());
+    let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    let seconds = u16::try_from(seconds).unwrap_or(u16::MAX).clamp(1, RETRY_AFTER_SECONDS_MAX);
+    UpdateMachineResponse::retry_after(
+        seconds,
+        format!("the simulated machine is updated to {}", update.software.version),
+    )
+}
+
+#[cfg(test)]
+mod tests;
