@@ -2,5 +2,6 @@
 //! Cluster API, brought up for its test and taken down after it.
 
 mod identity;
+mod kept;
 mod moves;
 mod provider;
