@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 
+#[allow(clippy::needless_pass_by_value, reason = "literals read better")]
 fn object(api_version: &str, kind: &str, spec: Value) -> Object {
     let value = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "m" }, "spec": spec });
     Object::try_from(value).unwrap()
