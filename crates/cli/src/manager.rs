@@ -28,6 +28,8 @@ pub(crate) struct ManagerArgs {
     #[command(flatten)]
     admin: Admin,
     #[command(flatten)]
+    tls: Tls,
+    #[command(flatten)]
     webhooks: Webhooks,
     #[command(flatten)]
     runtime_extension: RuntimeExtension,
@@ -144,6 +146,26 @@ struct Admin {
     #[arg(long, env = "NEPHELE_INSECURE_DIAGNOSTICS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
     insecure_diagnostics: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TLS")]
+struct Tls {
+    /// The least version that webhooks, diagnostics and the runtime extension speak: VersionTLS12 or VersionTLS13. Older
+    /// ones are not offered.
+    #[arg(long, env = "NEPHELE_TLS_MIN_VERSION", value_name = "VERSION",
+          default_value_t = Options::default().tls_min_version)]
+    tls_min_version: String,
+    /// The cipher suites that they may choose in TLS 1.2, by Go's names and with commas between them; those of TLS 1.3
+    /// cannot be chosen [default: all that are secure]
+    #[arg(
+        long,
+        env = "NEPHELE_TLS_CIPHER_SUITES",
+        value_name = "SUITES",
+        default_value = "",
+        hide_default_value = true
+    )]
+    tls_cipher_suites: String,
 }
 
 #[derive(Debug, Args)]
@@ -349,6 +371,7 @@ impl ManagerArgs {
             controllers,
             election,
             admin,
+            tls,
             webhooks,
             runtime_extension,
             cloud,
@@ -369,6 +392,8 @@ impl ManagerArgs {
             retry_period: election.leader_elect_retry_period,
             diagnostics_address: admin.diagnostics_address,
             insecure_diagnostics: admin.insecure_diagnostics,
+            tls_min_version: tls.tls_min_version,
+            tls_cipher_suites: tls.tls_cipher_suites,
             health_address: admin.health_addr,
             webhook_host: webhooks.webhook_host,
             webhook_port: webhooks.webhook_port,
@@ -470,6 +495,8 @@ mod tests {
             ("--leader-elect-retry-period=5s", Options { retry_period: seconds(5), ..plain() }),
             ("--diagnostics-address=:1", Options { diagnostics_address: text(":1"), ..plain() }),
             ("--insecure-diagnostics", Options { insecure_diagnostics: true, ..plain() }),
+            ("--tls-min-version=VersionTLS13", Options { tls_min_version: "VersionTLS13".into(), ..plain() }),
+            ("--tls-cipher-suites=A,B", Options { tls_cipher_suites: "A,B".into(), ..plain() }),
             ("--health-addr=:1", Options { health_address: text(":1"), ..plain() }),
             ("--health-probe-bind-address=:1", Options { health_address: text(":1"), ..plain() }),
             ("--metrics-bind-addr=:1", Options { diagnostics_address: text(":1"), ..plain() }),

@@ -9,7 +9,7 @@ use std::{
 use nephele_ipam_controller::OverlapPolicy;
 use nephele_kit::LeaseSettings;
 use nephele_runtime_sdk::catalog::{Release, ReleaseError};
-use nephele_webhook::certificate::folder::Folder;
+use nephele_webhook::{TlsPolicy, TlsPolicyError, certificate::folder::Folder};
 
 use crate::{
     address::{AddressError, ListenAddress},
@@ -28,6 +28,7 @@ pub struct Config {
     pub(crate) lease: Option<LeaseSettings>,
     pub(crate) diagnostics: Option<ListenAddress>,
     pub(crate) insecure_diagnostics: bool,
+    pub(crate) tls: TlsPolicy,
     pub(crate) health: Option<ListenAddress>,
     pub(crate) webhooks: Option<WebhookConfig>,
     pub(crate) runtime_extension: Option<RuntimeExtensionConfig>,
@@ -80,6 +81,15 @@ pub enum ConfigError {
         /// The cause.
         #[source]
         source: AddressError,
+    },
+    /// TLS that is not offered.
+    #[error("failed to take --{flag}")]
+    Tls {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// The cause.
+        #[source]
+        source: TlsPolicyError,
     },
     /// Not an IP address.
     #[error("failed to take --bind-address {value:?}")]
@@ -144,6 +154,8 @@ impl Config {
             retry_period,
             diagnostics_address,
             insecure_diagnostics,
+            tls_min_version,
+            tls_cipher_suites,
             health_address,
             webhook_host,
             webhook_port,
@@ -218,6 +230,7 @@ impl Config {
             lease: if leader_elect { Some(electable(lease)?) } else { None },
             diagnostics: listen_address("diagnostics-address", &diagnostics_address)?,
             insecure_diagnostics,
+            tls: TlsPolicy::new(&tls_min_version, &tls_cipher_suites).map_err(tls)?,
             health: listen_address("health-addr", &health_address)?,
             webhooks,
             runtime_extension,
@@ -273,6 +286,14 @@ fn listen_address(flag: &'static str, text: &str) -> Result<Option<ListenAddress
     text.parse().map(Some).map_err(|source| ConfigError::Address { flag, source })
 }
 
+fn tls(source: TlsPolicyError) -> ConfigError {
+    let flag = match source {
+        TlsPolicyError::Version { .. } | TlsPolicyError::OldVersion { .. } => "tls-min-version",
+        TlsPolicyError::Suite { .. } => "tls-cipher-suites",
+    };
+    ConfigError::Tls { flag, source }
+}
+
 fn overlap(text: String) -> Result<OverlapPolicy, ConfigError> {
     match text.as_str() {
         "off" => Ok(OverlapPolicy::Off),
@@ -315,9 +336,11 @@ mod tests {
     #[test]
     fn a_value_that_cannot_be_used_is_refused_by_the_name_of_its_flag() {
         type Change = fn(&mut Options);
-        let cases: [(Change, &str); 17] = [
+        let cases: [(Change, &str); 19] = [
             (|o| o.diagnostics_address = "8443".into(), "failed to take --diagnostics-address"),
             (|o| o.health_address = "x:y".into(), "failed to take --health-addr"),
+            (|o| o.tls_min_version = "VersionTLS11".into(), "failed to take --tls-min-version"),
+            (|o| o.tls_cipher_suites = "RC4".into(), "failed to take --tls-cipher-suites"),
             (|o| o.bind_address = "localhost".into(), r#"failed to take --bind-address "localhost""#),
             (
                 |o| o.workload_ports = "30000-20000".into(),

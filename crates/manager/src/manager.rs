@@ -131,8 +131,10 @@ impl Manager {
         }
         let clock = wall_clock();
         let secured = config.diagnostics.is_some() && !config.insecure_diagnostics;
-        let diagnostics_tls =
-            secured.then(|| self_signed(clock())).transpose().map_err(BuildError::Certificate)?;
+        let diagnostics_tls = secured
+            .then(|| self_signed(clock(), &config.tls))
+            .transpose()
+            .map_err(BuildError::Certificate)?;
         let webhooks = webhooks(&config, &registry, &readiness)?;
         let client = core_version::speaking(requests.observed(client));
         let runtime_extension = runtime_extension(&config, &client, &registry, &readiness)?;
@@ -396,7 +398,7 @@ fn webhooks(
 ) -> Result<Option<Webhooks>, BuildError> {
     let Some(WebhookConfig { address, certificates }) = &config.webhooks else { return Ok(None) };
     let Some(listener) = listen("webhooks", Some(address))? else { return Ok(None) };
-    Webhooks::new(config.roles, listener, certificates.clone(), registry, readiness)
+    Webhooks::new(config.roles, listener, certificates.clone(), config.tls.clone(), registry, readiness)
         .map(Some)
         .map_err(BuildError::Metrics)
 }
@@ -411,7 +413,8 @@ fn runtime_extension(
     let Some(listener) = listen("the runtime extension", Some(&extension.address))? else {
         return Ok(None);
     };
-    let extension = RuntimeExtension::new(listener, extension, client, registry, readiness);
+    let extension =
+        RuntimeExtension::new(listener, extension, config.tls.clone(), client, registry, readiness);
     extension.map(Some).map_err(BuildError::RuntimeExtension)
 }
 

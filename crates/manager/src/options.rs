@@ -26,6 +26,10 @@ pub struct Options {
     pub diagnostics_address: String,
     /// Serve diagnostics without TLS and without asking who wants them.
     pub insecure_diagnostics: bool,
+    /// The least version of TLS that is spoken, by Go's name: `VersionTLS12` or `VersionTLS13`.
+    pub tls_min_version: String,
+    /// The cipher suites that may be chosen, by Go's names and with commas between them; empty for all.
+    pub tls_cipher_suites: String,
     /// Where `/healthz` and `/readyz` are served; empty or `0` for nowhere.
     pub health_address: String,
     /// The address or name of this machine on which webhooks are served; empty for all of its addresses.
@@ -95,6 +99,8 @@ impl Default for Options {
             retry_period: Duration::from_secs(2),
             diagnostics_address: ":8443".to_owned(),
             insecure_diagnostics: false,
+            tls_min_version: "VersionTLS12".to_owned(),
+            tls_cipher_suites: String::new(),
             health_address: ":9440".to_owned(),
             webhook_host: String::new(),
             webhook_port: 0,

@@ -2,18 +2,17 @@
 //! the manager keeps. Cluster API copies its authority from the Secret into the `ExtensionConfig`
 //! (`runtime.cluster.x-k8s.io/inject-ca-from-secret`).
 
-use std::{convert::Infallible, future::pending, io, net::TcpListener, path::PathBuf, sync::Arc};
+use std::{convert::Infallible, future::pending, io, net::TcpListener, path::PathBuf};
 
 use kube::Client;
 use nephele_kit::{Clock, Gate, Readiness};
 use nephele_runtime_sdk::server::{ExtensionError, Metrics, Recorder, Service};
 use nephele_webhook::{
-    ServedCertificate,
+    ServedCertificate, TlsPolicy,
     certificate::{Targets, keeper::Keeping},
     keep, serve_router,
 };
 use prometheus::Registry;
-use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +52,7 @@ pub(crate) struct RuntimeExtension {
     listener: TcpListener,
     service: Service,
     keeping: Keeping,
+    tls: TlsPolicy,
     certificate_metrics: nephele_webhook::Metrics,
     /// Opened with the first certificate.
     gate: Gate,
@@ -65,6 +65,7 @@ impl RuntimeExtension {
     pub(crate) fn new(
         listener: TcpListener,
         config: &RuntimeExtensionConfig,
+        tls: TlsPolicy,
         client: &Client,
         registry: &Registry,
         readiness: &Readiness,
@@ -87,6 +88,7 @@ impl RuntimeExtension {
             listener,
             service,
             keeping: keeping(namespace),
+            tls,
             certificate_metrics: certificate_metrics.map_err(RuntimeExtensionError::Metrics)?,
             gate: readiness.gate("runtime-extension"),
         })
@@ -94,10 +96,10 @@ impl RuntimeExtension {
 
     /// Starts the tasks.
     pub(crate) fn spawn(self, tasks: &mut Tasks, client: Client, clock: Clock, shutdown: &CancellationToken) {
-        let Self { listener, service, keeping, certificate_metrics, gate } = self;
+        let Self { listener, service, keeping, tls, certificate_metrics, gate } = self;
         let [server, keeper] = TASKS;
         let certificate = ServedCertificate::none();
-        let tls = TlsAcceptor::from(server_config(&certificate));
+        let tls = TlsAcceptor::from(certificate.server_config(&tls));
         let router = service.router();
         tasks.spawn(server, serve_router(listener, Some(tls), router, CONNECTIONS_MAX, shutdown.clone()));
         let shutdown = shutdown.clone();
@@ -127,18 +129,6 @@ fn keeping(namespace: &str) -> Keeping {
         dns_names,
         targets: Targets::default(),
     }
-}
-
-/// TLS that shows the certificate: 1.2 and up, HTTP/2 preferred.
-fn server_config(certificate: &ServedCertificate) -> Arc<ServerConfig> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider has suites for TLS 1.2 and 1.3")
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(certificate.clone()));
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Arc::new(config)
 }
 
 #[cfg(test)]

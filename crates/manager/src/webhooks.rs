@@ -8,7 +8,7 @@ use kube::Client;
 use nephele_api::{infrastructure, ipam};
 use nephele_kit::{Clock, Gate, Readiness};
 use nephele_webhook::{
-    Metrics, ServedCertificate, Webhook,
+    Metrics, ServedCertificate, TlsPolicy, Webhook,
     certificate::{Targets, folder::Folder, keeper::Keeping},
     follow_folder, keep, serve,
 };
@@ -66,6 +66,7 @@ pub(crate) struct Webhooks {
     roles: Roles,
     listener: TcpListener,
     certificates: Certificates,
+    tls: TlsPolicy,
     metrics: Metrics,
     /// Opened with the first certificate.
     gate: Gate,
@@ -79,20 +80,21 @@ impl Webhooks {
         roles: Roles,
         listener: TcpListener,
         certificates: Certificates,
+        tls: TlsPolicy,
         registry: &Registry,
         readiness: &Readiness,
     ) -> Result<Self, prometheus::Error> {
         let metrics = Metrics::register(registry)?;
-        Ok(Self { roles, listener, certificates, metrics, gate: readiness.gate("webhook") })
+        Ok(Self { roles, listener, certificates, tls, metrics, gate: readiness.gate("webhook") })
     }
 
     /// Starts the tasks.
     pub(crate) fn spawn(self, tasks: &mut Tasks, client: Client, clock: Clock, shutdown: &CancellationToken) {
-        let Self { roles, listener, certificates, metrics, gate } = self;
+        let Self { roles, listener, certificates, tls, metrics, gate } = self;
         let [server, keeper] = TASKS;
         let webhook = handlers(roles, &client);
         let certificate = ServedCertificate::none();
-        let serving = serve(webhook, listener, certificate.clone(), metrics.clone(), shutdown.clone());
+        let serving = serve(webhook, listener, certificate.clone(), tls, metrics.clone(), shutdown.clone());
         tasks.spawn(server, serving);
         let opened = {
             let certificate = certificate.clone();

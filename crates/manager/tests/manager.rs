@@ -18,11 +18,12 @@ use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_kit::chain;
 use nephele_manager::{BuildError, Config, Manager, Options, RunError};
 use nephele_testkit::{ManagementApi, objects};
+use rustls::version::{TLS12, TLS13};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::fetch::{fetch, fetch_by_tls, post_by_tls};
+use crate::fetch::{fetch, fetch_by_tls, post_by_tls, speaks};
 
 /// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -280,6 +281,30 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
         replica.shutdown.cancel();
         replica.ended().await.expect("an orderly end");
     }
+}
+
+#[tokio::test]
+async fn every_server_speaks_the_tls_that_it_is_told_to() {
+    let (webhook_port, runtime_extension_port) = (45_207, 45_208);
+    let options = Options {
+        roles: "infrastructure,ipam,runtime-extension".into(),
+        insecure_diagnostics: false,
+        tls_min_version: "VersionTLS13".into(),
+        webhook_port,
+        runtime_extension_port,
+        workload_ports: "48640-48649".into(),
+        pod_namespace: "default".into(),
+        ..options()
+    };
+    let manager = Running::start(options, &ManagementApi::start().client());
+    manager.ready().await;
+    let here = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    for address in [manager.diagnostics, here(webhook_port), here(runtime_extension_port)] {
+        assert!(speaks(address, &TLS13).await, "{address}");
+        assert!(!speaks(address, &TLS12).await, "{address}");
+    }
+    manager.shutdown.cancel();
+    manager.ended().await.expect("an orderly end");
 }
 
 /// What belongs to somebody else's naming: controller-runtime's, client-go's, Cluster API's, the process's.

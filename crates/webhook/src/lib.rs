@@ -22,6 +22,7 @@ mod envelope;
 mod metrics;
 mod serve;
 mod server;
+mod tls;
 mod webhook;
 
 pub use admission::{AdmissionRequest, Cause, Change, Denial};
@@ -29,4 +30,5 @@ pub use certificate::{ServedCertificate, folder::follow_folder, keeper::keep};
 pub use metrics::Metrics;
 pub use serve::serve;
 pub use server::serve_router;
+pub use tls::{TlsPolicy, TlsPolicyError};
 pub use webhook::Webhook;

@@ -21,6 +21,7 @@ use crate::{
     certificate::ServedCertificate,
     metrics::{Metrics, Outcome},
     server::serve_router,
+    tls::TlsPolicy,
     webhook::{ADMISSION_BYTES_MAX, Body, Reply, Webhook},
 };
 
@@ -46,10 +47,11 @@ pub async fn serve(
     webhook: Webhook,
     listener: net::TcpListener,
     certificate: ServedCertificate,
+    tls: TlsPolicy,
     metrics: Metrics,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let tls = TlsAcceptor::from(certificate.server_config());
+    let tls = TlsAcceptor::from(certificate.server_config(&tls));
     let server = Arc::new(Server { webhook, metrics, reviews: Semaphore::new(REVIEWS_MAX) });
     let router = Router::new().fallback(call).with_state(server);
     serve_router(listener, Some(tls), router, CONNECTIONS_MAX, shutdown).await

@@ -10,7 +10,7 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams};
 use nephele_testkit::ManagementApi;
 use nephele_webhook::{
-    AdmissionRequest, Change, Denial, Metrics, ServedCertificate, Webhook,
+    AdmissionRequest, Change, Denial, Metrics, ServedCertificate, TlsPolicy, Webhook,
     certificate::{
         Targets,
         folder::{Folder, load},
@@ -44,8 +44,14 @@ fn start(webhook: Webhook) -> Served {
     let metrics = Metrics::register(&registry).expect("free names");
     let certificate = ServedCertificate::none();
     let shutdown = CancellationToken::new();
-    let server =
-        tokio::spawn(serve(webhook, listener, certificate.clone(), metrics.clone(), shutdown.clone()));
+    let server = tokio::spawn(serve(
+        webhook,
+        listener,
+        certificate.clone(),
+        TlsPolicy::default(),
+        metrics.clone(),
+        shutdown.clone(),
+    ));
     Served { address, certificate, registry, metrics, shutdown, server }
 }
 

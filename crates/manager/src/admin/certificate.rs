@@ -5,7 +5,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
-use rustls::ServerConfig;
+use nephele_webhook::TlsPolicy;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
@@ -30,7 +30,7 @@ pub enum CertificateError {
 
 /// TLS with a certificate made on the spot, as controller-runtime makes one: scrapers do not verify it, they show a
 /// token instead.
-pub(crate) fn self_signed(now: Timestamp) -> Result<TlsAcceptor, CertificateError> {
+pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<TlsAcceptor, CertificateError> {
     let (not_before, not_after) = (now - BACKDATED, now + VALIDITY);
     let authority =
         Authority::generate("nephele-diagnostics-ca", KeyAlgorithm::EcdsaP256, not_before, not_after)
@@ -49,14 +49,9 @@ pub(crate) fn self_signed(now: Timestamp) -> Result<TlsAcceptor, CertificateErro
         })
         .map_err(CertificateError::Issue)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.key_der().to_vec()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| {
-            let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
-            builder.with_no_client_auth().with_single_cert(vec![certificate], key)
-        })
-        .map_err(CertificateError::Tls)?;
+    let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
+    let config = tls.server().with_no_client_auth().with_single_cert(vec![certificate], key);
+    let mut config = config.map_err(CertificateError::Tls)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error, SignatureScheme, SupportedProtocolVersion,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::aws_lc_rs::default_provider,
 };
@@ -50,6 +50,19 @@ async fn by_tls(address: SocketAddr, request: &str) -> (u16, String) {
     let name = ServerName::try_from("localhost").expect("a name");
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake");
     exchange(stream, request).await
+}
+
+/// Whether the server speaks this version of TLS.
+pub(crate) async fn speaks(address: SocketAddr, version: &'static SupportedProtocolVersion) -> bool {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[version])
+        .expect("a version of the provider's own")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anyone))
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.expect("somebody listens");
+    let name = ServerName::try_from("localhost").expect("a name");
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
 }
 
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> (u16, String) {

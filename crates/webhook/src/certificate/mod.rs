@@ -17,6 +17,8 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
 
+use crate::tls::TlsPolicy;
+
 pub use injection::Targets;
 pub use material::MaterialError;
 
@@ -63,14 +65,10 @@ impl ServedCertificate {
         Ok(true)
     }
 
-    /// TLS that shows it: 1.2 and up, HTTP/2 preferred.
-    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider has suites for TLS 1.2 and 1.3")
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(self.clone()));
+    /// TLS that shows it, HTTP/2 preferred.
+    #[must_use]
+    pub fn server_config(&self, tls: &TlsPolicy) -> Arc<ServerConfig> {
+        let mut config = tls.server().with_no_client_auth().with_cert_resolver(Arc::new(self.clone()));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Arc::new(config)
     }
