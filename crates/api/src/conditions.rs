@@ -132,6 +132,8 @@ pub mod reasons {
     pub const WAITING_FOR_HOOK: &str = "WaitingForHook";
     /// An extension that has a say in the machine could not be asked, or said that it failed.
     pub const HOOK_FAILED: &str = "HookFailed";
+    /// There are as many machines in the namespace as there may be. Another one is made when one of them is gone.
+    pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
     /// The cloud refused the request.
     pub const CLOUD_REFUSED: &str = "CloudRefused";
 }

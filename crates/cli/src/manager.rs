@@ -251,6 +251,10 @@ struct SimulatedCloud {
     #[arg(long, env = "NEPHELE_WORKLOAD_PORTS", value_name = "FIRST-LAST",
           default_value_t = Options::default().workload_ports)]
     workload_ports: String,
+    /// How many machines there may be in a namespace at a time; further ones wait, and say so. 0 for any number.
+    #[arg(long, env = "NEPHELE_MAX_MACHINES_PER_NAMESPACE", value_name = "NUMBER",
+          default_value_t = Options::default().machines_max)]
+    max_machines_per_namespace: u32,
     /// How long a new connection to a workload cluster waits for a first control plane before it is closed.
     #[arg(long, env = "NEPHELE_CONNECTION_HOLD", value_name = "DURATION", default_value = "9s",
           value_parser = parse_duration)]
@@ -424,6 +428,7 @@ impl ManagerArgs {
             advertise_host: cloud.advertise_host.or(pod.ip).unwrap_or(defaults.advertise_host),
             bind_address: cloud.bind_address,
             workload_ports: cloud.workload_ports,
+            machines_max: cloud.max_machines_per_namespace,
             connection_hold: cloud.connection_hold,
             seed: cloud.seed,
             state_dir: cloud.state_dir,
@@ -501,6 +506,7 @@ mod tests {
             ("--health-probe-bind-address=:1", Options { health_address: text(":1"), ..plain() }),
             ("--metrics-bind-addr=:1", Options { diagnostics_address: text(":1"), ..plain() }),
             ("--metrics-bind-address=:1", Options { diagnostics_address: text(":1"), ..plain() }),
+            ("--max-machines-per-namespace=5", Options { machines_max: 5, ..plain() }),
             ("--webhook-host=::1", Options { webhook_host: text("::1"), ..plain() }),
             ("--webhook-port=1", Options { webhook_port: 1, ..plain() }),
             ("--webhook-cert-dir=/a", Options { webhook_cert_dir: text("/a"), ..plain() }),

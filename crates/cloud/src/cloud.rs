@@ -13,8 +13,8 @@ use futures::Stream;
 use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Command, Config, Event, EventKind, Latency, Odds, Operation, Rejected, Resource, ResourceSpec, SimTime,
-    StageSpec, StageState, UpdateSpec, UpdateState,
+    Command, Config, Event, EventKind, Latency, Odds, Operation, Quotas, Rejected, Resource, ResourceSpec,
+    SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -95,6 +95,20 @@ impl Cloud {
         config: CloudConfig,
         registry: &Registry,
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
+        Self::start_within(config, None, registry)
+    }
+
+    /// A cloud that has no more machines of one namespace at a time than this. Those that were there before a restart are
+    /// taken over, however many they are.
+    ///
+    /// # Errors
+    /// When its metrics are registered already, or its state directory cannot be used.
+    pub fn start_within(
+        config: CloudConfig,
+        machines_max: Option<u32>,
+        registry: &Registry,
+    ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
+        let quotas = Quotas { instances_max: machines_max, ..Quotas::default() };
         let metrics = Metrics::register(registry).map_err(StartError::Metrics)?;
         let keeper = Keeper::open(config.state_directory.as_deref(), &metrics).map_err(StartError::State)?;
         let shared = Shared {
@@ -105,7 +119,7 @@ impl Cloud {
             clock: config.clock.clone(),
         };
         let inner = Arc::new(Inner {
-            driver: Driver::new(Config::default(), &config.seed),
+            driver: Driver::new(Config { quotas, ..Config::default() }, &config.seed),
             clusters: DashMap::new(),
             making: Mutex::default(),
             ports: Arc::new(Mutex::new(Ports::new(config.ports.clone()))),

@@ -5,7 +5,7 @@ mod world;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
-use nephele_api::conditions::{self, types};
+use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Bootstrap, Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
@@ -13,7 +13,7 @@ use nephele_api::infrastructure::v1beta2::{
     Initialization,
 };
 use nephele_api::{finalizers, labels};
-use nephele_cloud::{Stage, StageObservation};
+use nephele_cloud::{Cloud, Stage, StageObservation};
 use nephele_testkit::objects::{self, Purpose};
 use serde_json::{Value, json};
 use world::{Setup, World, is_ready, reason};
@@ -419,6 +419,50 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come
     assert_eq!(world.cloud.observe_machine(&id), None);
     world.api.delete::<InMemoryMachine>("cp").await;
     world.api.eventually_gone::<InMemoryMachine>("cp").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn machines_beyond_the_limit_of_their_namespace_wait_and_say_so_and_those_that_are_there_stay() {
+    let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(46_800) });
+    world.cluster("demo").await;
+    world.cluster("other").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world.api.patch_status::<Cluster>("other", &json!(objects::provisioned(true))).await;
+    let mut machines = Vec::new();
+    for (cluster, name) in [("demo", "a"), ("other", "b"), ("demo", "c")] {
+        let machine = world.machine(&objects::worker(cluster, name)).await;
+        world.bootstrap(name).await;
+        if name != "c" {
+            world.ready(&machine).await;
+        }
+        machines.push(machine);
+    }
+    let waiting = world.waits(&machines[2], reasons::QUOTA_EXCEEDED).await;
+    let conditions = waiting.status.clone().unwrap_or_default().conditions;
+    let ready = conditions::find(&conditions, types::READY).expect("it is said");
+    assert_eq!(
+        (ready.status.as_str(), ready.message.as_str()),
+        ("False", "VMProvisioned: failed to create the machine: quota of 2 instances is used up")
+    );
+    // A limit that came down takes nothing away.
+    let setup = Setup { machines_max: Some(1), ..Setup::at(46_800) };
+    let world = world.restart_with(setup).await;
+    let is_there = |cloud: &Cloud, cluster: &str, name: &str| {
+        cloud.observe_machine(&World::machine_id(cluster, name)).is_some()
+    };
+    world
+        .until("both are taken over", |cloud| is_there(cloud, "demo", "a") && is_there(cloud, "other", "b"))
+        .await;
+    assert!(!is_there(&world.cloud, "demo", "c"));
+    for name in ["a", "b"] {
+        world.api.delete::<InMemoryMachine>(name).await;
+        world.api.eventually_gone::<InMemoryMachine>(name).await;
+    }
+    // It would look for itself ten seconds later.
+    let touch = json!({ "metadata": { "annotations": { "touched": "" } } });
+    world.api.patch::<InMemoryMachine>("c", &touch).await;
+    world.ready(&machines[2]).await;
     world.stop().await;
 }
 

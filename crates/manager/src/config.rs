@@ -43,6 +43,7 @@ pub struct Config {
     pub(crate) advertise_host: String,
     pub(crate) bind_address: IpAddr,
     pub(crate) workload_ports: RangeInclusive<u16>,
+    pub(crate) machines_max: Option<u32>,
     pub(crate) connection_hold: Duration,
     pub(crate) seed: String,
     pub(crate) state_directory: Option<PathBuf>,
@@ -177,6 +178,7 @@ impl Config {
             advertise_host,
             bind_address,
             workload_ports,
+            machines_max,
             connection_hold,
             seed,
             state_dir,
@@ -247,6 +249,7 @@ impl Config {
                 .parse()
                 .map_err(|source| ConfigError::BindAddress { value: bind_address, source })?,
             workload_ports: ports(&workload_ports).ok_or(ConfigError::WorkloadPorts(workload_ports))?,
+            machines_max: (machines_max > 0).then_some(machines_max),
             connection_hold,
             seed: not_empty("seed", seed)?,
             state_directory: some_text(state_dir).map(PathBuf::from),

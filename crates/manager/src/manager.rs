@@ -328,7 +328,8 @@ fn start_cloud(
         clock: services.clock.clone(),
     };
     info!(seed = config.seed, ports = ?config.workload_ports, "Starting the simulated cloud");
-    let (cloud, drive) = Cloud::start(cloud_config, registry).map_err(RunError::Cloud)?;
+    let (cloud, drive) =
+        Cloud::start_within(cloud_config, config.machines_max, registry).map_err(RunError::Cloud)?;
     tasks.spawn("cloud", never_fails(drive));
     services.readiness.gate("cloud").open();
     Ok(cloud)

@@ -74,6 +74,8 @@ pub struct Options {
     pub bind_address: String,
     /// The ports they listen on, as `first-last`.
     pub workload_ports: String,
+    /// How many machines there may be in a namespace at a time; 0 for any number.
+    pub machines_max: u32,
     /// How long a new connection to a workload cluster waits for a first control plane before it is closed.
     pub connection_hold: Duration,
     /// What every random draw starts from.
@@ -123,6 +125,8 @@ impl Default for Options {
             advertise_host: "127.0.0.1".to_owned(),
             bind_address: "0.0.0.0".to_owned(),
             workload_ports: "20000-29999".to_owned(),
+            // A thousand clusters with a hundred machines each, which is more than one manager is made for.
+            machines_max: 100_000,
             // A client of Cluster API gives up a request after 10 s; the answer has to come before that.
             connection_hold: Duration::from_secs(9),
             seed: "nephele".to_owned(),

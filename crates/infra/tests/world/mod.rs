@@ -46,6 +46,7 @@ pub(crate) struct Setup {
     pub(crate) prepare_credentials: bool,
     /// Whether extensions that are registered are asked about machines.
     pub(crate) extensions: bool,
+    pub(crate) machines_max: Option<u32>,
     /// Which requests of the controllers the management API refuses, by method and path.
     pub(crate) refused: fn(&str, &str) -> bool,
 }
@@ -58,6 +59,7 @@ impl Setup {
             advertise_host: "127.0.0.1",
             prepare_credentials: true,
             extensions: false,
+            machines_max: None,
             refused: |_, _| false,
         }
     }
@@ -74,8 +76,15 @@ impl World {
 
     pub(crate) fn over(api: ManagementApi, setup: Setup) -> Self {
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
-        let Setup { first_port, watch_filter, advertise_host, prepare_credentials, extensions, refused } =
-            setup.clone();
+        let Setup {
+            first_port,
+            watch_filter,
+            advertise_host,
+            prepare_credentials,
+            extensions,
+            machines_max,
+            refused,
+        } = setup.clone();
         let config = CloudConfig {
             advertise_host: advertise_host.into(),
             bind_address: Ipv4Addr::LOCALHOST.into(),
@@ -85,7 +94,7 @@ impl World {
             state_directory: None,
             clock: Arc::new(Timestamp::now),
         };
-        let (cloud, drive) = Cloud::start(config, &registry).expect("a new registry");
+        let (cloud, drive) = Cloud::start_within(config, machines_max, &registry).expect("a new registry");
         tokio::spawn(drive);
         let metrics = Metrics::register(&registry).expect("a new registry");
         let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
