@@ -18,7 +18,7 @@ use crate::{
 const PROVIDERS: [[&str; 2]; 2] = [["--ipam", "in-cluster"], ["--infrastructure", "in-memory"]];
 /// By parts of the names of their definitions and namespaces.
 const OURS: [&str; 5] =
-    ["/inmemory", "incluster", "/simulatedcloud", "/nephele-system", "/capi-ipam-in-cluster-system"];
+    ["/inmemory", "incluster", ".cloud.nephele.dev", "/nephele-system", "/capi-ipam-in-cluster-system"];
 const GONE_LIMIT: Duration = Duration::from_secs(60);
 const MANAGER: [&str; 6] = [
     "get",

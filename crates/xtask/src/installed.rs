@@ -41,14 +41,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             if folder.exists() {
                 fs::remove_dir_all(&folder).context("failed to remove former releases")?;
             }
-            for version in [release::VERSION, &next(release::VERSION)?] {
+            let next = next(release::VERSION)?;
+            for version in [release::VERSION, &next] {
                 release::lay_out(&folder, version, &emptied.image)?;
             }
             let of_others =
                 emptied.is_our_own().then(|| Layout::new().map(|it| Repository::config_file(&it)));
             let config = folder.join("clusterctl.yaml");
             write(&config, configuration(of_others.transpose()?.as_deref(), &folder)?)?;
-            show(emptied.tests("installed", None)?.env("NEPHELE_E2E_CLUSTERCTL_CONFIG", config))
+            let mut tests = emptied.tests("installed", None)?;
+            tests.env("NEPHELE_E2E_CLUSTERCTL_CONFIG", config);
+            show(tests.env("NEPHELE_E2E_RELEASES", format!("{} {next}", release::VERSION)))
         })
     })
 }

@@ -1,16 +1,12 @@
 //! `clusterctl` and `kubectl`, as their users run them.
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Output},
-};
+use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
 
 /// The releases that `cargo xtask installed` has laid out, and the configuration that leads to them.
 pub(crate) struct Releases {
-    config: PathBuf,
+    config: String,
     /// The first that is installed.
     pub(crate) first: String,
     /// What it is upgraded to.
@@ -19,18 +15,16 @@ pub(crate) struct Releases {
 
 impl Releases {
     pub(crate) fn from_environment() -> anyhow::Result<Self> {
-        let config = std::env::var_os("NEPHELE_E2E_CLUSTERCTL_CONFIG").map(PathBuf::from);
-        let config = config.context("NEPHELE_E2E_CLUSTERCTL_CONFIG is not set: run cargo xtask installed")?;
-        let folder = config.with_file_name("infrastructure-in-memory");
-        let entries =
-            fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))?;
-        let mut versions = entries
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect::<std::io::Result<Vec<_>>>()
-            .context("failed to list releases")?;
-        versions.sort();
-        let [first, next] = versions.as_slice() else { bail!("releases {versions:?}") };
-        Ok(Self { first: first.clone(), next: next.clone(), config: config.clone() })
+        let variable = |name: &str| {
+            std::env::var(name).with_context(|| format!("{name} is not set: run cargo xtask installed"))
+        };
+        let versions = variable("NEPHELE_E2E_RELEASES")?;
+        let (first, next) = versions.split_once(' ').context("there are two releases")?;
+        Ok(Self {
+            config: variable("NEPHELE_E2E_CLUSTERCTL_CONFIG")?,
+            first: first.to_owned(),
+            next: next.to_owned(),
+        })
     }
 
     /// Runs clusterctl and returns what it prints.

@@ -104,7 +104,9 @@ fn every_kind_is_named_and_scoped_as_cluster_api_looks_for_it() {
         assert_eq!(definition.metadata.name, Some(format!("{plural}.{}", definition.spec.group)), "{kind}");
         assert_eq!((&names.plural, names.list_kind.as_deref()), (&plural, Some(&*format!("{kind}List"))));
         assert_eq!(names.categories, Some(vec!["cluster-api".to_owned()]), "{kind}");
-        let scope = if kind.starts_with("Global") { "Cluster" } else { "Namespaced" };
+        // Registrations of extensions are in no namespace, as Cluster API's own are not.
+        let of_all = kind.starts_with("Global") || kind == "CloudExtensionConfig";
+        let scope = if of_all { "Cluster" } else { "Namespaced" };
         assert_eq!(definition.spec.scope, scope, "{kind}");
         let labels = definition.metadata.labels.unwrap_or_default();
         assert_eq!(labels.get("clusterctl.cluster.x-k8s.io").map(String::as_str), Some(""), "{kind}");
