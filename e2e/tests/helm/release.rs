@@ -214,7 +214,16 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
         Ok(Look::when(!said.is_empty(), || "nothing".to_owned()))
     })
     .await?;
-    kubectl(&["delete", "--namespace", name, "--filename", sample]).await.map(drop)
+    kubectl(&["delete", "--namespace", name, "--filename", sample]).await?;
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples/cloud_extension_config.yaml");
+    kubectl(&["apply", "--filename", sample]).await?;
+    until("the extension to be looked for", LIMIT, async || {
+        let reason = "--output=jsonpath={.status.conditions[?(@.type=='Discovered')].reason}";
+        let said = kubectl(&["get", "cloudextensionconfigs", "quota", reason]).await?;
+        Ok(Look::when(said == "NotDiscovered", || said.clone()))
+    })
+    .await?;
+    kubectl(&["delete", "--filename", sample]).await.map(drop)
 }
 
 /// Uninstalls, and finds what is left to be what the chart's README says: definitions, until they are deleted too, and
