@@ -50,6 +50,15 @@ impl Bare {
         Self::up_with(name, &["--runtime-extension"]).await
     }
 
+    /// The same with this release of Cluster API: `1.8`.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up, with what was printed.
+    pub async fn with_runtime_extension_of_release(name: &str, cluster_api: &str) -> anyhow::Result<Self> {
+        Self::up_with(name, &["--runtime-extension", "--cluster-api", cluster_api]).await
+    }
+
     async fn up_with(name: &str, more: &[&str]) -> anyhow::Result<Self> {
         bring_up(name, more).await?;
         let environment: BTreeMap<_, _> = cluster(&["env", "--bare", name])

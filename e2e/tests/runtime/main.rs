@@ -3,6 +3,7 @@
 mod class;
 mod lifecycle;
 mod machine_hooks;
+mod older;
 mod script;
 mod topology;
 mod upgrade;

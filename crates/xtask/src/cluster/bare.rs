@@ -16,6 +16,9 @@ use crate::{
     release,
 };
 
+/// The group of registrations of runtime extensions.
+const REGISTRATIONS: &str = "runtime.cluster.x-k8s.io";
+
 /// What is to be there.
 pub(crate) struct Wanted<'a> {
     /// Its name.
@@ -95,10 +98,19 @@ fn runtime_extension(
     kubectl: &Kubectl,
     number: Number,
 ) -> anyhow::Result<()> {
-    if !init::is_installed(kubectl, release::RUNTIME_EXTENSION_LABEL) {
-        init::can_try_cert_manager(kubectl)?;
-        let args = ["init", "--runtime-extension", "nephele"];
-        init::clusterctl(layout, tools.program("clusterctl"), &args)?;
+    let is_there = init::is_installed(kubectl, release::RUNTIME_EXTENSION_LABEL)
+        || kubectl.items(&["extensionconfigs", "nephele"]).is_ok();
+    if !is_there {
+        if wanted.cluster_api.installs_us() {
+            init::can_try_cert_manager(kubectl)?;
+            let args = ["init", "--runtime-extension", "nephele"];
+            init::clusterctl(layout, tools.program("clusterctl"), &args)?;
+        } else {
+            // Of that age, registrations have their first version alone.
+            let components = components::render(Role::RuntimeExtension, components::IMAGE);
+            let [newest, first] = ["v1beta2", "v1alpha1"].map(|version| format!("{REGISTRATIONS}/{version}"));
+            kubectl.apply(&release::with_defaults(&components)?.replace(&newest, &first))?;
+        }
         let url = format!("https://localhost:{}", managers::runtime_extension_port(number));
         let config = serde_json::json!({"spec": {"clientConfig": {"service": null, "url": url}}}).to_string();
         kubectl.run(&["patch", "extensionconfigs", "nephele", "--type=merge", "--patch", &config])?;
