@@ -96,7 +96,7 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
         }
     };
     let discovered = timeout(PATIENCE, discover).await.expect("it answers");
-    assert_eq!(discovered.handlers.len(), 13);
+    assert_eq!(discovered.handlers.len(), 16);
 
     let settings = BTreeMap::from([("extensionConfigName".to_owned(), "nephele".to_owned())]);
     let registration = Registration {
