@@ -1,5 +1,6 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::infrastructure::v1beta2::ClaimedAddress;
+use nephele_api::infrastructure::v1beta2::update::{self, UPDATE_ANNOTATION};
 use nephele_cloud::{ClusterId, Hardware, MachineError, MachineId, Software};
 use nephele_testkit::objects;
 
@@ -212,4 +213,35 @@ fn a_pause_changes_nothing_but_its_condition() {
     object.status = Some(expected.clone());
     expected.conditions[0] = since(12, "Paused", "False", "NotPaused", "");
     assert_eq!(unpaused(&object, at(12)), expected);
+}
+
+#[test]
+fn a_machine_says_how_far_its_update_in_place_is_and_nothing_of_one_that_it_was_never_asked_for() {
+    let reached = || StageObservation::Reached { at: at(2) };
+    let says = |update: Option<&Update>| {
+        let mut object = object();
+        if let Some(update) = update {
+            objects::annotate(&mut object, UPDATE_ANNOTATION, &update.text());
+        }
+        let observed = observed([reached(), reached(), reached(), reached()]);
+        let status = observed_status(&object, &observed, at(5));
+        assert!(conditions::is_true(&status.conditions, types::READY));
+        conditions::find(&status.conditions, types::UPDATING).cloned()
+    };
+    assert_eq!(says(None), None);
+    let asked = Update {
+        machine: "m".into(),
+        software: update::Software { version: "v1.36.4".into(), ..update::Software::default() },
+        asked_at: MicroTime(at(3)),
+        duration: String::new(),
+        jitter: String::new(),
+        failure: String::new(),
+        ended: None,
+    };
+    let message = "Updating in place to v1.36.4";
+    assert_eq!(says(Some(&asked)), Some(since(5, "Updating", "True", "InPlaceUpdating", message)));
+    let over = Update { ended: Some(MicroTime(at(4))), ..asked };
+    assert_eq!(says(Some(&over)), Some(since(5, "Updating", "False", "NotUpdating", "")));
+    let failed = Update { failure: "no space".into(), ..over };
+    assert_eq!(says(Some(&failed)), Some(since(5, "Updating", "True", "InPlaceUpdateFailed", "no space")));
 }
