@@ -59,6 +59,28 @@ async fn handlers_that_are_called_for_the_namespace_are_found_in_order() {
     assert_eq!(cold.handlers::<BeforeClusterCreate>(&at("foo")).await.unwrap_err().category(), "readiness");
 }
 
+/// Who tells people names whoever said something. Both ways of calling can be awaited by tasks of any thread.
+#[tokio::test(start_paused = true)]
+async fn what_each_handler_has_answered_is_told_by_its_name() {
+    let script = Script::new(|asked| {
+        let retry = if asked.host == "b" { 9 } else { 0 };
+        Answer::Json(json!({ "status": "Success", "message": asked.host, "retryAfterSeconds": retry }))
+    });
+    let client = client(&script, three(OnError::Fail));
+    let each = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_each::<BeforeClusterCreate>(&subject(), &request(), CallAll::default()).await }
+    });
+    let said = |name: &str, seconds, message: &str| {
+        (name.to_owned(), BeforeClusterCreateResponse::retry_after(seconds, message))
+    };
+    let expected = [said("h.a", 0, "a"), said("h.b", 9, "b"), said("h.c", 0, "c")];
+    assert_eq!(each.await.unwrap().unwrap(), expected);
+    let all =
+        tokio::spawn(async move { client.call_all::<BeforeClusterCreate>(&subject(), &request()).await });
+    assert_eq!(all.await.unwrap().unwrap(), BeforeClusterCreateResponse::retry_after(9, "a, b, c"));
+}
+
 /// ALL-2, ALL-3.
 #[tokio::test(start_paused = true)]
 async fn all_handlers_are_called_in_order_and_become_one_response() {
