@@ -2,8 +2,10 @@
 
 mod components;
 mod definitions;
+mod operator;
 mod state_metrics;
 mod templates;
+mod tilt;
 
 use std::{fs, path::Path};
 

@@ -1,0 +1,172 @@
+//! What the Cluster API Operator asks of a release, and the examples of how to ask it for ours (cluster-api-operator 0.29,
+//! `internal/controller`: `preflight_checks.go`, `phase_load.go`, `component_customizer.go`).
+//!
+//! The operator itself, of that release, was run with the examples once, by hand, on an API server with Cluster API 1.14: it
+//! installed the infrastructure and the IPAM provider from ConfigMaps made as the examples say, set the flags of
+//! `spec.manager`, owned what has a namespace, and called them ready when their Deployments were available. It went up a
+//! version, would not go down one, and refused a second provider of the name. A selector that matched the ConfigMaps of
+//! two versions was an error to it: so the examples select by version, too.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{documents, file, items, text};
+use crate::{
+    components::{IMAGE, Role, render},
+    release,
+};
+
+/// What an API server takes of an object (etcd's limit is 1.5 MiB, of which a ConfigMap may have 1 MiB:
+/// kubernetes, `pkg/apis/core/types.go`, `MaxSecretSize`).
+const CONFIG_MAP_MAX: usize = 1024 * 1024;
+/// Contracts that the operator takes.
+const CONTRACTS: [&str; 2] = ["v1beta1", "v1beta2"];
+
+/// An example, and what it has to install.
+struct Example {
+    file: &'static str,
+    kind: &'static str,
+    role: Role,
+    label: &'static str,
+    /// The operator's word for the type of provider.
+    of_type: &'static str,
+    components: &'static str,
+}
+
+const EXAMPLES: [Example; 3] = [
+    Example {
+        file: "infrastructure_provider.yaml",
+        kind: "InfrastructureProvider",
+        role: Role::Infrastructure,
+        label: release::LABEL,
+        of_type: "infrastructure",
+        components: "infrastructure-components.yaml",
+    },
+    Example {
+        file: "ipam_provider.yaml",
+        kind: "IPAMProvider",
+        role: Role::Ipam,
+        label: release::IPAM_LABEL,
+        of_type: "ipam",
+        components: "ipam-components.yaml",
+    },
+    Example {
+        file: "runtime_extension_provider.yaml",
+        kind: "RuntimeExtensionProvider",
+        role: Role::RuntimeExtension,
+        label: release::RUNTIME_EXTENSION_LABEL,
+        of_type: "runtimeextension",
+        components: "runtime-extension-components.yaml",
+    },
+];
+
+impl Example {
+    fn source(&self) -> String {
+        file(&format!("config/samples/operator/{}", self.file))
+    }
+
+    /// The Namespace, and the provider in it.
+    fn objects(&self) -> (Value, Value) {
+        let objects = documents(&self.source());
+        let [namespace, provider] = objects.as_slice() else {
+            panic!("{}: {} objects", self.file, objects.len())
+        };
+        assert_eq!((text(namespace, "/kind"), text(provider, "/kind")), ("Namespace", self.kind));
+        assert_eq!(text(provider, "/apiVersion"), "operator.cluster.x-k8s.io/v1alpha2");
+        assert_eq!(namespace["metadata"]["name"], provider["metadata"]["namespace"], "{}", self.file);
+        (namespace.clone(), provider.clone())
+    }
+}
+
+#[test]
+fn every_provider_of_a_release_has_an_example_with_its_name_version_and_namespace() {
+    let mut names = BTreeSet::new();
+    for example in &EXAMPLES {
+        let (_, provider) = example.objects();
+        let (name, namespace) = (text(&provider, "/metadata/name"), text(&provider, "/metadata/namespace"));
+        assert!(example.label.ends_with(&format!("-{name}")), "{name} is not in {}", example.label);
+        assert_eq!(text(&provider, "/spec/version"), release::VERSION, "{}", example.file);
+        // Names are unique among providers of a kind, wherever they are.
+        assert!(names.insert((example.kind, name.to_owned())), "{name} twice");
+        let namespaces: BTreeSet<_> = documents(&render(example.role, IMAGE))
+            .iter()
+            .filter(|object| object["kind"] == "Deployment")
+            .map(|object| text(object, "/metadata/namespace").to_owned())
+            .collect();
+        assert_eq!(namespaces, [namespace.to_owned()].into(), "{}", example.file);
+    }
+    let metadata = documents(&file("config/metadata.yaml"));
+    for series in items(&metadata[0], "/releaseSeries") {
+        assert!(CONTRACTS.contains(&text(series, "/contract")), "{series}");
+    }
+}
+
+/// Exactly one source, and labels that the ConfigMap has which the example says how to make.
+#[test]
+fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_files_are_released() {
+    for example in &EXAMPLES {
+        let (_, provider) = example.objects();
+        let (name, namespace) = (text(&provider, "/metadata/name"), text(&provider, "/metadata/namespace"));
+        let prefix = "provider.cluster.x-k8s.io";
+        let labels = json!({
+            format!("{prefix}/type"): example.of_type,
+            format!("{prefix}/name"): name,
+            // It may match one alone, and there is one of each version.
+            format!("{prefix}/version"): text(&provider, "/spec/version"),
+        });
+        assert_eq!(provider["spec"]["fetchConfig"], json!({"selector": {"matchLabels": labels}}));
+        let source = example.source();
+        let comments: Vec<_> =
+            source.lines().filter_map(|line| line.strip_prefix('#')).map(str::trim).collect();
+        let told = comments.join(" ").replace(" \\", "");
+        for said in [
+            format!("--namespace {namespace} --from-file=components={}", example.components),
+            "--from-file=metadata=metadata.yaml".to_owned(),
+            format!(
+                "{prefix}/type={} {prefix}/name={name} {prefix}/version={}",
+                example.of_type,
+                release::VERSION
+            ),
+        ] {
+            assert!(told.contains(&said), "{}: {said:?} is not in {told:?}", example.file);
+        }
+    }
+}
+
+#[test]
+fn components_fit_into_a_config_map_with_the_metadata() {
+    let metadata = file("config/metadata.yaml").len();
+    for example in &EXAMPLES {
+        let components = release::with_defaults(&render(example.role, IMAGE)).expect("defaults").len();
+        assert!(components + metadata < CONFIG_MAP_MAX, "{}: {components} bytes", example.file);
+    }
+}
+
+/// The operator owns what has a namespace, and an owner is of the same one; what is healthy it asks of the Deployment
+/// with the provider's label, and what it changes is the container of that name.
+#[test]
+fn what_has_a_namespace_is_in_the_providers_and_the_operator_finds_the_manager() {
+    const WITHOUT_NAMESPACE: [&str; 7] = [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "ExtensionConfig",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "ValidatingWebhookConfiguration",
+    ];
+    for example in &EXAMPLES {
+        let (_, provider) = example.objects();
+        let objects = documents(&render(example.role, IMAGE));
+        for object in objects.iter().filter(|object| !WITHOUT_NAMESPACE.contains(&text(object, "/kind"))) {
+            assert_eq!(object["metadata"]["namespace"], provider["metadata"]["namespace"], "{object}");
+        }
+        let deployments: Vec<_> = objects.iter().filter(|object| object["kind"] == "Deployment").collect();
+        let [deployment] = deployments.as_slice() else { panic!("{} Deployments", deployments.len()) };
+        assert_eq!(deployment["metadata"]["labels"]["cluster.x-k8s.io/provider"], *example.label);
+        let containers = items(deployment, "/spec/template/spec/containers");
+        let names: Vec<_> = containers.iter().map(|container| text(container, "/name")).collect();
+        assert_eq!(names, ["manager"], "{}", example.file);
+    }
+}
