@@ -415,6 +415,10 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come
     world
         .until("the cluster is taken over", |cloud| cloud.observe_cluster(&World::id("demo")).is_some())
         .await;
+    // It is looked at again, and there is time for that.
+    let touch = json!({ "metadata": { "annotations": { "touched": "" } } });
+    world.api.patch::<InMemoryMachine>("cp", &touch).await;
+    world.cluster("other").await;
     assert_eq!(world.api.get::<InMemoryMachine>("cp").await.status, gone.status);
     assert_eq!(world.cloud.observe_machine(&id), None);
     world.api.delete::<InMemoryMachine>("cp").await;
