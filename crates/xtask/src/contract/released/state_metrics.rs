@@ -1,4 +1,7 @@
 //! What kube-state-metrics is told to show of our kinds: in Cluster API's words, and nothing that is not there.
+//!
+//! kube-state-metrics 2.18.0 itself was run with the file once, by hand, beside a cluster with addresses from a pool: it
+//! took the file, and every metric of clusters, machines and pools was there with the objects' own values.
 
 use std::collections::BTreeMap;
 
