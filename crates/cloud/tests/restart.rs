@@ -160,7 +160,7 @@ async fn what_clients_wrote_is_there_after_a_kill_as_they_left_it() {
     let left = directory.copy("killed");
     let after_restart = known(&world, &machines);
     let again = World::start_kept(30_510..=30_519, left.as_ref());
-    assert_eq!(again.cloud.clusters(), [spec.id.clone()]);
+    assert_eq!(again.cloud.clusters(), std::slice::from_ref(&spec.id));
     let names = ["cp", "worker"].map(|name| ("default".to_owned(), name.to_owned()));
     again.cloud.retain_machines(names.into());
     let mut http_again = enter(&again, spec.clone(), &after_restart).await;
