@@ -1,6 +1,6 @@
 //! The managers: their processes, where they run on this machine, and which of them leads.
 
-use std::{fs, process::Command, time::Duration};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt as _, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -63,28 +63,40 @@ pub fn process(provider: Provider) -> anyhow::Result<u32> {
     }
 }
 
-/// A provider's managers that run on this machine, as far as we may see them.
+/// A provider's managers that run on this machine, as far as we may see them: those of the cluster without a node that
+/// `KUBECONFIG` is of, or else those in pods.
 ///
 /// # Errors
 ///
 /// When processes cannot be listed.
 pub fn processes(provider: Provider) -> anyhow::Result<Vec<Process>> {
     let namespace = format!("POD_NAMESPACE={}", provider.namespace());
-    let mut found = Vec::new();
+    let folder = std::env::var_os("KUBECONFIG").and_then(|file| Some(Path::new(&file).parent()?.to_owned()));
+    let (mut in_pods, mut beside) = (Vec::new(), Vec::new());
     for entry in fs::read_dir("/proc").context("failed to list processes")? {
         let entry = entry.context("failed to list processes")?;
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-        let is_manager =
-            command.split(|byte| *byte == 0).next().is_some_and(|program| program.ends_with(b"/manager"));
         let variables = || environment.split(|byte| *byte == 0);
-        if is_manager && variables().any(|variable| variable == namespace.as_bytes()) {
-            let pod = variables().find_map(|variable| variable.strip_prefix(POD)).unwrap_or_default();
-            found.push(Process { id, pod: String::from_utf8_lossy(pod).into_owned() });
+        if !variables().any(|variable| variable == namespace.as_bytes()) {
+            continue;
+        }
+        let pod = variables().find_map(|variable| variable.strip_prefix(POD)).unwrap_or_default();
+        let process = Process { id, pod: String::from_utf8_lossy(pod).into_owned() };
+        let mut words = command.split(|byte| *byte == 0);
+        let kubeconfig = variables().find_map(|variable| variable.strip_prefix(b"KUBECONFIG="));
+        match kubeconfig.map(|file| Path::new(OsStr::from_bytes(file))) {
+            None if words.next().is_some_and(|program| program.ends_with(b"/manager")) => {
+                in_pods.push(process);
+            }
+            Some(file) if folder.as_ref().is_some_and(|folder| file.starts_with(folder)) => {
+                beside.push(process);
+            }
+            _ => {}
         }
     }
-    Ok(found)
+    Ok(if beside.is_empty() { in_pods } else { beside })
 }
 
 /// Changes the number of a provider's managers, and waits until so many run and one of them leads.
