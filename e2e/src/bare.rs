@@ -2,11 +2,19 @@
 
 use std::{
     collections::BTreeMap,
+    fs::{self, File},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
 };
 
 use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::Management;
 
@@ -99,6 +107,40 @@ impl Bare {
         run(command).await.map(drop)
     }
 
+    /// What the chart comes to in a namespace.
+    ///
+    /// # Errors
+    ///
+    /// When the values do not fit.
+    pub async fn chart(&self, namespace: &str, values: &Value) -> anyhow::Result<Vec<Value>> {
+        let mut command = Command::new(variable("NEPHELE_XTASK")?);
+        command.args(["chart", "--render", namespace, "--values", &values.to_string()]);
+        let text = run(command).await?;
+        let documents = serde_yaml_ng::Deserializer::from_str(&text).map(Value::deserialize);
+        let objects: Result<Vec<_>, _> = documents.collect();
+        let objects = objects.context("failed to read what was rendered")?;
+        Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
+    }
+
+    /// Starts another manager of ours, as a process of this machine with these credentials, until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When there is no program.
+    pub fn manager(&self, kubeconfig: &Path, args: &[String]) -> anyhow::Result<Manager> {
+        let (mut command, addresses) = (Command::new(variable("NEPHELE_PROGRAM")?), free_addresses()?);
+        let [health, diagnostics] = &addresses;
+        command.arg("manager").args(args).arg("--kubeconfig").arg(kubeconfig);
+        command.args(["--advertise-host=127.0.0.1", "--bind-address=127.0.0.1", "--webhook-port=0"]);
+        command.arg(format!("--health-addr={health}")).arg(format!("--diagnostics-address={diagnostics}"));
+        command.arg("--insecure-diagnostics=true").stdin(Stdio::null());
+        let log = kubeconfig.with_extension("log");
+        let file = File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
+        command.stderr(file.try_clone().context("failed to keep a log")?).stdout(file);
+        let process = command.spawn().context("failed to start a manager")?;
+        Ok(Manager { process, addresses, log })
+    }
+
     /// Stops it and throws its state away.
     ///
     /// # Errors
@@ -144,6 +186,70 @@ impl Bare {
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);
         run(command).await
     }
+}
+
+/// A manager of a test's own.
+pub struct Manager {
+    process: Child,
+    addresses: [SocketAddr; 2],
+    log: PathBuf,
+}
+
+impl Manager {
+    /// Whether it works.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, with its log.
+    pub async fn is_ready(&mut self) -> anyhow::Result<bool> {
+        if let Some(status) = self.process.try_wait().context("failed to look after a manager")? {
+            bail!("the manager ended: {status}\n{}", self.log());
+        }
+        let answer = get(self.addresses[0], "/readyz").await.unwrap_or_default();
+        Ok(answer.starts_with("HTTP/1.0 200"))
+    }
+
+    /// Its metrics, as text.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer.
+    pub async fn metrics(&self) -> anyhow::Result<String> {
+        get(self.addresses[1], "/metrics").await
+    }
+
+    /// What it has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        // One that has ended cannot be ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Two addresses of this machine that nobody listens on.
+fn free_addresses() -> anyhow::Result<[SocketAddr; 2]> {
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to find a free port");
+    let listeners = [listen()?, listen()?];
+    let [first, second] = listeners.map(|listener| listener.local_addr());
+    Ok([first?, second?])
+}
+
+/// What is answered to a request, head and body.
+async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
+    let ask = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.map(|_| answer)
+    };
+    ask.await.with_context(|| format!("failed to get {path} of {address}"))
 }
 
 async fn bring_up(name: &str, more: &[&str]) -> anyhow::Result<()> {

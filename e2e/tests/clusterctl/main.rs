@@ -4,4 +4,5 @@
 mod identity;
 mod kept;
 mod moves;
+mod one_namespace;
 mod provider;

@@ -38,11 +38,21 @@ pub(crate) struct Args {
     /// Then pack the chart into this folder.
     #[arg(long, value_name = "DIR")]
     package: Option<PathBuf>,
+    /// Only print what the chart comes to in this namespace.
+    #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["program", "package"])]
+    render: Option<String>,
+    /// The values to do so with, as JSON.
+    #[arg(long, value_name = "JSON", requires = "render", default_value = "{}")]
+    values: String,
 }
 
 /// Runs every check and tells all that fail.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let helm = Helm::new()?;
+    if let Some(namespace) = &args.render {
+        print!("{}", helm.template(helm::RELEASE, namespace, &[], &args.values)?);
+        return Ok(());
+    }
     let program = Program::new(args.program.as_deref())?;
     let mut failed = Vec::new();
     let mut checked = 0;
