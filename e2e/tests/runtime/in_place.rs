@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt as _;
 use nephele_e2e::{
     Bare, Cluster, Look, Scope, Shape,
-    cluster::Role,
     management::{Kind, kinds},
     state, until,
     wait::LIMIT,
