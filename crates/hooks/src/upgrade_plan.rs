@@ -36,52 +36,30 @@ pub enum PlanError {
     },
 }
 
-/// A version, as its text and as numbers.
+/// A version as it is written, and as it is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     text: String,
-    major: u64,
-    minor: u64,
-    patch: u64,
-    /// None for a release; those with one come before it.
-    pre: Option<String>,
+    number: semver::Version,
 }
 
 impl FromStr for Version {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
-        let wrong = || PlanError::Version(text.to_owned());
-        let without_build = text.split('+').next().unwrap_or_default();
-        let (numbers, pre) = match without_build.split_once('-') {
-            Some((numbers, pre)) => (numbers, Some(pre.to_owned())),
-            None => (without_build, None),
-        };
-        let numbers: Vec<u64> = numbers
-            .strip_prefix('v')
-            .unwrap_or(numbers)
-            .split('.')
-            .map(|number| number.parse().map_err(|_| wrong()))
-            .collect::<Result<_, _>>()?;
-        let [major, minor, patch] = numbers[..] else { return Err(wrong()) };
-        Ok(Self { text: text.to_owned(), major, minor, patch, pre })
+        let number = semver::Version::parse(text.strip_prefix('v').unwrap_or(text));
+        Ok(Self { text: text.to_owned(), number: number.map_err(|_| PlanError::Version(text.to_owned()))? })
     }
 }
 
 impl Version {
-    fn line(&self) -> (u64, u64) {
-        (self.major, self.minor)
-    }
-
-    /// Which comes first; builds of one version are alike.
-    fn precedence(&self, other: &Self) -> Ordering {
-        let numbers = |version: &Self| (version.major, version.minor, version.patch);
-        numbers(self).cmp(&numbers(other)).then_with(|| match (&self.pre, &other.pre) {
-            (None, None) => Ordering::Equal,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(_), None) => Ordering::Less,
-            (Some(one), Some(other)) => one.cmp(other),
-        })
+    /// Whether it comes before the other one. Of builds of one version only one without a name is known to: before all
+    /// that have one.
+    fn is_before(&self, other: &Self) -> bool {
+        match self.number.cmp_precedence(&other.number) {
+            Ordering::Equal => self.number.build.is_empty() && !other.number.build.is_empty(),
+            ordering => ordering == Ordering::Less,
+        }
     }
 }
 
@@ -96,23 +74,27 @@ pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanEr
     if from.text == to.text {
         return Ok(Vec::new());
     }
-    if to.precedence(&from) == Ordering::Less {
+    if to.is_before(&from) {
         let (from, to) = ends();
         return Err(PlanError::Back { from, to });
     }
-    if from.major != to.major || to.minor - from.minor > STEPS_MAX {
+    let (start, end) = (&from.number, &to.number);
+    if start.major != end.major || end.minor - start.minor > STEPS_MAX {
         let (from, to) = ends();
         return Err(PlanError::Far { from, to });
     }
     let known: Vec<Version> = known.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let mut steps = Vec::new();
-    for minor in from.minor + 1..to.minor {
-        let line = (from.major, minor);
+    for minor in start.minor + 1..end.minor {
+        let is_candidate = |number: &semver::Version| {
+            (number.major, number.minor) == (start.major, minor) && number.pre.is_empty()
+        };
         let last = known
             .iter()
-            .filter(|version| version.line() == line && version.pre.is_none())
-            .max_by(|one, other| one.precedence(other));
-        steps.push(last.map_or_else(|| format!("v{}.{minor}.0", from.major), |version| version.text.clone()));
+            .filter(|version| is_candidate(&version.number))
+            .max_by(|one, other| one.number.cmp_precedence(&other.number));
+        steps
+            .push(last.map_or_else(|| format!("v{}.{minor}.0", start.major), |version| version.text.clone()));
     }
     steps.push(to.text);
     Ok(steps)
@@ -150,7 +132,9 @@ mod tests {
             ("v1.33.0", "v1.36.0", &[], vec!["v1.34.0", "v1.35.0", "v1.36.0"]),
             ("v1.33.0", "v1.36.0", &known[..], vec!["v1.34.10", "v1.35.0", "v1.36.0"]),
             ("v1.36.0+one", "v1.36.0+two", &[], vec!["v1.36.0+two"]),
+            ("v1.36.0", "v1.36.0+one", &[], vec!["v1.36.0+one"]),
             ("v1.36.0-rc.1", "v1.36.0", &[], vec!["v1.36.0"]),
+            ("v1.36.0-rc.9", "v1.36.0-rc.10", &[], vec!["v1.36.0-rc.10"]),
         ] {
             assert_eq!(
                 steps(from, to, known),
@@ -169,6 +153,7 @@ mod tests {
             ("v1.36.0", "v1.x.0", PlanError::Version(text("v1.x.0"))),
             ("v1.36.1", "v1.36.0", PlanError::Back { from: text("v1.36.1"), to: text("v1.36.0") }),
             ("v1.36.1", "v1.35.9", PlanError::Back { from: text("v1.36.1"), to: text("v1.35.9") }),
+            ("v1.36.0+a", "v1.36.0", PlanError::Back { from: text("v1.36.0+a"), to: text("v1.36.0") }),
             ("v1.36.1", "v2.0.0", PlanError::Far { from: text("v1.36.1"), to: text("v2.0.0") }),
             (
                 "v1.36.1",
@@ -199,8 +184,8 @@ mod tests {
                     let mut before: Version = current.parse().unwrap();
                     for step in &steps {
                         let version: Version = step.parse().unwrap();
-                        prop_assert_eq!(version.precedence(&before), Ordering::Greater);
-                        prop_assert!(version.minor - before.minor <= 1);
+                        prop_assert!(before.is_before(&version));
+                        prop_assert!(version.number.minor - before.number.minor <= 1);
                         before = version;
                     }
                     prop_assert_eq!(&before.text, &target);

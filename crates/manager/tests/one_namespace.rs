@@ -22,7 +22,8 @@ const OTHER: &str = "other";
 /// reading IPAddresses, as those of global pools are in every namespace.
 fn is_of_no_namespace(method: &Method, path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
-    let is_global = ["globalinclusterippools", "globalinclusterprefixpools"].contains(&last);
+    let is_global =
+        ["globalinclusterippools", "globalinclusterprefixpools", "cloudextensionconfigs"].contains(&last);
     let asks_for_kinds = last.starts_with("v1");
     is_global || asks_for_kinds || (method == Method::GET && last == "ipaddresses")
 }
