@@ -39,7 +39,6 @@ fn of<H: Hook>(recordings: &[Recording]) -> impl Iterator<Item = &Recording> {
     recordings.iter().filter(move |recording| recording.request["kind"] == kind)
 }
 
-/// In-place updates are called where an extension offers them.
 #[test]
 fn every_hook_was_recorded() {
     let recordings = recorded::all();
@@ -60,10 +59,13 @@ fn every_hook_was_recorded() {
         "BeforeClusterUpgrade",
         "BeforeControlPlaneUpgrade",
         "BeforeWorkersUpgrade",
+        "CanUpdateMachine",
+        "CanUpdateMachineSet",
         "DiscoverVariables",
         "Discovery",
         "GeneratePatches",
         "GenerateUpgradePlan",
+        "UpdateMachine",
         "ValidateTopology",
     ];
     assert_eq!(recorded, BTreeSet::from(expected));

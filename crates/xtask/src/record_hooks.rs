@@ -23,6 +23,8 @@ const FIXTURES: &str = "crates/runtime-sdk/tests/recordings";
 /// Of each hook so many are kept.
 const KEPT_MAX: usize = 6;
 const TIME: &str = "2026-01-01T00:00:00Z";
+/// For a token by which machines join, as kubeadm's documentation has it.
+const TOKEN: &str = "abcdef.0123456789abcdef";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -137,6 +139,9 @@ impl Scrub {
             Value::Object(members) => {
                 if members.contains_key("resourceVersion") {
                     members.insert("resourceVersion".to_owned(), "1".into());
+                }
+                if members.contains_key("token") {
+                    members.insert("token".to_owned(), TOKEN.into());
                 }
                 members.values_mut().for_each(|value| self.value(value));
             }
