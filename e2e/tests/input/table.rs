@@ -26,6 +26,9 @@ pub(crate) fn right(kind: &Kind) -> Value {
         ("InClusterPrefixPool" | "GlobalInClusterPrefixPool", _) => {
             json!({"prefixes": ["fd00::/60"], "allocationPrefixLength": 64})
         }
+        ("CloudExtensionConfig", _) => {
+            json!({"clientConfig": {"service": {"namespace": "a", "name": "a"}}})
+        }
         (template, _) if template.ends_with("Template") => json!({"template": {"spec": {}}}),
         _ => json!({}),
     }
@@ -44,6 +47,8 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
         ("^[a-zA-Z]", "A"),
         ("^[A-Za-z]", "A"),
         (r"^1\.(0|", "1.36"),
+        ("^https://", "https://extension.example"),
+        ("^/", "/"),
         ("^[A-Za-z0-9]([-A-Za-z0-9_.]*", "a"),
         ("^(([A-Za-z0-9][-A-Za-z0-9_.]*)?", "a"),
     ];
@@ -62,6 +67,7 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "providerIDList is of each object, and no template has it" => {
             json!({"providerIDList": ["in-memory://machine"]})
         }
+        "either url or service has to be given, and not both" => json!({}),
         "a failure domain has a name of 1 to 256 characters" => json!({"": {"controlPlane": true}}),
         "the name of a zone is used in one region only" => json!([
             {"name": "one", "zones": [{"name": "a"}]}, {"name": "two", "zones": [{"name": "a"}]},
@@ -100,6 +106,9 @@ const ENTRIES: &[(&str, &str, &str, Entry)] = &[
         Entry::Wrong { value: NONSENSE, named: "spec.excludedPrefixes" },
     ),
     ("InClusterPrefixPool", "", "spec.gateway", Entry::Wrong { value: NONSENSE, named: "spec.gateway" }),
+    ("CloudExtensionConfig", "", "spec.settings.key", Entry::Anything),
+    ("CloudExtensionConfig", "", "….matchExpressions[0].values[0]", Entry::Anything),
+    ("CloudExtensionConfig", "", "….matchLabels.key", Entry::Anything),
     // Counted, not thought of.
     ("Pool", "", "status.allocator.revision", Entry::Anything),
     ("Pool", "", "status.ipAddresses.free", Entry::Anything),
