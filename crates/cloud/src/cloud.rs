@@ -317,7 +317,8 @@ impl Cloud {
     fn begin_update(&self, id: &MachineId, update: Option<&MachineUpdate>) {
         let Some(update) = update else { return };
         let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
-        let spec = UpdateSpec { name: update.name(), since: sim_time(update.asked_at), latency };
+        let (name, to) = (update.name(), update.software.key());
+        let spec = UpdateSpec { name, to, since: sim_time(update.asked_at), latency };
         match self.apply(sim_time(self.now()), Command::Update(id.resource(), spec), |_| {}) {
             // What goes needs no update.
             Ok(()) | Err(Rejected::Deleting(_) | Rejected::NotFound(_)) => {}

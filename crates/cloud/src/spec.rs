@@ -139,6 +139,15 @@ pub struct Software {
     pub files: Option<Files>,
 }
 
+impl Software {
+    /// A text that is the same for the same software alone.
+    pub(crate) fn key(&self) -> String {
+        let Self { version, image, etcd_image_tag, files } = self;
+        let files = files.as_ref().map(|files| &files.digest);
+        serde_json::json!([version, image, etcd_image_tag, files]).to_string()
+    }
+}
+
 /// The files of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {

@@ -201,3 +201,33 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
     assert_eq!(shown(&mut http).await, (expected, json!("v1.36.4")));
     world.stop().await;
 }
+
+/// The moment of a request is no source of chance.
+#[tokio::test(start_paused = true)]
+async fn the_same_update_takes_the_same_time_whenever_it_is_asked_for() {
+    let cloud = on_tokio_time(30_640..=30_649, Duration::ZERO);
+    let spec = cluster("twice");
+    let mut machine = machine(&spec.id, "w", Role::Worker);
+    cloud.ensure_cluster(spec).unwrap();
+    let mut ends = Vec::new();
+    for micros in [0, 1] {
+        cloud.ensure_machine(machine.clone()).unwrap();
+        let asked_at = created_at() + Duration::from_micros(micros);
+        machine.update = update(asked_at, 100, newer());
+        cloud.ensure_machine(machine.clone()).unwrap();
+        tokio::time::advance(Duration::from_secs(200)).await;
+        let ended = async {
+            loop {
+                let observed = cloud.observe_machine(&machine.id).unwrap().update.unwrap();
+                if let (true, Some(ended)) = (observed.asked_at == asked_at, observed.ended) {
+                    break ended;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        ends.push(ended.await);
+    }
+    // The cloud counts in milliseconds, so both began at once.
+    assert_eq!(ends[0], ends[1]);
+    cloud.shutdown().await;
+}

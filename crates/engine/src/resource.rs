@@ -97,8 +97,11 @@ pub enum StageState {
 /// An update in place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdateSpec {
-    /// Its name, unique among the updates of the resource. Its duration is drawn by it.
+    /// Its name, unique among the updates of the resource.
     pub name: String,
+    /// What the resource changes to. The duration is drawn by this and not by the name, so that the moment of the request
+    /// is no source of chance.
+    pub to: String,
     /// When it began, as far as it began before now: after a restart it is due when it would have been.
     pub since: SimTime,
     /// How long it takes.
@@ -269,12 +272,12 @@ impl Resource {
 
     /// Begins an update, unless it is the last one that was asked for. Says whether it did.
     pub(crate) fn begin_update(&mut self, now: SimTime, update: &UpdateSpec, seed: &Seed) -> bool {
-        let UpdateSpec { name, since, latency } = update;
+        let UpdateSpec { name, to, since, latency } = update;
         if self.update.as_ref().is_some_and(|known| known.name == *name) {
             return false;
         }
         let since = (*since).min(now);
-        let due = since + latency.draw(&mut seed.draws(&self.spec.id, Decision::Update(name), 0));
+        let due = since + latency.draw(&mut seed.draws(&self.spec.id, Decision::Update(to), 0));
         self.update = Some(Update { name: name.clone(), state: UpdateState::Running { since, due } });
         self.generation += 1;
         true

@@ -19,7 +19,7 @@ pub(crate) enum Decision<'a> {
     Failure(&'a StageName),
     /// How long a deletion takes.
     Deletion,
-    /// How long an update takes, by its name.
+    /// How long an update takes, by what the resource changes to.
     Update(&'a str),
 }
 
@@ -46,7 +46,7 @@ impl Seed {
             Decision::Latency(stage) => ("latency", stage.as_str()),
             Decision::Failure(stage) => ("failure", stage.as_str()),
             Decision::Deletion => ("deletion", ""),
-            Decision::Update(name) => ("update", name),
+            Decision::Update(to) => ("update", to),
         };
         key.text(what);
         key.text(stage);

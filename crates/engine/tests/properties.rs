@@ -55,7 +55,10 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Command)>> {
                 3 => Command::Delete(spec.id),
                 4 => {
                     let latency = spec.stages[0].latency.clone();
-                    Command::Update(spec.id, UpdateSpec { name: stage.into(), since: END, latency })
+                    Command::Update(
+                        spec.id,
+                        UpdateSpec { name: stage.into(), to: stage.into(), since: END, latency },
+                    )
                 }
                 _ => Command::Retry(spec.id, stage.into()),
             });
@@ -188,7 +191,7 @@ proptest! {
         let began = at(100) + Duration::from_millis(began);
         let stop = began + Duration::from_millis(stop);
         let spec = machine("m", &Latency::ZERO);
-        let update = || Command::Update(id("m"), UpdateSpec { name: "u".into(), since: began, latency: latency.clone() });
+        let update = || Command::Update(id("m"), UpdateSpec { name: "u".into(), to: "v2".into(), since: began, latency: latency.clone() });
         let mut before = engine();
         ask(&mut before, at(1), Command::Create(spec.clone())).unwrap();
         ask(&mut before, began, update()).unwrap();

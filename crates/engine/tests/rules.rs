@@ -361,7 +361,25 @@ fn resource_is_not_adopted_as_created_in_the_future() {
 
 /// The stage was reached at 2 and the machine deleted at 3, although the first poll came at 9.
 fn update(name: &str, since: u64, latency: Latency) -> Command {
-    Command::Update(id("m"), UpdateSpec { name: name.into(), since: at(since), latency })
+    update_to(name, name, since, latency)
+}
+
+fn update_to(to: &str, name: &str, since: u64, latency: Latency) -> Command {
+    Command::Update(id("m"), UpdateSpec { name: name.into(), to: to.into(), since: at(since), latency })
+}
+
+#[test]
+fn how_long_an_update_takes_is_drawn_by_what_it_changes_to_and_not_by_when_it_was_asked_for() {
+    let jittered = Latency::Jittered { base: Duration::from_secs(1000), fraction: 1.0 };
+    let took = |to: &str, name: &str, since: u64| {
+        let mut engine = engine();
+        ask(&mut engine, at(1), Command::Create(machine("m", &Latency::ZERO))).unwrap();
+        engine.poll(at(2));
+        ask(&mut engine, at(since), update_to(to, name, since, jittered.clone())).unwrap();
+        engine.next_deadline().map(|due| due.since(at(since)))
+    };
+    assert_eq!(took("v2", "asked at 10", 10), took("v2", "asked at 11", 11));
+    assert_ne!(took("v2", "asked at 10", 10), took("v3", "asked at 10", 10));
 }
 
 #[test]
