@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,8 +31,9 @@ use crate::error::{ClusterError, MachineError, StartError};
 use crate::front::parse_version;
 use crate::identity::{ClusterId, MachineId, Role, Stage};
 use crate::kept::Keeper;
-use crate::listener::{self, Shared};
+use crate::listener::Shared;
 use crate::metrics::Metrics;
+use crate::network::{Listening, Network};
 use crate::observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };
@@ -76,6 +77,7 @@ pub struct Cloud {
 
 struct Inner {
     config: CloudConfig,
+    network: Network,
     driver: Driver,
     clusters: DashMap<ClusterId, Arc<Cluster>>,
     /// Held while a cluster is made, so that no two make the same one.
@@ -108,6 +110,19 @@ impl Cloud {
         machines_max: Option<u32>,
         registry: &Registry,
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
+        Self::start_on(Network::Sockets, config, machines_max, registry)
+    }
+
+    /// The same, whose clusters are reached through `network`.
+    ///
+    /// # Errors
+    /// When its metrics are registered already, or its state directory cannot be used.
+    pub fn start_on(
+        network: Network,
+        config: CloudConfig,
+        machines_max: Option<u32>,
+        registry: &Registry,
+    ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
         let quotas = Quotas { instances_max: machines_max, ..Quotas::default() };
         let metrics = Metrics::register(registry).map_err(StartError::Metrics)?;
         let keeper = Keeper::open(config.state_directory.as_deref(), &metrics).map_err(StartError::State)?;
@@ -126,6 +141,7 @@ impl Cloud {
             changes: broadcast::Sender::new(CHANGES_MAX),
             shared: Arc::new(shared),
             over: CancellationToken::new(),
+            network,
             config,
         });
         let cloud = Self { inner };
@@ -157,7 +173,7 @@ impl Cloud {
         let wanted = spec.endpoint.clone().unwrap_or(Endpoint { host: String::new(), port: 0 });
         let host =
             if wanted.host.is_empty() { self.inner.config.advertise_host.clone() } else { wanted.host };
-        let (listener, lease) = self.open(wanted.port)?;
+        let (listening, lease) = self.open(wanted.port)?;
         let endpoint = Endpoint { host, port: lease.port };
         let settings = Settings {
             version: parse_version(""),
@@ -170,7 +186,7 @@ impl Cloud {
         let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, shared, over)?);
         cluster.remove_former_machines();
         let tasks = &self.inner.shared.tasks;
-        tasks.spawn(listener::serve(cluster.clone(), listener, lease));
+        tasks.spawn(listening.serve(cluster.clone(), lease));
         let addons = cluster.clone();
         tasks.spawn(async move { addons.keep_addons().await });
         self.inner.shared.metrics.clusters.inc();
@@ -186,9 +202,9 @@ impl Cloud {
     }
 
     /// Binds the wanted port, or the lowest that is free here and on the machine.
-    fn open(&self, wanted: u16) -> Result<(tokio::net::TcpListener, PortLease), ClusterError> {
+    fn open(&self, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
         let (config, ports) = (&self.inner.config, &self.inner.ports);
-        let bind = |port| listener::bind(SocketAddr::new(config.bind_address, port));
+        let bind = |port| self.inner.network.open(config.bind_address, port);
         if wanted != 0 {
             let in_use = |source| ClusterError::PortInUse { port: wanted, source };
             let lease = PortLease::take(ports, wanted).ok_or_else(|| in_use(None))?;

@@ -25,6 +25,7 @@ mod identity;
 mod kept;
 mod listener;
 mod metrics;
+mod network;
 mod observation;
 mod ports;
 mod projection;
@@ -38,6 +39,7 @@ pub use error::{ClusterError, MachineError, StartError};
 pub use identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 pub use nephele_engine::ErrorClass;
 pub use nephele_pki::{Authority, AuthorityError};
+pub use network::{InProcess, Network};
 pub use observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };

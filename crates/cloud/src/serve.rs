@@ -144,7 +144,11 @@ impl Waiting {
 }
 
 /// Answers a request as the load balancer does: itself or, once there is one, by a backend.
-async fn answer(cluster: &Cluster, tunnel: Arc<dyn PortForward>, request: Request<Body>) -> Response<Body> {
+pub(crate) async fn answer(
+    cluster: &Cluster,
+    tunnel: Arc<dyn PortForward>,
+    request: Request<Body>,
+) -> Response<Body> {
     if !cluster.front.is_up() {
         let kind = Waiting::of(request.uri().path());
         let hold = cluster.shared.hold.min(kind.hold());

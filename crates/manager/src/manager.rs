@@ -7,7 +7,7 @@ use std::{
 };
 
 use kube::Client;
-use nephele_cloud::{Cloud, CloudConfig};
+use nephele_cloud::{Cloud, CloudConfig, Network};
 use nephele_kit::{Clock, Events, Leadership, Metrics, Readiness, Reporter, Services, acquire, wall_clock};
 use prometheus::{IntGaugeVec, Opts, Registry, process_collector::ProcessCollector};
 use tokio::time::timeout;
@@ -87,6 +87,8 @@ pub struct Manager {
     config: Config,
     client: Client,
     clock: Clock,
+    /// How workload clusters are reached.
+    network: Network,
     registry: Registry,
     metrics: Metrics,
     ipam_metrics: nephele_ipam_controller::Metrics,
@@ -147,6 +149,7 @@ impl Manager {
             config,
             client,
             clock,
+            network: Network::Sockets,
             registry,
             metrics,
             ipam_metrics,
@@ -160,6 +163,15 @@ impl Manager {
     #[must_use]
     pub fn with_verbosity(mut self, verbosity: Verbosity) -> Self {
         self.verbosity = Some(verbosity);
+        self
+    }
+
+    /// Lives by this clock and serves workload clusters through this network, rather than by the machine's clock and on
+    /// sockets: for simulations on paused time.
+    #[must_use]
+    pub fn within(mut self, clock: Clock, network: Network) -> Self {
+        self.clock = clock;
+        self.network = network;
         self
     }
 
@@ -251,8 +263,18 @@ impl Manager {
         events: Events,
         running_cloud: &mut Option<Cloud>,
     ) -> Result<(), RunError> {
-        let Self { config, client, clock, registry, metrics, ipam_metrics, hook_metrics, readiness, .. } =
-            self;
+        let Self {
+            config,
+            client,
+            clock,
+            network,
+            registry,
+            metrics,
+            ipam_metrics,
+            hook_metrics,
+            readiness,
+            ..
+        } = self;
         if let Some(lease) = config.lease.clone() {
             let acquired = acquire(client.clone(), lease, clock.clone(), metrics.clone(), shutdown);
             let leadership: Option<Leadership> = tokio::select! {
@@ -283,7 +305,7 @@ impl Manager {
             tasks.spawn("IPAM controllers", controllers);
         }
         if config.roles.infrastructure {
-            let cloud = start_cloud(&config, &services, &registry, tasks)?;
+            let cloud = start_cloud(network, &config, &services, &registry, tasks)?;
             *running_cloud = Some(cloud.clone());
             let settings = nephele_infra::Settings {
                 watch_namespace: config.namespace.clone(),
@@ -313,6 +335,7 @@ impl Manager {
 
 /// Starts the simulated cloud.
 fn start_cloud(
+    network: Network,
     config: &Config,
     services: &Services,
     registry: &Registry,
@@ -329,7 +352,7 @@ fn start_cloud(
     };
     info!(seed = config.seed, ports = ?config.workload_ports, "Starting the simulated cloud");
     let (cloud, drive) =
-        Cloud::start_within(cloud_config, config.machines_max, registry).map_err(RunError::Cloud)?;
+        Cloud::start_on(network, cloud_config, config.machines_max, registry).map_err(RunError::Cloud)?;
     tasks.spawn("cloud", never_fails(drive));
     services.readiness.gate("cloud").open();
     Ok(cloud)
