@@ -3,7 +3,7 @@
 #   buildah build -t nephele .                                         builds the program in a container
 #   buildah build -t nephele --target prebuilt --build-arg PROGRAM=nephele FOLDER
 #                                                                      takes FOLDER/nephele, built before with
-#     RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --package nephele-cli --target "$(uname -m)-unknown-linux-gnu"
+#     RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile dist --package nephele-cli --target "$(uname -m)-unknown-linux-gnu"
 #
 # The second way needs no network and no base image; the end-to-end tests use it. Its stage comes first, because older
 # builders build every stage before the one that is asked for. docker and podman take the same arguments.
@@ -16,7 +16,7 @@
 #     rustup target add aarch64-unknown-linux-gnu                      and Debian's gcc-aarch64-linux-gnu
 #     CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 #     JEMALLOC_SYS_WITH_LG_PAGE=16 RUSTFLAGS="-C target-feature=+crt-static" \
-#     cargo build --release --package nephele-cli --target aarch64-unknown-linux-gnu
+#     cargo build --profile dist --package nephele-cli --target aarch64-unknown-linux-gnu
 #
 # and both under one name:
 #
@@ -38,8 +38,8 @@ COPY . .
 # Kernels for arm64 have pages of 4, 16 or 64 KiB; an allocator that is built for the largest runs on all.
 RUN if [ "$(uname -m)" = aarch64 ]; then export JEMALLOC_SYS_WITH_LG_PAGE=16; fi && \
     RUSTFLAGS="-C target-feature=+crt-static" \
-    cargo build --release --locked --package nephele-cli --target "$(uname -m)-unknown-linux-gnu" && \
-    cp "target/$(uname -m)-unknown-linux-gnu/release/nephele" /manager
+    cargo build --profile dist --locked --package nephele-cli --target "$(uname -m)-unknown-linux-gnu" && \
+    cp "target/$(uname -m)-unknown-linux-gnu/dist/nephele" /manager
 
 FROM scratch
 COPY --from=build /manager /manager
