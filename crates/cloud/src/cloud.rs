@@ -13,8 +13,8 @@ use futures::Stream;
 use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Command, Config, Event, EventKind, Latency, Odds, Operation, Quotas, Rejected, Resource, ResourceSpec,
-    SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
+    Command, Config, Cursor, Engine, Entry, EventKind, Latency, Odds, Operation, Quotas, Record, Rejected,
+    ResourceId, ResourceKind, ResourceSpec, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -25,9 +25,11 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::clock::{sim_time, timestamp};
 use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
 use crate::error::{ClusterError, MachineError, StartError};
+use crate::follower::Follower;
 use crate::front::parse_version;
 use crate::identity::{ClusterId, MachineId, Role, Stage};
 use crate::kept::Keeper;
@@ -62,6 +64,9 @@ pub struct CloudConfig {
 /// Changes that a slow listener may lag behind before it is told [`Changed::Everything`]: 4,096 ids of some 100
 /// bytes are 400 KB, and a thousand machines that boot at once make 4,000.
 const CHANGES_MAX: usize = 4096;
+
+/// Records read at a time by who reads all of them: 256 pointers.
+const RECORDS_MAX: usize = 256;
 
 /// Who asks the engine, in its journal.
 const CALLER: &str = "infra";
@@ -133,8 +138,10 @@ impl Cloud {
             hold: config.connection_hold,
             clock: config.clock.clone(),
         };
+        let config_of_engine = Config { quotas, ..Config::default() };
+        let lock_seconds = shared.metrics.engine_lock_seconds.clone();
         let inner = Arc::new(Inner {
-            driver: Driver::new(Config { quotas, ..Config::default() }, &config.seed),
+            driver: Driver::new(config_of_engine, &config.seed, lock_seconds),
             clusters: DashMap::new(),
             making: Mutex::default(),
             ports: Arc::new(Mutex::new(Ports::new(config.ports.clone()))),
@@ -145,8 +152,13 @@ impl Cloud {
             config,
         });
         let cloud = Self { inner };
-        let driver = cloud.clone();
-        Ok((cloud, async move { driver.drive().await }))
+        let running = cloud.clone();
+        // From the beginning, whoever asks for what before the future is polled.
+        let cursor = cloud.inner.driver.look(|engine| engine.journal().end());
+        let run = async move {
+            tokio::join!(running.drive(), running.read_journal(cursor));
+        };
+        Ok((cloud, run))
     }
 
     /// Stops accepting, ends the driver and all connections, and waits for them: a tenth of a second for requests in
@@ -183,12 +195,18 @@ impl Cloud {
         };
         let over = self.inner.over.child_token();
         let shared = self.inner.shared.clone();
-        let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, shared, over)?);
+        let follower = Follower::begin(&spec.id, &self.inner.driver);
+        let group = spec.id.group();
+        let cluster = Cluster::new(spec, endpoint.clone(), settings, shared, follower, over)
+            .inspect_err(|_| self.inner.driver.change(|engine| engine.unfollow(&group)))?;
+        let cluster = Arc::new(cluster);
         cluster.remove_former_machines();
         let tasks = &self.inner.shared.tasks;
         tasks.spawn(listening.serve(cluster.clone(), lease));
-        let addons = cluster.clone();
-        tasks.spawn(async move { addons.keep_addons().await });
+        let (cloud, kept_up) = (self.clone(), cluster.clone());
+        tasks.spawn(async move {
+            tokio::join!(kept_up.keep_addons(), cloud.keep_up(&kept_up));
+        });
         self.inner.shared.metrics.clusters.inc();
         tracing::info!(cluster = %cluster.spec.id, %endpoint, "Created a cluster");
         self.inner.clusters.insert(cluster.spec.id.clone(), cluster);
@@ -250,6 +268,7 @@ impl Cloud {
     #[must_use]
     pub fn observe_cluster(&self, id: &ClusterId) -> Option<ClusterObservation> {
         let cluster = self.cluster(id)?;
+        self.catch_up(&cluster, |_| ());
         Some(ClusterObservation {
             endpoint: cluster.endpoint.clone(),
             authorities_set: cluster.has_authorities(),
@@ -275,11 +294,15 @@ impl Cloud {
         self.inner.shared.keeper.forget(id);
         let Some((_, cluster)) = self.inner.clusters.remove(id) else { return };
         cluster.over.cancel();
+        let mut follower = cluster.follower.lock();
+        // What there is of it by now, so that all of it goes.
+        self.follow(&cluster, &mut follower, |_| ());
         for name in cluster.machine_names() {
-            let machine = MachineId { cluster: id.clone(), name };
-            self.apply_delete(&machine);
-            cluster.on_gone(&machine.name);
+            self.apply_delete(&MachineId { cluster: id.clone(), name });
         }
+        self.follow(&cluster, &mut follower, |_| ());
+        follower.end(&self.inner.driver);
+        drop(follower);
         self.inner.shared.metrics.clusters.dec();
         tracing::info!(cluster = %id, "Deleted a cluster");
         self.tell(Changed::Cluster(id.clone()));
@@ -299,33 +322,26 @@ impl Cloud {
             return Err(MachineError::Name(id));
         }
         let update = spec.update.clone();
-        let spec = match cluster.admit(spec) {
-            Admission::New(spec) => spec,
-            Admission::Known => {
-                self.begin_update(&id, update.as_deref());
-                return Ok(());
-            }
-            Admission::Conflict => return Err(MachineError::Rejected(Rejected::Conflict(id.resource()))),
-        };
-        let now = sim_time(self.now());
-        let accepted = |machine: &Resource| {
-            self.inner.shared.metrics.machines.inc();
-            // The engine tells of what happens from now on; what an adopted machine had reached is shown here.
-            for (name, state) in machine.stages() {
-                if let (Some(stage), StageState::Reached { at }) = (Stage::of_name(name), state) {
-                    cluster.on_stage(&id.name, stage, timestamp(*at));
+        let mut follower = cluster.follower.lock();
+        if follower.over {
+            return Err(MachineError::UnknownCluster(id.cluster));
+        }
+        // A former machine of the name goes before the new one comes.
+        self.follow(&cluster, &mut follower, |_| ());
+        match cluster.admit(spec) {
+            Admission::New(spec) => {
+                let now = sim_time(self.now());
+                if let Err(rejected) = self.apply(now, command(&spec, now)) {
+                    cluster.on_gone(&id.name);
+                    return Err(MachineError::Rejected(rejected));
                 }
             }
-        };
-        if let Err(rejected) = self.apply(now, command(&spec, now), accepted) {
-            cluster.on_gone(&id.name);
-            return Err(MachineError::Rejected(rejected));
+            Admission::Known => {}
+            Admission::Conflict => return Err(MachineError::Rejected(Rejected::Conflict(id.resource()))),
         }
         self.begin_update(&id, update.as_deref());
-        if !spec.reached.is_empty() || spec.started_at.is_some() {
-            // Nothing more may happen to it, and whoever waits for its cluster has to learn that it is back.
-            self.tell(Changed::Machine(id));
-        }
+        // What was reached already, and what takes no time, is there when this returns.
+        self.follow(&cluster, &mut follower, |_| ());
         Ok(())
     }
 
@@ -335,7 +351,7 @@ impl Cloud {
         let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
         let (name, to) = (update.name(), update.software.key());
         let spec = UpdateSpec { name, to, since: sim_time(update.asked_at), latency };
-        match self.apply(sim_time(self.now()), Command::Update(id.resource(), spec), |_| {}) {
+        match self.apply(sim_time(self.now()), Command::Update(id.resource(), spec)) {
             // What goes needs no update.
             Ok(()) | Err(Rejected::Deleting(_) | Rejected::NotFound(_)) => {}
             Err(rejected) => tracing::warn!(machine = %id, %rejected, "Failed to update a machine"),
@@ -346,14 +362,16 @@ impl Cloud {
     #[must_use]
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
         let cluster = self.cluster(&id.cluster)?;
-        // The engine first: what it says is over is seen in the cluster by then.
-        let (started_at, stages, over) = self.inner.driver.look(&id.resource(), |resource| {
+        let resource = id.resource();
+        let (started_at, stages, over) = self.catch_up(&cluster, |engine| {
+            let resource = engine.get(&resource)?;
             let stage = |(name, state): (_, &StageState)| Some((Stage::of_name(name)?, observe(state)));
             let over = resource.update.as_ref().and_then(|update| match update.state {
                 UpdateState::Over { at, .. } => Some((update.name.clone(), timestamp(at))),
                 UpdateState::Running { .. } => None,
             });
-            (timestamp(resource.created), resource.stages().filter_map(stage).collect(), over)
+            let stages: BTreeMap<_, _> = resource.stages().filter_map(stage).collect();
+            Some((timestamp(resource.created), stages, over))
         })?;
         let seen = cluster.machine(&id.name)?;
         let update = seen.update.map(|update| {
@@ -378,36 +396,62 @@ impl Cloud {
     #[must_use]
     pub fn delete_machine(&self, id: &MachineId) -> Deletion {
         self.inner.shared.keeper.forget_machine(id);
-        if let Some(cluster) = self.cluster(&id.cluster) {
-            cluster.on_stopping(&id.name);
-        }
-        self.apply_delete(id);
-        match self.inner.driver.look(&id.resource(), |_| ()) {
-            None => Deletion::Gone,
-            Some(()) => Deletion::InProgress,
-        }
+        let resource = id.resource();
+        let is_there = |engine: &Engine| engine.get(&resource).is_some();
+        let left = match self.cluster(&id.cluster) {
+            Some(cluster) => {
+                let mut follower = cluster.follower.lock();
+                self.apply_delete(id);
+                let left = self.follow(&cluster, &mut follower, is_there);
+                if !left {
+                    cluster.remove_former_machine(&id.name);
+                }
+                left
+            }
+            None => {
+                self.apply_delete(id);
+                self.inner.driver.look(is_there)
+            }
+        };
+        if left { Deletion::InProgress } else { Deletion::Gone }
     }
 
     fn apply_delete(&self, id: &MachineId) {
         let now = sim_time(self.now());
-        if let Err(rejected) = self.apply(now, Command::Delete(id.resource()), |_| {}) {
+        if let Err(rejected) = self.apply(now, Command::Delete(id.resource())) {
             tracing::warn!(machine = %id, %rejected, "Failed to delete a machine");
         }
     }
 
-    /// Asks the engine, shows what was due and tells who has to look again.
-    fn apply(
-        &self,
-        now: SimTime,
-        command: Command,
-        on_accepted: impl FnOnce(&Resource),
-    ) -> Result<(), Rejected> {
+    /// Asks the engine.
+    fn apply(&self, now: SimTime, command: Command) -> Result<(), Rejected> {
         let operation = Operation { caller: CALLER.to_owned(), command };
+        self.inner.driver.apply(now, operation).map(drop)
+    }
+
+    /// Has a cluster show what happened so far, and answers with what `look` sees in the engine.
+    fn catch_up<T>(&self, cluster: &Cluster, look: impl Fn(&Engine) -> T) -> T {
+        self.follow(cluster, &mut cluster.follower.lock(), look)
+    }
+
+    /// As [`Cloud::catch_up`], for who has locked the follower.
+    fn follow<T>(&self, cluster: &Cluster, follower: &mut Follower, look: impl Fn(&Engine) -> T) -> T {
         let mut changed = BTreeSet::new();
-        let outcome =
-            self.inner.driver.apply(now, operation, on_accepted, |event| self.show(event, &mut changed));
+        let seen = cluster.follow(follower, &self.inner.driver, &mut changed, look);
         changed.into_iter().for_each(|changed| self.tell(changed));
-        outcome.map(drop)
+        seen
+    }
+
+    /// Has a cluster show what happens, until it is over.
+    async fn keep_up(&self, cluster: &Cluster) {
+        loop {
+            let appended = cluster.appended.notified();
+            self.catch_up(cluster, |_| ());
+            tokio::select! {
+                () = cluster.over.cancelled() => return,
+                () = appended => {}
+            }
+        }
     }
 
     /// How many tasks serve clusters, for diagnostics.
@@ -435,12 +479,13 @@ impl Cloud {
         let _ = self.inner.changes.send(changed);
     }
 
-    /// Runs until shutdown: sleeps to the next deadline and lets happen what is due.
+    /// Sleeps to the next deadline and lets happen what is due, until shutdown.
     async fn drive(&self) {
         loop {
             let moved = self.inner.driver.moved.notified();
-            self.poll();
-            let wait = self.inner.driver.next_deadline().map(|due| due.since(sim_time(self.now())));
+            self.inner.driver.poll(sim_time(self.now()));
+            let wait =
+                self.inner.driver.look(Engine::next_deadline).map(|due| due.since(sim_time(self.now())));
             let due = async {
                 match wait {
                     // A millisecond is the engine's grain: waking within the same one would find nothing due.
@@ -456,45 +501,61 @@ impl Cloud {
         }
     }
 
-    /// Lets happen what is due, shows it in the clusters, and tells who has to look again.
-    fn poll(&self) {
-        let mut changed = BTreeSet::new();
-        self.inner.driver.poll(sim_time(self.now()), |event| self.show(event, &mut changed));
-        changed.into_iter().for_each(|changed| self.tell(changed));
-    }
-
-    /// Shows what happened to a machine in its cluster, and notes who has to look again. Called while the engine is
-    /// locked, so that nobody sees a stage of which its cluster shows nothing.
-    fn show(&self, event: &Event, changed: &mut BTreeSet<Changed>) {
-        let id = MachineId::of_resource(&event.id);
-        let cluster = self.cluster(&id.cluster);
-        match &event.kind {
-            EventKind::StageReached(name) => {
-                if let (Some(stage), Some(cluster)) = (Stage::of_name(name), cluster) {
-                    cluster.on_stage(&id.name, stage, timestamp(event.at));
-                    if stage == Stage::ApiServer {
-                        changed.insert(Changed::Cluster(id.cluster.clone()));
-                    }
-                }
-            }
-            EventKind::Updated(update) => {
-                if let Some(cluster) = cluster {
-                    cluster.on_updated(&id.name, update);
-                    // Who looks at the cluster may see another version of its API.
-                    changed.insert(Changed::Cluster(id.cluster.clone()));
-                }
-            }
-            EventKind::StageFailed { stage, cause } => {
-                tracing::info!(machine = %id, %stage, cause, "A stage failed");
-            }
-            EventKind::Deleted => {
-                self.inner.shared.metrics.machines.dec();
-                if let Some(cluster) = cluster {
-                    cluster.on_gone(&id.name);
-                }
+    /// Reads the whole journal, until shutdown: wakes the clusters that it tells of, counts, and writes the log.
+    async fn read_journal(&self, mut cursor: Cursor) {
+        let mut batch = Vec::with_capacity(RECORDS_MAX);
+        loop {
+            let appended = self.inner.driver.appended.notified();
+            while self.read_some(&mut cursor, &mut batch) {}
+            tokio::select! {
+                () = self.inner.over.cancelled() => return,
+                () = appended => {}
             }
         }
-        changed.insert(Changed::Machine(id));
+    }
+
+    /// Reads on. Says whether there was anything.
+    fn read_some(&self, cursor: &mut Cursor, batch: &mut Vec<Arc<Entry>>) -> bool {
+        batch.clear();
+        let names = Stage::ALL.map(Stage::name);
+        let (read, machines, reached) = self.inner.driver.look(|engine| {
+            let census = engine.census();
+            let reached = names.each_ref().map(|stage| census.reached(stage));
+            (engine.journal().read(cursor, batch), census.resources(ResourceKind::Instance), reached)
+        });
+        self.inner.shared.metrics.count_machines(machines, Stage::ALL.into_iter().zip(reached));
+        if read.is_err() {
+            tracing::debug!("Started again from the state: the journal grew faster than it was read");
+            self.inner.clusters.iter().for_each(|cluster| cluster.appended.notify_one());
+            self.tell(Changed::Everything);
+            return true;
+        }
+        let mut clusters = BTreeSet::new();
+        for entry in batch.iter() {
+            let ResourceId { account, group, .. } = entry.record.resource();
+            clusters.insert(ClusterId { namespace: account.clone(), name: group.clone() });
+            if let Record::Event(event) = &entry.record
+                && let EventKind::StageFailed { stage, cause } = &event.kind
+            {
+                tracing::info!(machine = %event.id, %stage, cause, "A stage failed");
+            }
+        }
+        for id in clusters {
+            match self.cluster(&id) {
+                Some(cluster) => cluster.appended.notify_one(),
+                // Machines of a cluster that is deleted may take longer to go; nobody else tells of them.
+                None => self.tell_of_machines(&id, batch),
+            }
+        }
+        !batch.is_empty()
+    }
+
+    fn tell_of_machines(&self, cluster: &ClusterId, batch: &[Arc<Entry>]) {
+        let ours = |id: &MachineId| id.cluster == *cluster;
+        let events = batch.iter().filter(|entry| matches!(entry.record, Record::Event(_)));
+        let machines = events.filter_map(|entry| MachineId::of_resource(entry.record.resource()));
+        let machines: BTreeSet<_> = machines.filter(ours).collect();
+        machines.into_iter().for_each(|id| self.tell(Changed::Machine(id)));
     }
 }
 
@@ -535,15 +596,4 @@ fn observe(state: &StageState) -> StageObservation {
         StageState::Reached { at } => StageObservation::Reached { at: timestamp(*at) },
         StageState::Failed { cause, .. } => StageObservation::Failed { cause: cause.clone() },
     }
-}
-
-fn sim_time(at: Timestamp) -> SimTime {
-    SimTime::from_millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
-}
-
-fn timestamp(at: SimTime) -> Timestamp {
-    i64::try_from(at.as_millis())
-        .ok()
-        .and_then(|millis| Timestamp::from_millisecond(millis).ok())
-        .unwrap_or(Timestamp::MAX)
 }

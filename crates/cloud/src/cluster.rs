@@ -9,10 +9,11 @@ use nephele_etcd::{EtcdCluster, Member, SharedEtcdCluster, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ClusterError;
+use crate::follower::Follower;
 use crate::front::Front;
 use crate::identity::{MachineAddress, Stage};
 use crate::kept::{Deleted, KeptStore};
@@ -39,6 +40,11 @@ pub(crate) struct Cluster {
     pub(crate) tunnels: Arc<Semaphore>,
     /// Ends everything that runs for the cluster.
     pub(crate) over: CancellationToken,
+    /// How far it has read the engine's journal. Locked before the state, and for as long as records are shown or the
+    /// cluster's machines are asked for: so what is shown is never behind what was answered.
+    pub(crate) follower: Mutex<Follower>,
+    /// Told when the journal has something of the cluster.
+    pub(crate) appended: Notify,
     state: Mutex<State>,
 }
 
@@ -94,6 +100,7 @@ impl Cluster {
         endpoint: Endpoint,
         settings: Settings,
         shared: Arc<Shared>,
+        follower: Follower,
         over: CancellationToken,
     ) -> Result<Self, ClusterError> {
         let KeptStore { store, came_back, deleted } = shared.keeper.store(&spec, (shared.clock)())?;
@@ -108,6 +115,8 @@ impl Cluster {
             shared,
             tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)),
             over,
+            follower: Mutex::new(follower),
+            appended: Notify::new(),
             state: Mutex::default(),
             spec,
             endpoint,
@@ -216,7 +225,6 @@ impl Cluster {
         if machine.stopping || machine.reached.insert(stage, at).is_some() {
             return;
         }
-        self.shared.metrics.stages_reached.with_label_values(&[stage.as_str()]).inc();
         let spec = &machine.spec;
         let scope = self.scope(at);
         match stage {
@@ -287,16 +295,18 @@ impl Cluster {
         }
     }
 
+    /// Removes what was kept of a machine that is being deleted and never came back.
+    pub(crate) fn remove_former_machine(&self, name: &str) {
+        if self.came_back && !self.state.lock().machines.contains_key(name) {
+            self.remove_objects(name);
+        }
+    }
+
     /// The machine is going: what ran on it stops at once, and what stood for it in the cluster goes, as a cloud
     /// controller and the pod garbage collector would see to.
     pub(crate) fn on_stopping(&self, name: &str) {
         let mut state = self.state.lock();
-        let Some(machine) = state.machines.get_mut(name) else {
-            if self.came_back {
-                self.remove_objects(name);
-            }
-            return;
-        };
+        let Some(machine) = state.machines.get_mut(name) else { return };
         if std::mem::replace(&mut machine.stopping, true) {
             return;
         }
@@ -337,10 +347,8 @@ impl Cluster {
         if let Some(credentials) = &mut state.credentials {
             credentials.forget(name);
         }
-        let Some(machine) = state.machines.remove(name) else { return };
-        self.etcd.lock().forget_member(self.member(name));
-        for stage in machine.reached.keys() {
-            self.shared.metrics.stages_reached.with_label_values(&[stage.as_str()]).dec();
+        if state.machines.remove(name).is_some() {
+            self.etcd.lock().forget_member(self.member(name));
         }
     }
 
@@ -504,20 +512,38 @@ pub(crate) enum Behind {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use nephele_apiserver::Authentication;
+    use nephele_engine::Config;
     use prometheus::Registry;
     use tokio_util::task::TaskTracker;
 
     use super::*;
+    use crate::driver::Driver;
     use crate::front::parse_version;
     use crate::identity::{ClusterId, MachineId, Role};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
 
+    impl Cluster {
+        /// Keeps anything from being shown while it is held.
+        pub(crate) fn lock_state(&self) -> impl Drop + '_ {
+            self.state.lock()
+        }
+    }
+
+    pub(crate) fn driver() -> Driver {
+        let seconds = Metrics::register(&Registry::new()).expect("a new registry").engine_lock_seconds;
+        Driver::new(Config::default(), "seed", seconds)
+    }
+
     fn cluster() -> Cluster {
+        cluster_following(&driver())
+    }
+
+    pub(crate) fn cluster_following(driver: &Driver) -> Cluster {
         let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(|| Timestamp::UNIX_EPOCH);
         let shared = Shared {
             tasks: TaskTracker::new(),
@@ -537,10 +563,12 @@ mod tests {
         let endpoint = Endpoint { host: "127.0.0.1".into(), port: 20_000 };
         let version = parse_version("");
         let settings = Settings { version, authentication: Authentication::Required, clock, observer: None };
-        Cluster::new(spec, endpoint, settings, Arc::new(shared), CancellationToken::new()).expect("in memory")
+        let follower = Follower::begin(&spec.id, driver);
+        let over = CancellationToken::new();
+        Cluster::new(spec, endpoint, settings, Arc::new(shared), follower, over).expect("in memory")
     }
 
-    fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {
+    pub(crate) fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {
         MachineSpec {
             id: MachineId { cluster: cluster.spec.id.clone(), name: name.into() },
             role: Role::ControlPlane,

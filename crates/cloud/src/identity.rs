@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nephele_engine::{ResourceId, ResourceKind, StageName};
+use nephele_engine::{GroupId, ResourceId, ResourceKind, StageName};
 
 /// A cluster, by the namespace and name of its Cluster object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,6 +11,13 @@ pub struct ClusterId {
     pub namespace: String,
     /// Name.
     pub name: String,
+}
+
+impl ClusterId {
+    /// The engine's name for what belongs to it.
+    pub(crate) fn group(&self) -> GroupId {
+        GroupId { account: self.namespace.clone(), name: self.name.clone() }
+    }
 }
 
 impl fmt::Display for ClusterId {
@@ -39,9 +46,10 @@ impl MachineId {
         }
     }
 
-    pub(crate) fn of_resource(id: &ResourceId) -> Self {
+    /// The machine that a resource is; none when it is something else.
+    pub(crate) fn of_resource(id: &ResourceId) -> Option<Self> {
         let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
-        Self { cluster, name: id.name.clone() }
+        (id.kind == ResourceKind::Instance).then(|| Self { cluster, name: id.name.clone() })
     }
 
     /// What its Node and Machine are tied together by.

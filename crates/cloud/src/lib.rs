@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  infra ──ensure, observe, delete──▶ Cloud ──apply, poll──▶ engine
-//!    ▲                                  │
-//!    └────────── ids that changed ◀─────┤ events
+//!    ▲                                                         │ journal
+//!    └────────── ids that changed ◀───── follower of a cluster ◀┘
 //!                                       ▼
 //!                       projection ─▶ store ◀─ ApiServer ◀─ listener (TLS) ◀─ Cluster API, kubectl
 //!                                     etcd  ◀─ tunnel (port-forward, TLS) ◀──┘
@@ -16,10 +16,12 @@
 mod address;
 mod certificates;
 mod cidr;
+mod clock;
 mod cloud;
 mod cluster;
 mod driver;
 mod error;
+mod follower;
 mod front;
 mod identity;
 mod kept;

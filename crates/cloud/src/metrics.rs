@@ -9,6 +9,8 @@ use prometheus::{
     exponential_buckets,
 };
 
+use crate::identity::Stage;
+
 /// The cloud's metrics, registered once.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
@@ -16,13 +18,14 @@ pub(crate) struct Metrics {
     request_seconds: HistogramVec,
     etcd_calls: IntCounterVec,
     etcd_seconds: HistogramVec,
-    /// Machines that have reached a stage.
-    pub(crate) stages_reached: IntGaugeVec,
+    stages_reached: IntGaugeVec,
     pub(crate) clusters: IntGauge,
-    pub(crate) machines: IntGauge,
+    machines: IntGauge,
     pub(crate) connections: IntGauge,
     pub(crate) connections_held: IntGauge,
     pub(crate) tunnels: IntGauge,
+    /// How long the engine's lock is held at a time.
+    pub(crate) engine_lock_seconds: Histogram,
     state_commit_seconds: Histogram,
     state_commit_failures: IntCounter,
     state_bytes: IntGauge,
@@ -100,6 +103,13 @@ impl Metrics {
                 "nephele_workload_tunnels",
                 "Open port-forwards into simulated clusters.",
             )?,
+            engine_lock_seconds: Histogram::with_opts(
+                HistogramOpts::new(
+                    "nephele_engine_lock_seconds",
+                    "Time for which the lock of the simulated cloud's engine was held at a time.",
+                )
+                .buckets(vec![0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03]),
+            )?,
             state_commit_seconds: Histogram::with_opts(seconds(
                 "nephele_state_commit_seconds",
                 "Time to write and synchronise what was changed in simulated clusters to the state file.",
@@ -120,10 +130,22 @@ impl Metrics {
         registry.register(Box::new(metrics.connections.clone()))?;
         registry.register(Box::new(metrics.connections_held.clone()))?;
         registry.register(Box::new(metrics.tunnels.clone()))?;
+        registry.register(Box::new(metrics.engine_lock_seconds.clone()))?;
         registry.register(Box::new(metrics.state_commit_seconds.clone()))?;
         registry.register(Box::new(metrics.state_commit_failures.clone()))?;
         registry.register(Box::new(metrics.state_bytes.clone()))?;
         Ok(metrics)
+    }
+}
+
+impl Metrics {
+    /// Sets how many machines there are, and how many have reached each stage.
+    pub(crate) fn count_machines(&self, machines: u64, reached: impl Iterator<Item = (Stage, u64)>) {
+        let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.machines.set(gauge(machines));
+        for (stage, count) in reached {
+            self.stages_reached.with_label_values(&[stage.as_str()]).set(gauge(count));
+        }
     }
 }
 

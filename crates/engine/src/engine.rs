@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::admission::Usage;
 use crate::canonical::Canonical;
+use crate::census::Census;
 use crate::config::Config;
 use crate::digest::write_resource;
-use crate::identity::{ResourceId, StageName};
-use crate::journal::{Journal, Record};
+use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
+use crate::journal::{Cursor, Journal, Record};
 use crate::operation::{Command, Event, EventKind, Operation, Outcome, Rejected};
 use crate::resource::{Resource, ResourceSpec, UpdateSpec};
 use crate::seed::Seed;
@@ -23,9 +24,7 @@ pub struct Engine {
     /// (deadline, resource), one entry per resource that has a deadline.
     deadlines: BTreeSet<(SimTime, ResourceId)>,
     usage: Usage,
-    /// What happened and was not handed out yet. At most what the resources could do since the last poll, which
-    /// [`Engine::next_deadline`] asks for as soon as there is something.
-    pending: Vec<Event>,
+    census: Census,
     journal: Journal,
 }
 
@@ -39,23 +38,29 @@ impl Engine {
             resources: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
-            pending: Vec::new(),
+            census: Census::default(),
             journal: Journal::new(),
         }
     }
 
     /// Asks for a change. Repeating an operation answers [`Outcome::AlreadyDone`].
     ///
-    /// What is due by `now` happens first, so that the answer does not depend on who polled when; its events are
-    /// handed out by the next [`Engine::poll`].
+    /// What is due by `now` happens first, so that the answer does not depend on who polled when.
     ///
     /// # Errors
     /// When the cloud refuses; [`Rejected::class`] says what to do about it.
     pub fn apply(&mut self, now: SimTime, operation: Operation) -> Result<Outcome, Rejected> {
-        self.settle(now);
+        self.poll(now);
+        let mut adopted = None;
         let outcome = match &operation.command {
             Command::Create(spec) => self.create(now, spec),
-            Command::Adopt { spec, created, reached } => self.adopt(now, spec, *created, reached),
+            Command::Adopt { spec, created, reached } => {
+                let outcome = self.adopt(now, spec, *created, reached);
+                if outcome == Ok(Outcome::Accepted) {
+                    adopted = self.get(&spec.id).map(|resource| resource.adopted(now));
+                }
+                outcome
+            }
             Command::Retry(id, stage) => self.retry(now, id, stage),
             Command::Update(id, update) => self.update(now, id, update),
             Command::Delete(id) => Ok(self.delete(now, id)),
@@ -64,26 +69,38 @@ impl Engine {
             let operation = Box::new(operation);
             self.journal.push(Record::Operation { at: now, operation, outcome: outcome.clone() });
         }
+        if let Some(adopted) = adopted {
+            self.note(adopted);
+        }
         outcome
     }
 
-    /// Lets everything happen that is due by `now`, and says what did since the last poll, ordered by (time,
-    /// resource, generation). Only an adoption, or an update that began before, can make a poll tell of something
-    /// earlier than the poll before did: of what ended while nobody was there to see it.
-    pub fn poll(&mut self, now: SimTime) -> Vec<Event> {
-        self.settle(now);
-        let mut events = std::mem::take(&mut self.pending);
-        events.sort_by(|a, b| (a.at, &a.id, a.generation).cmp(&(b.at, &b.id, b.generation)));
-        events
+    /// Lets everything happen that is due by `now`. The journal says what did: events ordered by (time, resource,
+    /// generation). Only an adoption, or an update that began before, can make a poll tell of something earlier than
+    /// the poll before did: of what ended while nobody was there to see it.
+    pub fn poll(&mut self, now: SimTime) {
+        while self.poll_some(now, usize::MAX) {}
     }
 
-    /// The next instant at which [`Engine::poll`] will have something to tell; in the past when it has already.
+    /// Lets happen what is due by `now`, at most `deadlines_max` deadlines of it, the earliest first. Says whether
+    /// more is due: whoever shares the engine can let others in between.
+    pub fn poll_some(&mut self, now: SimTime, deadlines_max: usize) -> bool {
+        for _ in 0..deadlines_max {
+            let Some((at, id)) = self.deadlines.first().filter(|(at, _)| *at <= now).cloned() else {
+                return false;
+            };
+            self.deadlines.pop_first();
+            for event in self.advance(at, &id) {
+                self.note(event);
+            }
+        }
+        self.next_deadline().is_some_and(|at| at <= now)
+    }
+
+    /// The next instant at which [`Engine::poll`] will have something to do; in the past when it has already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<SimTime> {
-        match self.pending.first() {
-            Some(event) => Some(event.at),
-            None => self.deadlines.first().map(|(at, _)| *at),
-        }
+        self.deadlines.first().map(|(at, _)| *at)
     }
 
     /// A resource by name.
@@ -97,6 +114,37 @@ impl Engine {
         self.resources.values()
     }
 
+    /// The resources of a group, by kind and name.
+    pub fn group<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Resource> {
+        let first = ResourceId {
+            account: group.account.clone(),
+            group: group.name.clone(),
+            kind: ResourceKind::Instance,
+            name: String::new(),
+        };
+        let resources = self.resources.range(first..).map(|(_, resource)| resource);
+        resources.take_while(|resource| {
+            resource.spec.id.account == group.account && resource.spec.id.group == group.name
+        })
+    }
+
+    /// How many resources there are and how far they are.
+    #[must_use]
+    pub fn census(&self) -> &Census {
+        &self.census
+    }
+
+    /// Lets a group's records be read on their own from now on, see [`Journal::read_group`]. To be ended with
+    /// [`Engine::unfollow`].
+    pub fn follow(&mut self, group: GroupId) -> Cursor {
+        self.journal.follow(group)
+    }
+
+    /// Ends what [`Engine::follow`] began.
+    pub fn unfollow(&mut self, group: &GroupId) {
+        self.journal.unfollow(group);
+    }
+
     /// What was asked and what happened.
     #[must_use]
     pub fn journal(&self) -> &Journal {
@@ -104,8 +152,7 @@ impl Engine {
     }
 
     /// A fingerprint of the state, the same on every machine and in every release: equal for two clouds exactly when
-    /// every resource stands where it stands in the other. Journal, generations and events not yet handed out do not
-    /// count.
+    /// every resource stands where it stands in the other. Journal and generations do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
@@ -181,18 +228,14 @@ impl Engine {
     fn insert(&mut self, resource: Resource) {
         reschedule(&mut self.deadlines, None, &resource);
         self.usage.take(&resource.spec);
+        self.census.add(resource.spec.id.kind);
         self.resources.insert(resource.spec.id.clone(), resource);
     }
 
-    /// Lets happen what is due by `now`, one deadline after the other.
-    fn settle(&mut self, now: SimTime) {
-        while self.deadlines.first().is_some_and(|(at, _)| *at <= now) {
-            let (at, id) = self.deadlines.pop_first().expect("there is a first one");
-            for event in self.advance(at, &id) {
-                self.journal.push(Record::Event(event.clone()));
-                self.pending.push(event);
-            }
-        }
+    /// Records what happened.
+    fn note(&mut self, event: Event) {
+        self.census.count(&event);
+        self.journal.push(Record::Event(event));
     }
 
     /// Lets happen what is due at `at` to one resource, whose deadline entry is taken out already.
@@ -206,6 +249,7 @@ impl Engine {
         }
         let generation = resource.generation + 1;
         self.usage.give_back(&resource.spec);
+        self.census.remove(resource);
         self.resources.remove(id);
         vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
     }

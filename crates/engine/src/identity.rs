@@ -24,6 +24,15 @@ impl ResourceKind {
     }
 }
 
+/// A group of resources of an account; to Cluster API, a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GroupId {
+    /// Whose it is; to Cluster API, a namespace.
+    pub account: String,
+    /// Its name inside the account.
+    pub name: String,
+}
+
 /// The name of a resource, unique in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceId {

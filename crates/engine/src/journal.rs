@@ -1,7 +1,11 @@
-//! The one ordered record of what was asked and what happened.
+//! The one ordered record of what was asked and what happened, and how it is read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
+use thiserror::Error;
+
+use crate::identity::{GroupId, ResourceId};
 use crate::operation::{Event, Operation, Outcome, Rejected};
 use crate::time::SimTime;
 
@@ -30,30 +34,97 @@ pub enum Record {
     Event(Event),
 }
 
+impl Record {
+    /// The resource that the record is about.
+    #[must_use]
+    pub fn resource(&self) -> &ResourceId {
+        match self {
+            Self::Operation { operation, .. } => operation.command.resource(),
+            Self::Event(event) => &event.id,
+        }
+    }
+}
+
+/// Where a reader of the journal is: the number of the first record that it has not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor(u64);
+
+/// The reader missed records that the journal no longer has. It starts again from the state of the engine; its cursor
+/// is at the end of the journal by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the journal no longer has records that were not read")]
+pub struct Behind;
+
 /// The latest records, up to a bound, in the order in which they took effect: an operation comes after the events
 /// that were due before it. Repeated operations that found everything done already are not recorded: controllers ask
 /// all the time, and an audit log of nothing would push out what matters.
+///
+/// Readers pull at their own pace, each with a [`Cursor`], and share the records. A reader of the whole journal reads
+/// all of them in order; a reader of a followed group reads only those of the group.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Arc<Entry>>,
     next: u64,
+    /// By account, then by name: a record finds its group without making a key.
+    followed: BTreeMap<String, BTreeMap<String, Followed>>,
+}
+
+/// The records of a group that somebody follows.
+#[derive(Clone, Debug, Default)]
+struct Followed {
+    /// Their numbers, as far as the journal has them.
+    kept: VecDeque<u64>,
+    /// The number of the newest one that the journal no longer has; zero for none.
+    dropped: u64,
 }
 
 impl Journal {
     /// A creation takes about 1 KB, anything else about 300 bytes, and a machine with four stages makes one of the
-    /// former and six of the latter: 4,096 records are about 600 machines' lives in 1.6 MB, 4 MB at the worst.
+    /// former and six of the latter: 4,096 records are about 600 machines' lives in 1.6 MB, 4 MB at the worst. The
+    /// numbers kept for those who follow groups add 8 bytes a record.
     pub const CAPACITY: usize = 4096;
 
     pub(crate) fn new() -> Self {
-        Self { entries: VecDeque::new(), next: 1 }
+        Self { entries: VecDeque::new(), next: 1, followed: BTreeMap::new() }
     }
 
     pub(crate) fn push(&mut self, record: Record) {
-        if self.entries.len() == Self::CAPACITY {
-            self.entries.pop_front();
+        if self.entries.len() == Self::CAPACITY
+            && let Some(dropped) = self.entries.pop_front()
+            && let Some(followed) = followed(&mut self.followed, dropped.record.resource())
+            && followed.kept.front() == Some(&dropped.sequence)
+        {
+            followed.kept.pop_front();
+            followed.dropped = dropped.sequence;
         }
-        self.entries.push_back(Entry { sequence: self.next, record });
+        if let Some(followed) = followed(&mut self.followed, record.resource()) {
+            followed.kept.push_back(self.next);
+        }
+        self.entries.push_back(Arc::new(Entry { sequence: self.next, record }));
         self.next += 1;
+    }
+
+    /// Begins to keep the numbers of a group's records, for readers of the group: those to come. Replaces what was
+    /// followed of the group before.
+    pub(crate) fn follow(&mut self, group: GroupId) -> Cursor {
+        let GroupId { account, name } = group;
+        self.followed.entry(account).or_default().insert(name, Followed::default());
+        self.end()
+    }
+
+    /// Ends what [`Journal::follow`] began.
+    pub(crate) fn unfollow(&mut self, group: &GroupId) {
+        let Some(groups) = self.followed.get_mut(&group.account) else { return };
+        groups.remove(&group.name);
+        if groups.is_empty() {
+            self.followed.remove(&group.account);
+        }
+    }
+
+    /// The end of the journal: a reader that starts there reads what is to come.
+    #[must_use]
+    pub fn end(&self) -> Cursor {
+        Cursor(self.next)
     }
 
     /// The number of the oldest entry that is kept, or of the next one when there is none. A reader that has seen
@@ -64,42 +135,144 @@ impl Journal {
     }
 
     /// The kept entries numbered `from` and later, in order.
-    pub fn since(&self, from: u64) -> impl Iterator<Item = &Entry> {
+    pub fn since(&self, from: u64) -> impl Iterator<Item = &Arc<Entry>> {
         let seen = usize::try_from(from.saturating_sub(self.oldest())).unwrap_or(usize::MAX);
         self.entries.iter().skip(seen)
     }
+
+    /// Appends to `into` what comes next for a reader of the whole journal, as far as there is capacity in `into`, and
+    /// moves its cursor behind it. Nothing is allocated. Nothing is appended when there is nothing left to read.
+    ///
+    /// # Errors
+    /// When the reader fell behind.
+    pub fn read(&self, cursor: &mut Cursor, into: &mut Vec<Arc<Entry>>) -> Result<(), Behind> {
+        if cursor.0 < self.oldest() {
+            *cursor = self.end();
+            return Err(Behind);
+        }
+        let room = into.capacity() - into.len();
+        into.extend(self.since(cursor.0).take(room).cloned());
+        cursor.0 = into.last().map_or(cursor.0, |last| cursor.0.max(last.sequence + 1));
+        Ok(())
+    }
+
+    /// Appends to `into` what comes next for a reader of a followed group, as far as there is capacity in `into`, and
+    /// moves its cursor behind it: to the end of the journal when nothing of the group is left to read. Nothing is
+    /// allocated.
+    ///
+    /// # Errors
+    /// When the reader fell behind, or nobody follows the group.
+    pub fn read_group(
+        &self,
+        group: &GroupId,
+        cursor: &mut Cursor,
+        into: &mut Vec<Arc<Entry>>,
+    ) -> Result<(), Behind> {
+        let followed = self.followed.get(&group.account).and_then(|groups| groups.get(&group.name));
+        let Some(followed) = followed.filter(|followed| cursor.0 > followed.dropped) else {
+            *cursor = self.end();
+            return Err(Behind);
+        };
+        let seen = followed.kept.partition_point(|sequence| *sequence < cursor.0);
+        let room = into.capacity() - into.len();
+        let mut left = followed.kept.iter().skip(seen);
+        into.extend(left.by_ref().take(room).filter_map(|sequence| self.entry(*sequence)).cloned());
+        *cursor = left.next().map_or(self.end(), |sequence| Cursor(*sequence));
+        Ok(())
+    }
+
+    fn entry(&self, sequence: u64) -> Option<&Arc<Entry>> {
+        self.entries.get(usize::try_from(sequence.checked_sub(self.oldest())?).ok()?)
+    }
+}
+
+fn followed<'a>(
+    followed: &'a mut BTreeMap<String, BTreeMap<String, Followed>>,
+    id: &ResourceId,
+) -> Option<&'a mut Followed> {
+    followed.get_mut(&id.account)?.get_mut(&id.group)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{ResourceId, ResourceKind};
+    use crate::identity::ResourceKind;
     use crate::operation::EventKind;
 
-    #[test]
-    fn full_journal_drops_the_oldest_and_says_so() {
+    fn record(group: &str, millis: u64) -> Record {
         let id = ResourceId {
             account: "default".into(),
-            group: "demo".into(),
+            group: group.into(),
             kind: ResourceKind::Instance,
             name: "m".into(),
         };
+        Record::Event(Event { at: SimTime::from_millis(millis), id, generation: 1, kind: EventKind::Deleted })
+    }
+
+    fn sequences(entries: &[Arc<Entry>]) -> Vec<u64> {
+        entries.iter().map(|entry| entry.sequence).collect()
+    }
+
+    #[test]
+    fn full_journal_drops_the_oldest_and_says_so() {
         let mut journal = Journal::new();
         assert_eq!((journal.oldest(), journal.since(0).count()), (1, 0));
+        let mut cursor = journal.end();
+        let mut late = cursor;
         let events = Journal::CAPACITY as u64 + 3;
         for millis in 1..=events {
-            let at = SimTime::from_millis(millis);
-            journal.push(Record::Event(Event {
-                at,
-                id: id.clone(),
-                generation: 1,
-                kind: EventKind::Deleted,
-            }));
+            journal.push(record("demo", millis));
+            if millis == 3 {
+                assert_eq!(journal.read(&mut cursor, &mut Vec::with_capacity(9)), Ok(()));
+            }
         }
         assert_eq!(journal.oldest(), 4);
         assert_eq!(journal.since(0).count(), Journal::CAPACITY);
         let last: Vec<_> = journal.since(events - 1).map(|entry| entry.sequence).collect();
         assert_eq!(last, [events - 1, events]);
         assert_eq!(journal.since(u64::MAX).count(), 0);
+
+        let mut batch = Vec::with_capacity(4);
+        assert_eq!(journal.read(&mut cursor, &mut batch), Ok(()));
+        assert_eq!(sequences(&batch), [4, 5, 6, 7], "the reader had read three");
+        batch.clear();
+        assert_eq!(journal.read(&mut late, &mut batch), Err(Behind));
+        assert_eq!((journal.read(&mut late, &mut batch), batch.len()), (Ok(()), 0));
+    }
+
+    #[test]
+    fn reader_of_a_group_misses_nothing_as_long_as_the_journal_has_what_is_of_the_group() {
+        let group = GroupId { account: "default".into(), name: "quiet".into() };
+        let mut journal = Journal::new();
+        journal.push(record("quiet", 0));
+        let mut early = journal.follow(group.clone());
+        let capacity = Journal::CAPACITY as u64;
+        let mut batch = Vec::with_capacity(2);
+        // Two of its own, then so many of others that all but the latest are dropped, then three of its own.
+        for millis in 1..=capacity {
+            journal.push(record(if millis < 3 { "quiet" } else { "busy" }, millis));
+        }
+        assert_eq!(journal.read_group(&group, &mut early, &mut batch), Ok(()));
+        assert_eq!((sequences(&batch), early), (vec![2, 3], journal.end()));
+        for millis in 0..3 * capacity {
+            journal.push(record("busy", millis));
+        }
+        for millis in 0..3 {
+            journal.push(record("quiet", millis));
+        }
+        let mut late = Cursor(3);
+        for (cursor, read) in [(&mut early, Ok(())), (&mut late, Err(Behind))] {
+            batch.clear();
+            assert_eq!(journal.read_group(&group, cursor, &mut batch), read);
+            if read.is_ok() {
+                let first = 4 * capacity + 2;
+                assert_eq!((sequences(&batch), *cursor), (vec![first, first + 1], Cursor(first + 2)));
+            } else {
+                assert_eq!((batch.len(), *cursor), (0, journal.end()));
+            }
+        }
+        journal.unfollow(&group);
+        assert_eq!(journal.read_group(&group, &mut late, &mut batch), Err(Behind));
+        assert!(journal.followed.is_empty());
     }
 }

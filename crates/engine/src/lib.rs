@@ -4,9 +4,10 @@
 //!            now, Operation                      now
 //!                 │                               │
 //!                 ▼                               ▼
-//!   Engine::apply ──▶ Outcome | Rejected    Engine::poll ──▶ Vec<Event>
-//!                 │                               │
+//!   Engine::apply ──▶ Outcome | Rejected    Engine::poll
+//!                 │ operations                    │ events
 //!                 └──────────▶ Journal ◀──────────┘
+//!                                 │ read with a cursor each: projection of a cluster, metrics, notices
 //!
 //!   a stage:   Blocked ──▶ Running{since, due} ──▶ Reached ──▶ those after it are entered
 //!                                 ▲          └───▶ Failed
@@ -24,6 +25,7 @@
 
 mod admission;
 mod canonical;
+mod census;
 mod config;
 mod digest;
 mod engine;
@@ -35,10 +37,11 @@ mod resource;
 mod seed;
 mod time;
 
+pub use census::Census;
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
-pub use identity::{ResourceId, ResourceKind, StageName};
-pub use journal::{Entry, Journal, Record};
+pub use identity::{GroupId, ResourceId, ResourceKind, StageName};
+pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use operation::{Command, ErrorClass, Event, EventKind, Operation, Outcome, Rejected};
 pub use resource::{Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState};

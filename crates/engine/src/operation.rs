@@ -170,6 +170,11 @@ pub struct Event {
 /// What can happen to a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
+    /// The resource was adopted, with these stages reached at these instants.
+    Adopted {
+        /// In the order of the specification.
+        reached: Vec<(StageName, SimTime)>,
+    },
     /// A stage was passed.
     StageReached(StageName),
     /// A stage failed.

@@ -216,6 +216,16 @@ impl Resource {
         self.spec.stages.iter().zip(&self.progress).map(|(stage, progress)| (&stage.name, &progress.state))
     }
 
+    /// What there is to tell of a resource that was adopted: how far it is.
+    pub(crate) fn adopted(&self, now: SimTime) -> Event {
+        let reached = self.stages().filter_map(|(name, state)| match state {
+            StageState::Reached { at } => Some((name.clone(), *at)),
+            StageState::Blocked | StageState::Running { .. } | StageState::Failed { .. } => None,
+        });
+        let kind = EventKind::Adopted { reached: reached.collect() };
+        Event { at: now, id: self.spec.id.clone(), generation: self.generation, kind }
+    }
+
     /// The next instant at which this resource changes by itself.
     pub(crate) fn next_deadline(&self) -> Option<SimTime> {
         let due = |progress: &Progress| match progress.state {

@@ -3,12 +3,14 @@
 mod cloud;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use cloud::{ask, at, engine, id, machine, reached_stages};
+use cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
-    Command, Config, Engine, Event, EventKind, Latency, Odds, Operation, Outcome, Quotas, Record,
-    ResourceSpec, Seed, SimTime, UpdateSpec, Zone,
+    Command, Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Latency, Odds, Operation, Outcome,
+    Quotas, Record, Resource, ResourceId, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec,
+    Zone,
 };
 use proptest::prelude::*;
 
@@ -71,17 +73,83 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Command)>> {
 }
 
 /// A cloud with little room, so that scripts run into its limits.
-fn small_cloud() -> Engine {
+fn small_cloud() -> Watched {
     let zone = |instances_max| Zone { instances_max };
     let config = Config {
         zones: BTreeMap::from([("a".to_owned(), zone(Some(2))), ("b".to_owned(), zone(None))]),
         instance_types: BTreeSet::new(),
         quotas: Quotas { instances_max: Some(3), load_balancers_max: None },
     };
-    Engine::new(config, Seed::new("amber-otter-lamp"))
+    Watched::new(config, "amber-otter-lamp")
 }
 
 const END: SimTime = SimTime::from_millis(10_000_000);
+
+/// How far machines are, by name: the stages reached, and whether it is being deleted.
+type Standing = BTreeMap<String, (BTreeMap<StageName, SimTime>, bool)>;
+
+fn standing_of(resource: &Resource) -> (BTreeMap<StageName, SimTime>, bool) {
+    let reached = resource.stages().filter_map(|(name, state)| match state {
+        StageState::Reached { at } => Some((name.clone(), *at)),
+        _ => None,
+    });
+    (reached.collect(), resource.deleting.is_some())
+}
+
+fn standing(engine: &Engine) -> Standing {
+    let machines = engine.resources();
+    machines.map(|machine| (machine.spec.id.name.clone(), standing_of(machine))).collect()
+}
+
+/// What a machine of another group would be called. There is none.
+fn elsewhere() -> ResourceId {
+    ResourceId { group: "elsewhere".into(), ..id("m") }
+}
+
+/// A reader of a group, as a projection is one.
+#[derive(Clone)]
+struct Reader {
+    cursor: Cursor,
+    machines: Standing,
+    restarts: u32,
+}
+
+impl Reader {
+    fn read(&mut self, engine: &Engine, group: &GroupId) {
+        let mut batch = Vec::with_capacity(3);
+        loop {
+            batch.clear();
+            if engine.journal().read_group(group, &mut self.cursor, &mut batch).is_err() {
+                self.restarts += 1;
+                let machines = engine.group(group);
+                self.machines =
+                    machines.map(|machine| (machine.spec.id.name.clone(), standing_of(machine))).collect();
+                return;
+            }
+            if batch.is_empty() {
+                return;
+            }
+            batch.iter().for_each(|entry: &Arc<Entry>| self.fold(&entry.record));
+        }
+    }
+
+    fn fold(&mut self, record: &Record) {
+        let name = &record.resource().name;
+        match record {
+            Record::Operation { operation, outcome: Ok(Outcome::Accepted), .. } => match &operation.command {
+                Command::Create(_) => drop(self.machines.entry(name.clone()).or_default()),
+                Command::Delete(_) => self.machines.get_mut(name).expect("it was created").1 = true,
+                _ => {}
+            },
+            Record::Event(Event { at, kind: EventKind::StageReached(stage), .. }) => {
+                let machine = self.machines.get_mut(name).expect("it was created");
+                machine.0.insert(stage.clone(), *at);
+            }
+            Record::Event(Event { kind: EventKind::Deleted, .. }) => drop(self.machines.remove(name)),
+            _ => {}
+        }
+    }
+}
 
 proptest! {
     #[test]
@@ -266,6 +334,38 @@ proptest! {
         prop_assert_eq!(first.poll(END), second.poll(END));
         prop_assert_eq!(first.digest(), second.digest());
         prop_assert!(first.journal().since(1).eq(second.journal().since(1)));
+    }
+
+    /// Two readers fold the journal into how far each machine is: one reads after each step, the other now and then,
+    /// and often after the journal has dropped what it did not read. Neither may end with anything but the state.
+    #[test]
+    fn reader_that_lags_sees_what_one_that_does_not_sees(
+        script in script(), noise in prop::collection::vec(prop_oneof![19 => Just(0), 1 => 1usize..6_000], 40),
+    ) {
+        let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
+        let group = GroupId { account: id("m").account, name: id("m").group };
+        let cursor = engine.follow(group.clone());
+        let mut prompt = Reader { cursor, machines: BTreeMap::new(), restarts: 0 };
+        let mut late = prompt.clone();
+        for ((now, command), noise) in script.into_iter().zip(noise) {
+            let _ = ask(&mut engine, now, command);
+            engine.poll(now);
+            prompt.read(&engine, &group);
+            if noise > 0 {
+                for _ in 0..noise {
+                    let _ = ask(&mut engine, now, Command::Retry(elsewhere(), "vm".into()));
+                }
+                if noise % 2 == 0 {
+                    late.read(&engine, &group);
+                }
+            }
+        }
+        engine.poll(END);
+        for reader in [&mut prompt, &mut late] {
+            reader.read(&engine, &group);
+            prop_assert_eq!(&reader.machines, &standing(&engine));
+        }
+        prop_assert_eq!(prompt.restarts, 0, "others' records push nothing out that it did not read");
     }
 
     /// A model that counts: how many there are, by zone, at each creation.

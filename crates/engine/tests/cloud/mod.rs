@@ -1,11 +1,57 @@
 //! Resources to test with, and short ways to ask for them.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use nephele_engine::{
-    Command, Config, Engine, Latency, Odds, Operation, Outcome, Rejected, ResourceId, ResourceKind,
-    ResourceSpec, Seed, SimTime, StageName, StageSpec, StageState,
+    Command, Config, Cursor, Engine, Event, EventKind, Latency, Odds, Operation, Outcome, Record, Rejected,
+    ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageSpec, StageState,
 };
+
+/// An engine whose journal somebody reads.
+pub(crate) struct Watched {
+    engine: Engine,
+    cursor: Cursor,
+}
+
+impl Watched {
+    pub(crate) fn new(config: Config, seed: &str) -> Self {
+        let engine = Engine::new(config, Seed::new(seed));
+        let cursor = engine.journal().end();
+        Self { engine, cursor }
+    }
+
+    /// Lets happen what is due, and says what did since the last poll. Adoptions are left out: they tell of what the
+    /// caller said.
+    pub(crate) fn poll(&mut self, now: SimTime) -> Vec<Event> {
+        self.engine.poll(now);
+        let mut entries: Vec<Arc<_>> = Vec::with_capacity(nephele_engine::Journal::CAPACITY);
+        self.engine.journal().read(&mut self.cursor, &mut entries).expect("tests make fewer records");
+        let event = |record: &Record| match record {
+            Record::Event(event) => Some(event.clone()),
+            Record::Operation { .. } => None,
+        };
+        let mut events: Vec<Event> = entries.iter().filter_map(|entry| event(&entry.record)).collect();
+        events.retain(|event| !matches!(event.kind, EventKind::Adopted { .. }));
+        events.sort_by(|a, b| (a.at, &a.id, a.generation).cmp(&(b.at, &b.id, b.generation)));
+        events
+    }
+}
+
+impl Deref for Watched {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl DerefMut for Watched {
+    fn deref_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+}
 
 pub(crate) fn id(name: &str) -> ResourceId {
     ResourceId {
@@ -43,8 +89,8 @@ pub(crate) fn machine(name: &str, latency: &Latency) -> ResourceSpec {
     }
 }
 
-pub(crate) fn engine() -> Engine {
-    Engine::new(Config::default(), Seed::new("amber-otter-lamp"))
+pub(crate) fn engine() -> Watched {
+    Watched::new(Config::default(), "amber-otter-lamp")
 }
 
 pub(crate) fn at(seconds: u64) -> SimTime {

@@ -1,0 +1,293 @@
+//! How a cluster follows the engine: it shows what the journal says of its machines, at its own pace.
+//!
+//! The engine's lock is held only while records are taken over, never while they are shown. Whoever asks how a machine
+//! or a cluster is has the cluster catch up first and sees the engine as it was at that record, so that nobody sees a
+//! stage as reached of which the cluster shows nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nephele_engine::{
+    Command, Cursor, Engine, Entry, Event, EventKind, GroupId, Outcome, Record, Resource, ResourceKind,
+    SimTime, StageName, StageState, UpdateState,
+};
+
+use crate::clock::timestamp;
+use crate::cluster::Cluster;
+use crate::driver::Driver;
+use crate::identity::{ClusterId, MachineId, Stage};
+use crate::observation::Changed;
+
+/// Records taken over under one lock: 32 pointers in 256 bytes of each cluster, and more than a machine makes at a time.
+const BATCH: usize = 32;
+
+/// Where a cluster is in the journal.
+pub(crate) struct Follower {
+    group: GroupId,
+    cursor: Cursor,
+    batch: Vec<Arc<Entry>>,
+    /// The cluster is deleted: nothing is made in it any more.
+    pub(crate) over: bool,
+}
+
+/// What was read under one lock.
+enum Read<T> {
+    /// There may be more.
+    Some,
+    /// Nothing is left, and this is what the engine says.
+    All(T),
+    /// Records were missed: these are the resources there are, and what the engine says.
+    Behind(Vec<Resource>, T),
+}
+
+impl Follower {
+    /// Follows a cluster from now on, until [`Follower::end`].
+    pub(crate) fn begin(cluster: &ClusterId, driver: &Driver) -> Self {
+        let group = cluster.group();
+        let cursor = driver.change(|engine| engine.follow(group.clone()));
+        Self { group, cursor, batch: Vec::with_capacity(BATCH), over: false }
+    }
+
+    pub(crate) fn end(&mut self, driver: &Driver) {
+        self.over = true;
+        driver.change(|engine| engine.unfollow(&self.group));
+    }
+
+    fn read<T>(&mut self, driver: &Driver, look: impl Fn(&Engine) -> T) -> Read<T> {
+        self.batch.clear();
+        driver.look(|engine| {
+            match engine.journal().read_group(&self.group, &mut self.cursor, &mut self.batch) {
+                Ok(()) if self.batch.len() < BATCH => Read::All(look(engine)),
+                Ok(()) => Read::Some,
+                Err(nephele_engine::Behind) => {
+                    Read::Behind(engine.group(&self.group).cloned().collect(), look(engine))
+                }
+            }
+        })
+    }
+}
+
+impl Cluster {
+    /// Shows all that the journal has of the cluster, adds to `changed` what is to be looked at again, and answers with
+    /// what `look` sees in the engine right after the last record shown.
+    pub(crate) fn follow<T>(
+        &self,
+        follower: &mut Follower,
+        driver: &Driver,
+        changed: &mut BTreeSet<Changed>,
+        look: impl Fn(&Engine) -> T,
+    ) -> T {
+        loop {
+            let read = follower.read(driver, &look);
+            for entry in &follower.batch {
+                self.show(&entry.record, changed);
+            }
+            match read {
+                Read::Some => {}
+                Read::All(seen) => return seen,
+                Read::Behind(resources, seen) => {
+                    self.show_state(&resources, changed);
+                    return seen;
+                }
+            }
+        }
+    }
+
+    fn show(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
+        let Some(id) = MachineId::of_resource(record.resource()) else { return };
+        match record {
+            Record::Operation { operation, outcome: Ok(Outcome::Accepted), .. } => {
+                // What a deleted cluster had is forgotten as a whole.
+                if matches!(operation.command, Command::Delete(_)) && !self.over.is_cancelled() {
+                    self.on_stopping(&id.name);
+                }
+            }
+            // Who asked knows.
+            Record::Operation { .. } => {}
+            Record::Event(Event { at, kind, .. }) => {
+                match kind {
+                    EventKind::Adopted { reached } => {
+                        for (stage, at) in reached {
+                            self.show_stage(&id, stage, *at, changed);
+                        }
+                    }
+                    EventKind::StageReached(stage) => self.show_stage(&id, stage, *at, changed),
+                    EventKind::Updated(update) => {
+                        self.on_updated(&id.name, update);
+                        // Who looks at the cluster may see another version of its API.
+                        changed.insert(Changed::Cluster(id.cluster.clone()));
+                    }
+                    EventKind::StageFailed { .. } => {}
+                    EventKind::Deleted => self.on_gone(&id.name),
+                }
+                changed.insert(Changed::Machine(id));
+            }
+        }
+    }
+
+    fn show_stage(&self, id: &MachineId, stage: &StageName, at: SimTime, changed: &mut BTreeSet<Changed>) {
+        let Some(stage) = Stage::of_name(stage) else { return };
+        self.on_stage(&id.name, stage, timestamp(at));
+        if stage == Stage::ApiServer {
+            changed.insert(Changed::Cluster(id.cluster.clone()));
+        }
+    }
+
+    /// Starts again from the state: shows what the engine has. What is shown already stays as it is.
+    fn show_state(&self, resources: &[Resource], changed: &mut BTreeSet<Changed>) {
+        let machines: BTreeMap<&str, &Resource> = resources
+            .iter()
+            .filter(|resource| resource.spec.id.kind == ResourceKind::Instance)
+            .map(|resource| (resource.spec.id.name.as_str(), resource))
+            .collect();
+        let gone = self.machine_names().into_iter().filter(|name| !machines.contains_key(name.as_str()));
+        for name in gone {
+            self.on_gone(&name);
+            changed.insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name }));
+        }
+        for (name, machine) in machines {
+            let id = MachineId { cluster: self.spec.id.clone(), name: name.to_owned() };
+            for (stage, state) in machine.stages() {
+                if let StageState::Reached { at } = state {
+                    self.show_stage(&id, stage, *at, changed);
+                }
+            }
+            if let Some(update) = &machine.update
+                && matches!(update.state, UpdateState::Over { .. })
+            {
+                self.on_updated(name, &update.name);
+            }
+            if machine.deleting.is_some() && !self.over.is_cancelled() {
+                self.on_stopping(name);
+            }
+            changed.insert(Changed::Machine(id));
+        }
+        changed.insert(Changed::Cluster(self.spec.id.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_apiserver::GroupResource;
+    use nephele_engine::{Journal, Latency, Odds, Operation, ResourceId, ResourceSpec, StageSpec};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cluster::Admission;
+    use crate::cluster::tests::{cluster_following, control_plane, driver};
+
+    /// What is asked of a machine of two, and how many records of others there are before it.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Create,
+        Delete,
+        Wait,
+    }
+
+    fn script() -> impl Strategy<Value = Vec<(Step, usize, usize)>> {
+        let step = prop_oneof![3 => Just(Step::Create), 1 => Just(Step::Delete), 3 => Just(Step::Wait)];
+        let others = prop_oneof![9 => Just(0), 1 => Just(Journal::CAPACITY)];
+        prop::collection::vec((step, 0..2usize, others), 1..12)
+    }
+
+    fn operation(command: Command) -> Operation {
+        Operation { caller: "test".to_owned(), command }
+    }
+
+    fn creation(id: &MachineId, seconds: u64) -> Command {
+        let stage = |stage: &Stage| StageSpec {
+            name: stage.name(),
+            after: stage.after().iter().map(|stage| stage.name()).collect(),
+            latency: Latency::Fixed(std::time::Duration::from_secs(seconds)),
+            failure: Odds::NEVER,
+        };
+        Command::Create(ResourceSpec {
+            id: id.resource(),
+            zone: None,
+            instance_type: None,
+            owner: None,
+            labels: BTreeMap::new(),
+            stages: Stage::ALL.iter().map(stage).collect(),
+            deletion: Latency::Fixed(std::time::Duration::from_secs(seconds)),
+        })
+    }
+
+    /// All that can be seen of a cluster.
+    fn shown(cluster: &Cluster) -> (Vec<String>, Vec<String>, usize, Vec<String>) {
+        let objects = |resource: &str| {
+            let objects = cluster.store.list(&GroupResource::new("", resource), None).objects;
+            let line = |object: &Arc<nephele_apiserver::Object>| {
+                format!("{} {} {}", object.name, object.uid, object.value()["metadata"]["creationTimestamp"])
+            };
+            let mut lines: Vec<_> = objects.iter().map(line).collect();
+            lines.sort();
+            lines
+        };
+        (objects("nodes"), objects("pods"), cluster.backends(), cluster.etcd_members())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        /// A cluster that reads after each step and one that reads only when it has to, before a machine is made, show
+        /// the same in the end, also when the journal has dropped what the latter did not read.
+        #[test]
+        fn cluster_that_lags_shows_what_one_that_does_not_shows(script in script()) {
+            let driver = driver();
+            let (prompt, late) = (cluster_following(&driver), cluster_following(&driver));
+            let follow = |cluster: &Cluster| {
+                cluster.follow(&mut cluster.follower.lock(), &driver, &mut BTreeSet::new(), |_| ());
+            };
+            let mut now = SimTime::from_millis(1_000_000);
+            for (step, machine, others) in script {
+                let id = control_plane(&prompt, ["a", "b"][machine]);
+                let elsewhere = ResourceId { group: "elsewhere".to_owned(), ..id.id.resource() };
+                for _ in 0..others {
+                    let retry = operation(Command::Retry(elsewhere.clone(), "vm".into()));
+                    let _ = driver.apply(now, retry);
+                }
+                match step {
+                    Step::Create => {
+                        follow(&prompt);
+                        follow(&late);
+                        let admitted = late.admit(id.clone());
+                        if let Admission::New(_) = admitted {
+                            prop_assert!(matches!(prompt.admit(id.clone()), Admission::New(_)));
+                            driver.apply(now, operation(creation(&id.id, 3 + machine as u64))).expect("there is room");
+                        }
+                    }
+                    Step::Delete => drop(driver.apply(now, operation(Command::Delete(id.id.resource())))),
+                    Step::Wait => now = now + std::time::Duration::from_secs(5),
+                }
+                driver.poll(now);
+                follow(&prompt);
+            }
+            follow(&late);
+            prop_assert_eq!(shown(&late), shown(&prompt));
+        }
+    }
+
+    #[test]
+    fn engine_is_free_while_a_cluster_shows_what_happened() {
+        let driver = driver();
+        let cluster = cluster_following(&driver);
+        let machine = control_plane(&cluster, "a");
+        cluster.admit(machine.clone());
+        let now = SimTime::from_millis(1_000_000);
+        driver.apply(now, operation(creation(&machine.id, 0))).expect("there is room");
+        // Who shows a machine waits for the state of its cluster, as if that took long, and holds nothing else.
+        let busy = cluster.lock_state();
+        std::thread::scope(|scope| {
+            let following = scope.spawn(|| {
+                cluster.follow(&mut cluster.follower.lock(), &driver, &mut BTreeSet::new(), |_| ());
+            });
+            while cluster.follower.try_lock().is_some() {
+                std::thread::yield_now();
+            }
+            let waiting = control_plane(&cluster, "b");
+            assert!(driver.apply(now, operation(creation(&waiting.id, 0))).is_ok());
+            assert!(!following.is_finished());
+            drop(busy);
+        });
+        assert_eq!(shown(&cluster).0.len(), 1);
+    }
+}
