@@ -19,6 +19,7 @@
 //! IPs; `pods/exec`, `pods/attach`, `pods/proxy` and `serviceaccounts/token`. Pages of a list are made from the event
 //! log, so that a continue token expires with the log rather than after five minutes.
 
+mod depth;
 mod http;
 mod patch;
 mod protobuf;

@@ -58,6 +58,25 @@ impl ApiError {
         )
     }
 
+    /// The body of the request did not come in time.
+    pub(crate) fn body_timeout() -> Self {
+        let message = "Timeout: request did not complete within the allotted timeout";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
+    }
+
+    /// Others send bodies that fill the memory for them.
+    pub(crate) fn too_many_bodies() -> Self {
+        let details = json!({"retryAfterSeconds": 1});
+        let message = "too many requests, please try again later";
+        Self { details, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
+    }
+
+    /// The user may not do it, of something that is no object of this server's.
+    pub(crate) fn forbidden(group: &str, resource: &str, name: &str, message: impl Into<String>) -> Self {
+        let details = json!({"name": name, "group": group, "kind": resource});
+        Self { details, ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message) }
+    }
+
     /// Nothing was changed, as it could not be kept. Another attempt may fare better.
     pub(crate) fn not_admitted(error: &Unkept) -> Self {
         let details = json!({"retryAfterSeconds": 1});
@@ -136,6 +155,9 @@ impl From<StoreError> for ApiError {
                 "Forbidden",
                 json!({"name": name, "group": resource.group, "kind": resource.resource}),
             ),
+            StoreError::TooLarge { .. } => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", Value::Null)
+            }
             StoreError::UnknownResource => (StatusCode::NOT_FOUND, "NotFound", json!({})),
             StoreError::NamespaceTerminating { resource, name, namespace } => (
                 StatusCode::FORBIDDEN,

@@ -326,12 +326,14 @@ fn drop_nulls(value: &mut Value) {
 
 impl From<patch::PatchError> for ApiError {
     fn from(error: patch::PatchError) -> Self {
-        let (code, reason) = if matches!(error, patch::PatchError::Unsupported(_)) {
-            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType")
-        } else if error.is_malformed() {
-            (StatusCode::BAD_REQUEST, "BadRequest")
-        } else {
-            (StatusCode::UNPROCESSABLE_ENTITY, "Invalid")
+        use patch::PatchError;
+        let (code, reason) = match error {
+            PatchError::Unsupported(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType"),
+            PatchError::TooManyOperations { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            PatchError::Malformed(_) | PatchError::Directive(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
+            PatchError::DoesNotApply(_) | PatchError::Beyond { .. } => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "Invalid")
+            }
         };
         let mut message = error.to_string();
         if let Some(source) = std::error::Error::source(&error) {

@@ -2,6 +2,8 @@
 //!
 //! Which lists merge, and by which key, stands in the table of messages of the built-in kinds.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::PatchError;
@@ -61,6 +63,7 @@ fn merge_map(
             let gone =
                 change.as_array().ok_or_else(|| PatchError::Directive(format!("{field} is a list")))?;
             if let Some(Value::Array(items)) = current.get_mut(list) {
+                let gone: HashSet<_> = gone.iter().collect();
                 items.retain(|item| !gone.contains(item));
             }
         }
@@ -141,11 +144,12 @@ fn merge_list(
 }
 
 fn merge_scalars(name: &str, mut current: Vec<Value>, patch: &[Value]) -> Result<Vec<Value>, PatchError> {
+    let mut there: HashSet<_> = current.iter().cloned().collect();
     for item in patch {
         if item.is_object() || item.is_array() {
             return Err(PatchError::Malformed(format!("the elements of {name} are scalars")));
         }
-        if !current.contains(item) {
+        if there.insert(item.clone()) {
             current.push(item.clone());
         }
     }
@@ -161,6 +165,7 @@ fn merge_elements(
 ) -> Result<Vec<Value>, PatchError> {
     let no_key = || PatchError::Malformed(format!("an element of {name} has no {key}"));
     let mut changes = Vec::new();
+    let mut gone = HashSet::new();
     let mut replace = false;
     for item in patch {
         let Value::Object(item) = item else {
@@ -168,8 +173,7 @@ fn merge_elements(
         };
         match directive(item)? {
             Some(Directive::Delete) => {
-                let gone = item.get(key).ok_or_else(no_key)?;
-                current.retain(|other| other.get(key) != Some(gone));
+                gone.insert(item.get(key).ok_or_else(no_key)?);
             }
             // It stands for the whole list, wherever in it.
             Some(Directive::Replace) => replace = true,
@@ -182,13 +186,22 @@ fn merge_elements(
     if replace {
         return Ok(changes.into_iter().map(|item| Value::Object(plain(item))).collect());
     }
+    current.retain(|other| other.get(key).is_none_or(|name| !gone.contains(name)));
+    let mut places = HashMap::new();
+    for (place, name) in current.iter().enumerate().filter_map(|(place, item)| Some((place, item.get(key)?)))
+    {
+        places.entry(name.clone()).or_insert(place);
+    }
     for change in changes {
         let name = change.get(key).ok_or_else(no_key)?;
-        match current.iter_mut().find(|other| other.get(key) == Some(name)) {
+        match places.get(name).map(|&place| &mut current[place]) {
             Some(Value::Object(element)) => {
                 *element = merge_map(inner, std::mem::take(element), change)?;
             }
-            _ => current.push(Value::Object(plain(change))),
+            _ => {
+                places.entry(name.clone()).or_insert(current.len());
+                current.push(Value::Object(plain(change)));
+            }
         }
     }
     Ok(current)
@@ -197,15 +210,24 @@ fn merge_elements(
 /// Puts a merged list in order: the elements that `wanted` names as it has them, the others as they were `before`; where
 /// both say nothing of two neighbours, the wanted one comes first (`normalizeElementOrder` and `mergeSortedSlice`).
 fn in_order(key: Option<&str>, merged: Vec<Value>, wanted: &[Value], before: &[Value]) -> Vec<Value> {
-    let same = |left: &Value, right: &Value| match key {
-        Some(key) => left.get(key).is_some() && left.get(key) == right.get(key),
-        None => left == right,
+    let identity = |item: &Value| match key {
+        Some(key) => item.get(key).cloned(),
+        None => Some(item.clone()),
     };
-    let index = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item));
+    // The first place of each in a list.
+    let places = |list: &[Value]| {
+        let mut places = HashMap::with_capacity(list.len());
+        for (place, item) in list.iter().enumerate() {
+            identity(item).map(|item| *places.entry(item).or_insert(place));
+        }
+        places
+    };
+    let (wanted, before) = (places(wanted), places(before));
+    let place = |places: &HashMap<Value, usize>, item: &Value| places.get(&identity(item)?).copied();
     let (mut named, mut others): (Vec<_>, Vec<_>) =
-        merged.into_iter().partition(|item| index(wanted, item).is_some());
-    named.sort_by_key(|item| index(wanted, item));
-    others.sort_by_key(|item| index(before, item));
+        merged.into_iter().partition(|item| place(&wanted, item).is_some());
+    named.sort_by_cached_key(|item| place(&wanted, item));
+    others.sort_by_cached_key(|item| place(&before, item));
     let mut ordered = Vec::with_capacity(named.len() + others.len());
     let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
     loop {
@@ -213,7 +235,7 @@ fn in_order(key: Option<&str>, merged: Vec<Value>, wanted: &[Value], before: &[V
             (None, None) => return ordered,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (Some(other), Some(named)) => match (index(before, other), index(before, named)) {
+            (Some(other), Some(named)) => match (place(&before, other), place(&before, named)) {
                 (Some(other), Some(named)) => other < named,
                 _ => false,
             },

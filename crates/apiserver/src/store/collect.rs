@@ -6,6 +6,7 @@
 //! needs no stack. Each check that does anything takes away an object, an owner reference or a finalizer, or marks an
 //! object deleted, all of which the store has finitely many of: the work is bounded.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -137,14 +138,14 @@ impl State {
         let owners = self.owner_references(&object);
         let standings: Vec<_> = owners.iter().map(|owner| self.standing(owner, Some(gone))).collect();
         if standings.contains(&Standing::Solid) {
-            let solid: Vec<&str> = owners
+            let solid: HashSet<&str> = owners
                 .iter()
                 .zip(&standings)
                 .filter(|(_, standing)| **standing == Standing::Solid)
                 .map(|(owner, _)| owner.uid.as_str())
                 .collect();
             self.retain_in(key, "ownerReferences", |reference| {
-                reference["uid"].as_str().is_some_and(|uid| solid.contains(&uid))
+                reference["uid"].as_str().is_some_and(|uid| solid.contains(uid))
             });
             return;
         }

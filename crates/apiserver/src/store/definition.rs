@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::error::Fault;
+use super::error::{Fault, Faults};
 use super::object::{GroupResource, Key, Object};
 use super::{State, prepare, validate};
 use crate::registry::{PrinterColumn, ResourceType};
@@ -27,14 +27,21 @@ pub(super) fn key_of(name: &str) -> Key {
     Key { resource: COLLECTION.clone(), namespace: String::new(), name: name.to_owned() }
 }
 
-/// The collection that a definition is called after.
-fn collection_named(name: &str) -> Option<GroupResource> {
-    name.split_once('.').map(|(plural, group)| GroupResource::new(group, plural))
+/// The collection whose kind a definition defines.
+fn collection_of(definition: &Value) -> Option<GroupResource> {
+    let spec = definition.get("spec")?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    Some(GroupResource {
+        group: text(spec.get("group")?)?,
+        resource: text(spec.get("names")?.get("plural")?)?,
+    })
 }
 
-/// The collection that the definition of that name defines, while it is served.
+/// The collection that the definition of that name defines, whether or not a version of it is served. None for a
+/// definition that names a built-in kind: that one stays what it is.
 pub(super) fn defined_by(state: &State, name: &str) -> Option<GroupResource> {
-    collection_named(name).filter(|resource| state.defined.contains_key(resource))
+    let definition = state.get(&key_of(name))?;
+    collection_of(&definition.value()).filter(|resource| state.registry.get(resource).is_none())
 }
 
 /// Whether objects of the kind that the definition defines exist.
@@ -44,7 +51,7 @@ pub(super) fn in_use(state: &State, name: &str) -> bool {
 }
 
 /// What is wrong with a definition.
-pub(super) fn check(value: &Value, faults: &mut Vec<Fault>) {
+pub(super) fn check(value: &Value, faults: &mut Faults) {
     let spec = &value["spec"];
     for (path, text) in [
         ("spec.group", &spec["group"]),
@@ -55,6 +62,7 @@ pub(super) fn check(value: &Value, faults: &mut Vec<Fault>) {
             faults.push(Fault::required(path, ""));
         }
     }
+    check_names(&spec["names"], faults);
     if !matches!(spec["scope"].as_str(), Some("Namespaced" | "Cluster")) {
         let message =
             format!("Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"", spec["scope"]);
@@ -79,6 +87,45 @@ pub(super) fn check(value: &Value, faults: &mut Vec<Fault>) {
     if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
         faults.push(Fault::invalid("spec.versions", &spec["versions"], detail));
+    }
+}
+
+/// Names are DNS labels that begin with a letter; kinds may have capitals
+/// (`apiextensions/validation/validation.go`, `ValidateCustomResourceDefinitionNames`).
+fn check_names(names: &Value, faults: &mut Faults) {
+    const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    let label =
+        |text: &str| validate::is_dns_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
+    for field in ["plural", "singular", "kind", "listKind"] {
+        let Some(text) = names[field].as_str().filter(|text| !text.is_empty()) else { continue };
+        let (good, detail) = if field.to_lowercase().ends_with("kind") {
+            (label(&text.to_lowercase()), format!("may have mixed case, but should otherwise match: {LABEL}"))
+        } else {
+            (label(text), LABEL.to_owned())
+        };
+        if !good {
+            faults.push(Fault::invalid(format!("spec.names.{field}"), &names[field], &detail));
+        }
+    }
+    for field in ["shortNames", "categories"] {
+        let list = names[field].as_array().map(Vec::as_slice).unwrap_or_default();
+        for name in list.iter().filter(|name| !name.as_str().is_some_and(label)) {
+            if faults.are_enough() {
+                return;
+            }
+            faults.push(Fault::invalid(format!("spec.names.{field}"), name, LABEL));
+        }
+    }
+}
+
+/// What may not change about a definition once objects were made by it (`ValidateCustomResourceDefinitionSpecUpdate`).
+/// Group and plural are in its name.
+pub(super) fn check_update(before: &Value, next: &Value, faults: &mut Faults) {
+    for (path, pointer) in [("spec.scope", "/spec/scope"), ("spec.names.kind", "/spec/names/kind")] {
+        if before.pointer(pointer) != next.pointer(pointer) {
+            let value = next.pointer(pointer).unwrap_or(&Value::Null);
+            faults.push(Fault::invalid(path, value, "field is immutable"));
+        }
     }
 }
 
@@ -118,17 +165,22 @@ pub(super) fn complete(value: &mut Value, now: Timestamp) {
     }
 }
 
-/// An object was written: if it is a definition, serve what it says.
+/// An object was written: if it is a definition, serve what it says, which may be nothing any more.
 pub(super) fn written(state: &mut State, kind: &ResourceType, object: &Object) {
     if !kind.is_definition() {
         return;
     }
-    let Some(defined) = resource_type_of_definition(&object.value()) else { return };
-    let resource = defined.group_resource();
+    let definition = object.value();
     // A definition may redefine what a definition defined, never a built-in kind.
-    if state.registry.get(&resource).is_none() {
-        state.defined.insert(resource, Arc::new(defined));
-    }
+    let Some(resource) = collection_of(&definition).filter(|named| state.registry.get(named).is_none())
+    else {
+        return;
+    };
+    match resource_type_of_definition(&definition) {
+        Some(defined) => state.defined.insert(resource, Arc::new(defined)),
+        // Its objects stay, and are there again when a version is served again.
+        None => state.defined.remove(&resource),
+    };
 }
 
 /// An object is gone: if it is a definition, its kind is too. Its objects went before.
@@ -136,7 +188,7 @@ pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
     if key.resource != *COLLECTION {
         return;
     }
-    if let Some(resource) = collection_named(&gone.name) {
+    if let Some(resource) = collection_of(&gone.value()).filter(|named| state.registry.get(named).is_none()) {
         state.defined.remove(&resource);
         state.collections.remove(&resource);
     }

@@ -55,6 +55,12 @@ pub enum StoreError {
         /// Why.
         message: String,
     },
+    /// The object is larger than etcd would take.
+    #[error("Request entity too large: limit is {limit}")]
+    TooLarge {
+        /// Bytes that an object may have.
+        limit: usize,
+    },
     /// The collection is not served.
     #[error("the server could not find the requested resource")]
     UnknownResource,
@@ -83,9 +89,12 @@ pub struct Fault {
     pub message: String,
 }
 
+/// Bytes of a wrong value that a fault shows.
+const SHOWN_MAX: usize = 256;
+
 impl Fault {
     pub(crate) fn invalid(field: impl Into<String>, value: &serde_json::Value, detail: &str) -> Self {
-        let message = format!("Invalid value: {value}: {detail}");
+        let message = format!("Invalid value: {}: {detail}", shown(value));
         Self { field: field.into(), reason: "FieldValueInvalid", message }
     }
 
@@ -103,6 +112,41 @@ impl Fault {
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// A value as a fault shows it: whole when it is short.
+pub(crate) fn shown(value: &serde_json::Value) -> String {
+    let mut shown = value.to_string();
+    if shown.len() > SHOWN_MAX {
+        shown.truncate(shown.floor_char_boundary(SHOWN_MAX));
+        shown.push('…');
+    }
+    shown
+}
+
+/// Faults that a refusal tells: of a few hundred bytes each, some 40 KB however many the object has.
+const FAULTS_MAX: usize = 64;
+
+/// What is found wrong with one object, up to a bound.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// Adds a fault unless there are enough.
+    pub(crate) fn push(&mut self, fault: Fault) {
+        if !self.are_enough() {
+            self.0.push(fault);
+        }
+    }
+
+    /// Whether there is no use in looking for more.
+    pub(crate) fn are_enough(&self) -> bool {
+        self.0.len() >= FAULTS_MAX
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Fault> {
+        self.0
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::error::StoreError;
+
 /// A kind's collection: API group (empty for the core group) and plural name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource {
@@ -97,7 +99,19 @@ pub struct Object {
     pub bytes: Bytes,
 }
 
+/// Bytes of an object: what etcd takes of one request (`--max-request-bytes`).
+const BYTES_MAX: usize = 1024 * 1024 + 512 * 1024;
+
 impl Object {
+    /// As [`Object::new`], for what clients wrote.
+    pub(super) fn of_client(value: &Value, resource_version: u64) -> Result<Self, StoreError> {
+        let object = Self::new(value, resource_version);
+        if object.bytes.len() > BYTES_MAX {
+            return Err(StoreError::TooLarge { limit: BYTES_MAX });
+        }
+        Ok(object)
+    }
+
     /// Serialises `value`, which the store has given its metadata.
     pub(crate) fn new(value: &Value, resource_version: u64) -> Self {
         // Boxed, so that no spare capacity of the buffer is kept.

@@ -1,10 +1,13 @@
 //! What the store refuses to hold: metadata of wrong types first, so that nothing later meets a surprise, then names,
 //! labels and annotations by Kubernetes' rules (`apimachinery/pkg/api/validation/objectmeta.go`).
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
-use super::error::{Fault, StoreError};
+use super::error::{Fault, Faults, StoreError, shown};
 use super::object::metadata_text;
+use crate::depth::{DEPTH_MAX, fits};
 use crate::registry::ResourceType;
 
 /// The rule for names: `a lowercase RFC 1123 subdomain …`.
@@ -16,25 +19,13 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 /// Bytes of all annotations of an object, keys and values (`TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
-/// Levels of nesting of an object. JSON is parsed to 128 levels; what a patch builds may nest deeper than what it was
-/// read from, and would be stored and never read again.
-const DEPTH_MAX: usize = 100;
-
-fn fits(value: &Value, depth: usize) -> bool {
-    depth > 0
-        && match value {
-            Value::Object(map) => map.values().all(|value| fits(value, depth - 1)),
-            Value::Array(list) => list.iter().all(|value| fits(value, depth - 1)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-        }
-}
-
 /// Checks an object about to be stored.
 pub(super) fn validate(kind: &ResourceType, value: &Value) -> Result<(), StoreError> {
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     if !fits(value, DEPTH_MAX) {
         let detail = format!("must not nest deeper than {DEPTH_MAX} levels");
-        return refuse(kind, value, vec![Fault::forbidden("", &detail)]);
+        faults.push(Fault::forbidden("", &detail));
+        return refuse(kind, value, faults);
     }
     match value.get("metadata").and_then(Value::as_object) {
         None => faults.push(Fault::required("metadata", "")),
@@ -53,23 +44,26 @@ pub(super) fn validate(kind: &ResourceType, value: &Value) -> Result<(), StoreEr
 
 /// Whether an update may follow what is there.
 pub(super) fn validate_update(kind: &ResourceType, before: &Value, next: &Value) -> Result<(), StoreError> {
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     if before["metadata"].get("deletionTimestamp").is_some() {
         let list = |value: &Value| value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let known = list(before);
+        let known: HashSet<_> = list(before).into_iter().collect();
         let new: Vec<_> = list(next).into_iter().filter(|finalizer| !known.contains(finalizer)).collect();
         if !new.is_empty() {
             let new = Value::Array(new);
-            let detail = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers {new}"
-            );
-            faults.push(Fault::forbidden("metadata.finalizers", &detail));
+            let detail =
+                "no new finalizers can be added if the object is being deleted, found new finalizers";
+            faults.push(Fault::forbidden("metadata.finalizers", &format!("{detail} {}", shown(&new))));
         }
+    }
+    if kind.is_definition() {
+        super::definition::check_update(before, next, &mut faults);
     }
     refuse(kind, next, faults)
 }
 
-fn refuse(kind: &ResourceType, value: &Value, faults: Vec<Fault>) -> Result<(), StoreError> {
+fn refuse(kind: &ResourceType, value: &Value, faults: Faults) -> Result<(), StoreError> {
+    let faults = faults.into_vec();
     if faults.is_empty() {
         return Ok(());
     }
@@ -81,7 +75,7 @@ fn refuse(kind: &ResourceType, value: &Value, faults: Vec<Fault>) -> Result<(), 
     })
 }
 
-fn texts(metadata: &Map<String, Value>, faults: &mut Vec<Fault>) {
+fn texts(metadata: &Map<String, Value>, faults: &mut Faults) {
     for field in [
         "name",
         "namespace",
@@ -97,7 +91,7 @@ fn texts(metadata: &Map<String, Value>, faults: &mut Vec<Fault>) {
     }
 }
 
-fn name(kind: &ResourceType, metadata: &Map<String, Value>, faults: &mut Vec<Fault>) {
+fn name(kind: &ResourceType, metadata: &Map<String, Value>, faults: &mut Faults) {
     let Some(value) = metadata.get("name").filter(|value| value.is_string()) else {
         faults.push(Fault::required("metadata.name", "name or generateName is required"));
         return;
@@ -120,7 +114,7 @@ fn name(kind: &ResourceType, metadata: &Map<String, Value>, faults: &mut Vec<Fau
     }
 }
 
-fn maps(metadata: &Map<String, Value>, faults: &mut Vec<Fault>) {
+fn maps(metadata: &Map<String, Value>, faults: &mut Faults) {
     for field in ["labels", "annotations"] {
         let path = format!("metadata.{field}");
         let Some(value) = metadata.get(field) else { continue };
@@ -130,6 +124,9 @@ fn maps(metadata: &Map<String, Value>, faults: &mut Vec<Fault>) {
         };
         let mut size = 0;
         for (key, value) in map {
+            if faults.are_enough() {
+                return;
+            }
             // The real server lower-cases annotation keys before it checks them.
             let good = if field == "labels" { is_qualified(key) } else { is_qualified(&key.to_lowercase()) };
             if !good {
@@ -154,12 +151,15 @@ fn maps(metadata: &Map<String, Value>, faults: &mut Vec<Fault>) {
     }
 }
 
-fn lists(metadata: &Map<String, Value>, faults: &mut Vec<Fault>) {
+fn lists(metadata: &Map<String, Value>, faults: &mut Faults) {
     if let Some(value) = metadata.get("finalizers") {
         match value.as_array() {
             None => faults.push(Fault::invalid("metadata.finalizers", value, "must be a list")),
             Some(list) => {
                 for item in list.iter().filter(|item| !item.as_str().is_some_and(is_qualified)) {
+                    if faults.are_enough() {
+                        return;
+                    }
                     faults.push(Fault::invalid("metadata.finalizers", item, QUALIFIED));
                 }
             }
@@ -172,6 +172,9 @@ fn lists(metadata: &Map<String, Value>, faults: &mut Vec<Fault>) {
         };
         let mut controllers = 0;
         for owner in list {
+            if faults.are_enough() {
+                return;
+            }
             for field in ["apiVersion", "kind", "name", "uid"] {
                 let path = format!("metadata.ownerReferences.{field}");
                 match owner.get(field) {

@@ -235,7 +235,8 @@ impl State {
         if kind.is_definition() {
             definition::complete(&mut value, now);
         }
-        Ok((kind, key, Object::new(&value, version)))
+        let object = Object::of_client(&value, version)?;
+        Ok((kind, key, object))
     }
 
     /// A namespaced object needs its namespace, and one that stays.
@@ -293,11 +294,11 @@ impl State {
             bump_generation(&mut next);
         }
         if dry_run {
-            return Ok(Arc::new(Object::new(&next, current.resource_version)));
+            return Ok(Arc::new(Object::of_client(&next, current.resource_version)?));
         }
         let version = self.version + 1;
         metadata_mut(&mut next).insert("resourceVersion".to_owned(), version.to_string().into());
-        let object = Object::new(&next, version);
+        let object = Object::of_client(&next, version)?;
         if object.deleting && !object.has_finalizers && !self.holds_content(key) {
             // The last finalizer went. As in the real server that is the deletion itself, not a version of its own.
             self.remove(key);
@@ -422,7 +423,7 @@ impl State {
                 self.checks.insert(Check::Namespace(namespace.name));
             }
         }
-        if self.defined.contains_key(&key.resource) {
+        if self.registry.get(&key.resource).is_none() {
             let name = definition::name_of(&key.resource);
             if self.get(&definition::key_of(&name)).is_some_and(|found| found.deleting) {
                 self.checks.insert(Check::Definition(name));

@@ -1,59 +1,96 @@
 //! The JSONPath that printer columns use: fields, quoted fields, indexes, `*` and filters by equality.
+//!
+//! `jsonpath-rust` reads RFC 9535, which refuses what columns say: paths without `$`, and `.metadata.labels.a\.b/c`.
 
 use serde_json::Value;
+
+use crate::depth::DEPTH_MAX;
 
 /// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`; none when there is nothing or the
 /// path is of a form that columns do not use.
 pub(super) fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    find_by(value, &parse(path)?)
+}
+
+/// One step of a path.
+enum Step {
+    Field(String),
+    Index(i64),
+    /// Every child.
+    All,
+    /// The elements whose value at a path is equal to this.
+    Where(Vec<Step>, Value),
+}
+
+/// The steps of a path; none when it is not in the format, or leads deeper than any object is.
+fn parse(path: &str) -> Option<Vec<Step>> {
     let path = path.trim();
-    step(value, path.strip_prefix('$').unwrap_or(path))
+    let mut rest = path.strip_prefix('$').unwrap_or(path);
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if steps.len() >= DEPTH_MAX {
+            return None;
+        }
+        if let Some(after) = rest.strip_prefix('[') {
+            let end = closing(after)?;
+            steps.push(bracket(after[..end].trim())?);
+            rest = &after[end + 1..];
+        } else {
+            let (name, after) = field(rest.strip_prefix('.').unwrap_or(rest));
+            match name {
+                // `.[0]` and a point at the end say nothing.
+                "" => {}
+                "*" => steps.push(Step::All),
+                name => steps.push(Step::Field(name.replace('\\', ""))),
+            }
+            rest = after;
+        }
+    }
+    Some(steps)
 }
 
-fn step<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    if let Some(after) = path.strip_prefix('[') {
-        let end = closing(after)?;
-        return bracket(value, after[..end].trim(), &after[end + 1..]);
-    }
-    let after = path.strip_prefix('.').unwrap_or(path);
-    let (name, rest) = field(after);
-    match (name, rest) {
-        ("", "") => Some(value),
-        ("", rest) => step(value, rest),
-        ("*", rest) => children(value).find_map(|child| step(child, rest)),
-        (name, rest) => step(value.get(name.replace('\\', ""))?, rest),
-    }
-}
-
-/// What stands in brackets, then the rest of the path.
-fn bracket<'a>(value: &'a Value, inner: &str, rest: &str) -> Option<&'a Value> {
+/// What stands in brackets.
+fn bracket(inner: &str) -> Option<Step> {
     if inner == "*" {
-        return children(value).find_map(|child| step(child, rest));
+        return Some(Step::All);
     }
     if let Some(filter) = inner.strip_prefix("?(@") {
         let (path, wanted) = filter.strip_suffix(')')?.split_once("==")?;
         let wanted = wanted.trim();
-        let holds = |item: &&Value| match (find(item, path), unquote(wanted)) {
-            (Some(Value::String(found)), Some(wanted)) => found == wanted,
-            (Some(found), None) => serde_json::from_str(wanted).is_ok_and(|wanted: Value| *found == wanted),
-            _ => false,
-        };
-        return value.as_array()?.iter().filter(holds).find_map(|item| step(item, rest));
+        let wanted =
+            unquote(wanted).map_or_else(|| serde_json::from_str(wanted).ok(), |text| Some(text.into()))?;
+        let path = parse(path)?;
+        // A filter in a filter is no form that columns use.
+        let plain = !path.iter().any(|step| matches!(step, Step::Where(..)));
+        return plain.then_some(Step::Where(path, wanted));
     }
-    if let Some(name) = unquote(inner) {
+    match unquote(inner) {
         // Definitions escape the points of label names here too, where they need not.
-        return step(value.get(name.replace('\\', ""))?, rest);
+        Some(name) => Some(Step::Field(name.replace('\\', ""))),
+        None => inner.parse().ok().map(Step::Index),
     }
-    let items = value.as_array()?;
-    let index = inner.parse::<i64>().ok()?;
-    let index = if index < 0 { i64::try_from(items.len()).ok()?.checked_add(index)? } else { index };
-    step(items.get(usize::try_from(index).ok()?)?, rest)
 }
 
-fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
-    match value {
-        Value::Array(items) => Box::new(items.iter()),
-        Value::Object(fields) => Box::new(fields.values()),
-        _ => Box::new(std::iter::empty()),
+/// Recurses once a step, of which there are no more than an object has levels.
+fn find_by<'a>(value: &'a Value, steps: &[Step]) -> Option<&'a Value> {
+    let Some((step, rest)) = steps.split_first() else { return Some(value) };
+    match step {
+        Step::Field(name) => find_by(value.get(name)?, rest),
+        Step::Index(index) => {
+            let items = value.as_array()?;
+            let length = i64::try_from(items.len()).ok()?;
+            let index = if *index < 0 { length.checked_add(*index)? } else { *index };
+            find_by(items.get(usize::try_from(index).ok()?)?, rest)
+        }
+        Step::All => match value {
+            Value::Array(items) => items.iter().find_map(|item| find_by(item, rest)),
+            Value::Object(fields) => fields.values().find_map(|field| find_by(field, rest)),
+            _ => None,
+        },
+        Step::Where(path, wanted) => {
+            let holds = |item: &&Value| find_by(item, path) == Some(wanted);
+            value.as_array()?.iter().filter(holds).find_map(|item| find_by(item, rest))
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "Clippy knows `#[test]` functions as tests, not what they call")]
 #![allow(clippy::needless_pass_by_value, reason = "`json!` values read best when passed as they are")]
 
+mod bounds;
 mod client;
+mod definitions;
 mod garbage;
 mod kept;
 mod objects;

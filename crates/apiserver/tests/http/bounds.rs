@@ -1,0 +1,142 @@
+//! No request, whoever sends it, ends the process, holds much more memory than it sent, or keeps the store busy.
+
+use serde_json::{Value, json};
+
+use crate::support::{Call, call, failure, get, get_as, json_of, patch, post, send, server};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const NODES: &str = "/api/v1/nodes";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn definition(plural: &str, columns: &Value) -> Value {
+    json!({
+        "metadata": {"name": format!("{plural}.x.io")},
+        "spec": {"group": "x.io", "scope": "Cluster", "names": {"plural": plural, "kind": "Thing"},
+                 "versions": [{"name": "v1", "served": true, "storage": true, "additionalPrinterColumns": columns,
+                               "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    })
+}
+
+/// Each round puts what there is into a new object, one level deeper.
+#[tokio::test]
+async fn patch_cannot_nest_by_moving() {
+    let server = server();
+    post(&server, NODES, json!({"metadata": {"name": "n"}, "spec": {"a": {}}})).await;
+    let mut operations = Vec::new();
+    let mut last = "a";
+    for _ in 0..5000 {
+        let next = if last == "a" { "b" } else { "a" };
+        operations.push(json!({"op": "add", "path": format!("/spec/{next}"), "value": {}}));
+        operations
+            .push(json!({"op": "move", "from": format!("/spec/{last}"), "path": format!("/spec/{next}/x")}));
+        last = next;
+    }
+    let answer = patch(&server, "json", "/api/v1/nodes/n", &Value::Array(operations)).await;
+    let (code, reason, message) = failure(answer);
+    assert_eq!((code, reason.as_str()), (422, "Invalid"), "{message}");
+    assert!(message.contains("deeper than 100 levels"), "{message}");
+    assert_eq!(get(&server, "/api/v1/nodes/n").await.1["spec"], json!({"a": {}}));
+}
+
+/// Each copy goes to the end of what it copies: sixteen of them make 65,536 levels out of one.
+#[tokio::test]
+async fn patch_cannot_nest_by_copying() {
+    let server = server();
+    post(&server, NODES, json!({"metadata": {"name": "n"}, "spec": {"a": {}}})).await;
+    let mut end = "/spec/a".to_owned();
+    let mut operations = Vec::new();
+    for round in 0..16 {
+        operations.push(json!({"op": "copy", "from": "/spec/a", "path": format!("{end}/a")}));
+        end.push_str(&"/a".repeat(1 << round));
+    }
+    let (code, _, message) =
+        failure(patch(&server, "json", "/api/v1/nodes/n", &Value::Array(operations)).await);
+    assert_eq!(code, 422, "{message}");
+    assert_eq!(get(&server, "/api/v1/nodes/n").await.1["spec"], json!({"a": {}}));
+}
+
+#[tokio::test]
+async fn patch_that_fails_on_its_way_changes_nothing() {
+    let server = server();
+    post(&server, MAPS, json!({"metadata": {"name": "a"}, "data": {"k": "v"}})).await;
+    let path = format!("{MAPS}/a");
+    let operations = json!([
+        {"op": "add", "path": "/data/z", "value": {}}, {"op": "move", "from": "/data/z", "path": "/nope/x"},
+    ]);
+    let (code, reason, _) = failure(patch(&server, "json", &path, &operations).await);
+    assert_eq!((code, reason.as_str()), (422, "Invalid"));
+    assert_eq!(get(&server, &path).await.1["data"], json!({"k": "v"}));
+}
+
+/// Each insertion at the front moves all that is there.
+#[tokio::test]
+async fn patch_cannot_keep_the_store_busy_with_a_long_list() {
+    let server = server();
+    let list: Vec<_> = (0..200_000).map(|_| 0).collect();
+    post(&server, NODES, json!({"metadata": {"name": "n"}, "spec": {"list": list}})).await;
+    let insert = json!({"op": "add", "path": "/spec/list/0", "value": 1});
+    let operations = Value::Array(vec![insert; 10_000]);
+    let (code, _, message) = failure(patch(&server, "json", "/api/v1/nodes/n", &operations).await);
+    assert_eq!(code, 422, "{message}");
+}
+
+#[tokio::test]
+async fn patch_of_more_operations_than_a_real_server_takes_is_too_large() {
+    let server = server();
+    post(&server, NODES, json!({"metadata": {"name": "n"}})).await;
+    let operations =
+        Value::Array(vec![json!({"op": "test", "path": "/metadata/name", "value": "n"}); 10_001]);
+    let answer = failure(patch(&server, "json", "/api/v1/nodes/n", &operations).await);
+    let message = "The allowed maximum operations in a JSON patch is 10000, got 10001".to_owned();
+    assert_eq!(answer, (413, "RequestEntityTooLarge".to_owned(), message));
+}
+
+/// A request is bounded, and so is what many of them may build.
+#[tokio::test]
+async fn object_cannot_grow_beyond_what_etcd_takes() {
+    let server = server();
+    post(&server, NODES, json!({"metadata": {"name": "n"}, "spec": {}})).await;
+    let mut codes = Vec::new();
+    for index in 0..4 {
+        let change = json!({"spec": {format!("k{index}"): "x".repeat(500_000)}});
+        codes.push(patch(&server, "merge", "/api/v1/nodes/n", &change).await.0);
+    }
+    assert_eq!(codes, [200, 200, 200, 413]);
+    let big = json!({"metadata": {"name": "b"}, "spec": {"k": "x".repeat(2_000_000)}});
+    let (code, reason, _) = failure(send(&server, "POST", NODES, &big).await);
+    assert_eq!((code, reason.as_str()), (413, "RequestEntityTooLarge"));
+}
+
+/// Each bad element is told with the rule that it breaks, which is 200 times as long.
+#[tokio::test]
+async fn refusal_does_not_outgrow_what_it_refuses() {
+    let server = server();
+    let metadata = json!({"name": "a", "finalizers": vec![0; 500_000]});
+    let request = Call {
+        method: "POST",
+        path: MAPS,
+        body: json!({"metadata": metadata}).to_string().into_bytes(),
+        ..Call::default()
+    };
+    let (code, status) = json_of(call(&server, request).await).await;
+    assert_eq!(code, 422);
+    assert!(status.to_string().len() < 100_000, "{} bytes", status.to_string().len());
+    assert_eq!(status["details"]["causes"].as_array().map(Vec::len), Some(64));
+}
+
+/// The path of a column is the client's, too.
+#[tokio::test]
+async fn column_of_a_million_steps_is_read_without_recursion() {
+    let server = server();
+    for (plural, step) in [("dots", "."), ("names", ".a"), ("stars", "[*]"), ("brackets", "['a']")] {
+        let path = step.repeat(1_000_000 / step.len());
+        let columns = json!([{"name": "Deep", "type": "string", "jsonPath": path}]);
+        post(&server, DEFINITIONS, definition(plural, &columns)).await;
+        let things = format!("/apis/x.io/v1/{plural}");
+        post(&server, &things, json!({"metadata": {"name": "t"}, "a": {"a": [[{"a": 1}]]}})).await;
+        let (code, table) = get_as(&server, &things, "application/json;as=Table;v=v1;g=meta.k8s.io").await;
+        assert_eq!(code, 200);
+        // Points alone name the object itself.
+        assert_eq!(table["rows"][0]["cells"][1].is_null(), plural != "dots", "{plural}");
+    }
+}
