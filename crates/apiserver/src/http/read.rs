@@ -78,28 +78,28 @@ pub(crate) fn select(
         Some(token) => Some(token.version),
         None => options.resource_version.filter(|_| options.exact),
     };
-    let listed = match past {
-        None => store.list(&resource, namespace),
-        Some(version) => store.list_at(&resource, namespace, version).map_err(|expired| {
+    let after = start.as_ref().map(|token| (token.after.0.as_str(), token.after.1.as_str()));
+    let (mut objects, resource_version) = match past {
+        None => {
+            let listed = store.list(&resource, namespace);
+            (listed.objects, listed.resource_version)
+        }
+        Some(version) => {
+            let listed = store.list_at(&resource, namespace, version, after, usize::MAX).map_err(|expired| {
             let mut error = ApiError::from(expired);
             if start.is_some() {
                 "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter."
                     .clone_into(&mut error.message);
             }
             error
-        })?,
+            })?;
+            (listed, version)
+        }
     };
-    let mut objects = listed.objects;
-    objects.retain(|object| {
-        start.as_ref().is_none_or(|token| {
-            (&*object.namespace, &*object.name) > (token.after.0.as_str(), token.after.1.as_str())
-        }) && options.labels.matches(object)
-            && options.fields.matches(object)
-    });
+    objects.retain(|object| options.labels.matches(object) && options.fields.matches(object));
     let limit = options.limit.unwrap_or(usize::MAX);
     let remaining = objects.len().saturating_sub(limit);
     objects.truncate(limit);
-    let resource_version = listed.resource_version;
     let continue_token = objects.last().filter(|_| remaining > 0).map(|last| {
         Token { version: resource_version, after: (last.namespace.to_string(), last.name.to_string()) }
             .render()

@@ -1,6 +1,8 @@
 //! Watching: a stream of JSON frames, pulled from the store's log as fast as the client reads.
+//!
+//! Between two frames a watcher holds a position in the log and no object: one whose client does not read keeps nothing
+//! alive but the frame on its way, and is told to list again (410) if the log has moved on when it reads again.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::convert::stored_in;
 use super::query::Options;
-use super::read::select;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response};
 use super::view::View;
@@ -30,6 +31,9 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(1800);
 /// How much is written at once: some dozen objects, so that a watcher of thousands costs little while it begins.
 const CHUNK: usize = 64 * 1024;
 
+/// How many objects or changes are taken from the store at once.
+const PAGE: usize = 64;
+
 struct Watcher {
     store: Arc<Store>,
     resource: GroupResource,
@@ -38,15 +42,12 @@ struct Watcher {
     options: Options,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     newest: Receiver<u64>,
-    /// The version up to which the log was pulled.
+    /// The version up to which everything was told.
     cursor: u64,
-    /// What is there at the beginning and not told yet.
-    initial: std::vec::IntoIter<Arc<Object>>,
+    /// While what was there at `cursor` is being told: how far, as namespace and name.
+    beginning: Option<Option<(Box<str>, Box<str>)>>,
     /// Whether the end of the beginning is to be told.
     initial_end: bool,
-    /// What was pulled and not told yet: no more than the log holds.
-    changes: VecDeque<Change>,
-    expired: Option<Expired>,
     ends: Instant,
     next_bookmark: Instant,
     over: bool,
@@ -72,10 +73,8 @@ pub(crate) fn watch(
         clock: clock.clone(),
         newest,
         cursor: options.resource_version.unwrap_or(0),
-        initial: Vec::new().into_iter(),
+        beginning: None,
         initial_end: false,
-        changes: VecDeque::new(),
-        expired: None,
         ends: started,
         next_bookmark: started + BOOKMARK_INTERVAL,
         over: false,
@@ -86,11 +85,9 @@ pub(crate) fn watch(
         return Err(Expired { requested: watcher.cursor, oldest: current }.into());
     }
     if options.send_initial_events.unwrap_or(watcher.cursor == 0) {
-        let list =
-            Options { labels: options.labels.clone(), fields: options.fields.clone(), ..Options::default() };
-        let page = select(store, &watcher.view.kind, info, &list)?;
-        watcher.cursor = page.resource_version;
-        watcher.initial = page.objects.into_iter();
+        // The present: a resource version asks for a state that is no older.
+        watcher.cursor = current;
+        watcher.beginning = Some(None);
         watcher.initial_end = options.send_initial_events == Some(true) && options.allow_bookmarks;
     } else if watcher.cursor == 0 {
         watcher.cursor = current;
@@ -117,11 +114,6 @@ impl Watcher {
             if self.over {
                 return None;
             }
-            let seen = *self.newest.borrow_and_update();
-            if seen > self.cursor {
-                self.pull(seen);
-                continue;
-            }
             let wake =
                 if self.options.allow_bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
             tokio::select! {
@@ -141,38 +133,69 @@ impl Watcher {
     /// Up to about [`CHUNK`] of what can be told without waiting.
     fn ready_frames(&mut self) -> Bytes {
         let mut out = BytesMut::new();
-        while out.len() < CHUNK {
-            if let Some(object) = self.initial.next() {
-                put_frame(&mut out, "ADDED", &self.view.object(&object, (self.clock)()));
+        while out.len() < CHUNK && !self.over {
+            let told = if self.beginning.is_some() {
+                self.tell_beginning(&mut out)
             } else if std::mem::take(&mut self.initial_end) {
                 out.put_slice(&self.bookmark(true));
-            } else if let Some(change) = self.changes.pop_front() {
-                if let Some((kind, object)) = self.event(&change) {
-                    put_frame(&mut out, kind, &self.view.object(&object, (self.clock)()));
-                }
-            } else if let Some(expired) = self.expired.take() {
-                put_frame(&mut out, "ERROR", ApiError::from(expired).value().to_string().as_bytes());
-                self.over = true;
+                Ok(true)
             } else {
-                break;
+                self.tell_changes(&mut out)
+            };
+            match told {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(expired) => {
+                    put_frame(&mut out, "ERROR", ApiError::from(expired).value().to_string().as_bytes());
+                    self.over = true;
+                }
             }
         }
         out.freeze()
     }
 
-    fn pull(&mut self, seen: u64) {
-        match self.store.changes_since(self.cursor, &self.resource) {
-            Ok(changes) => {
-                // The log may already hold more than what was seen; all of it is told now.
-                let last = changes.last().map_or(0, |change| change.object.resource_version);
-                self.cursor = seen.max(last);
-                self.changes = changes.into();
-            }
-            Err(expired) => {
-                self.cursor = u64::MAX;
-                self.expired = Some(expired);
+    /// Tells some more of what was there when the watch began.
+    fn tell_beginning(&mut self, out: &mut BytesMut) -> Result<bool, Expired> {
+        let Some(told) = &mut self.beginning else { return Ok(false) };
+        let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let after = told.as_ref().map(|(namespace, name)| (&**namespace, &**name));
+        let page = self.store.list_at(&self.resource, namespace, self.cursor, after, PAGE)?;
+        for object in &page {
+            *told = Some((object.namespace.clone(), object.name.clone()));
+            if self.options.labels.matches(object) && self.options.fields.matches(object) {
+                put_frame(out, "ADDED", &self.view.object(object, (self.clock)()));
+                if out.len() >= CHUNK {
+                    return Ok(true);
+                }
             }
         }
+        if page.len() < PAGE {
+            self.beginning = None;
+        }
+        Ok(true)
+    }
+
+    /// Tells some more of what has changed since; false when there is nothing.
+    fn tell_changes(&mut self, out: &mut BytesMut) -> Result<bool, Expired> {
+        let seen = *self.newest.borrow_and_update();
+        if seen <= self.cursor {
+            return Ok(false);
+        }
+        let changes = self.store.changes_since(self.cursor, &self.resource, PAGE)?;
+        for change in &changes {
+            self.cursor = change.object.resource_version;
+            if let Some((kind, object)) = self.event(change) {
+                put_frame(out, kind, &self.view.object(&object, (self.clock)()));
+                if out.len() >= CHUNK {
+                    return Ok(true);
+                }
+            }
+        }
+        if changes.len() < PAGE {
+            // The log may already hold more than what was seen.
+            self.cursor = self.cursor.max(seen);
+        }
+        Ok(true)
     }
 
     /// What a change is to this watcher. To it, an object that stops matching its selectors is deleted: in the last

@@ -78,12 +78,18 @@ impl Log {
         }
     }
 
-    /// The changes after `version` in one collection, oldest first.
-    pub(super) fn since(&self, version: u64, resource: &GroupResource) -> Result<Vec<Change>, Expired> {
+    /// The changes after `version` in one collection, oldest first, `limit` at most.
+    pub(super) fn since(
+        &self,
+        version: u64,
+        resource: &GroupResource,
+        limit: usize,
+    ) -> Result<Vec<Change>, Expired> {
         if version < self.dropped {
             return Err(Expired { requested: version, oldest: self.dropped });
         }
         let from = self.changes.partition_point(|change| change.resource_version() <= version);
-        Ok(self.changes.range(from..).filter(|change| *change.resource == *resource).cloned().collect())
+        let later = self.changes.range(from..).filter(|change| *change.resource == *resource);
+        Ok(later.take(limit).cloned().collect())
     }
 }

@@ -21,6 +21,7 @@ mod validate;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -177,7 +178,9 @@ impl Store {
         Listed { objects: state.list(resource, namespace), resource_version: state.version }
     }
 
-    /// The collection as it was when the counter stood at `version`: the present with the later changes undone.
+    /// Objects of a collection as it was when the counter stood at `version`: the present with the later changes undone.
+    /// Those that come after `after`, a namespace and a name, and `limit` at most; so that whoever takes a list in pieces
+    /// keeps no object alive in between.
     ///
     /// # Errors
     /// When the log no longer reaches back that far.
@@ -186,38 +189,52 @@ impl Store {
         resource: &GroupResource,
         namespace: Option<&str>,
         version: u64,
-    ) -> Result<Listed, Expired> {
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Object>>, Expired> {
         let state = self.state.lock();
-        let later = state.log.since(version, resource)?;
-        let objects = state.list(resource, namespace);
-        let resource_version = version.min(state.version);
-        drop(state);
-        if later.is_empty() {
-            return Ok(Listed { objects, resource_version });
-        }
-        let mut past: BTreeMap<(Box<str>, Box<str>), Arc<Object>> = BTreeMap::new();
-        for object in objects {
-            past.insert((object.namespace.clone(), object.name.clone()), object);
-        }
-        for change in later.into_iter().rev() {
-            if namespace.is_some_and(|namespace| *change.object.namespace != *namespace) {
-                continue;
-            }
+        // What was where something has changed since: the first change after `version` says it.
+        let mut past = BTreeMap::new();
+        for change in state.log.since(version, resource, usize::MAX)? {
             let place = (change.object.namespace.clone(), change.object.name.clone());
-            match change.previous {
-                Some(previous) => past.insert(place, previous),
-                None => past.remove(&place),
-            };
+            let inside = namespace.is_none_or(|namespace| *place.0 == *namespace);
+            if inside && after.is_none_or(|after| (&*place.0, &*place.1) > after) {
+                past.entry(place).or_insert(change.previous);
+            }
         }
-        Ok(Listed { objects: past.into_values().collect(), resource_version })
+        let mut past = past.into_iter().peekable();
+        let mut present = state.after(resource, namespace, after).peekable();
+        let mut page = Vec::new();
+        while page.len() < limit {
+            let here = present.peek().map(|object| (&*object.namespace, &*object.name));
+            let there = past.peek().map(|((namespace, name), _)| (&**namespace, &**name));
+            match (here, there) {
+                (None, None) => break,
+                (Some(here), there) if there.is_none_or(|there| here < there) => {
+                    page.extend(present.next().cloned());
+                }
+                (here, there) => {
+                    if here == there {
+                        present.next();
+                    }
+                    page.extend(past.next().and_then(|(_, previous)| previous));
+                }
+            }
+        }
+        Ok(page)
     }
 
-    /// The changes of a collection after `version`, oldest first.
+    /// The changes of a collection after `version`, oldest first, `limit` at most.
     ///
     /// # Errors
     /// When the log no longer reaches back that far.
-    pub fn changes_since(&self, version: u64, resource: &GroupResource) -> Result<Vec<Change>, Expired> {
-        self.state.lock().log.since(version, resource)
+    pub fn changes_since(
+        &self,
+        version: u64,
+        resource: &GroupResource,
+        limit: usize,
+    ) -> Result<Vec<Change>, Expired> {
+        self.state.lock().log.since(version, resource, limit)
     }
 
     /// Tells when there is something newer: the receiver's value is the newest resource version. A watcher
@@ -285,6 +302,28 @@ impl State {
                 collection.objects.get(namespace).into_iter().flat_map(BTreeMap::values).cloned().collect()
             }
         }
+    }
+
+    /// The objects of a collection after a place, by namespace and name.
+    fn after<'a>(
+        &'a self,
+        resource: &GroupResource,
+        namespace: Option<&'a str>,
+        after: Option<(&'a str, &'a str)>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        let from = namespace.or(after.map(|(namespace, _)| namespace));
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        let collection = self.collections.get(resource).into_iter();
+        let namespaces =
+            collection.flat_map(move |found| found.objects.range::<str, _>((from, Bound::Unbounded)));
+        let namespaces =
+            namespaces.take_while(move |(inner, _)| namespace.is_none_or(|namespace| ***inner == *namespace));
+        namespaces.flat_map(move |(inner, names)| {
+            let name = after.filter(|(namespace, _)| **inner == **namespace).map(|(_, name)| name);
+            names
+                .range::<str, _>((name.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
+                .map(|(_, object)| object)
+        })
     }
 
     /// Puts a version of an object in place, indexes it and logs the change.

@@ -109,7 +109,7 @@ fn objects_come_back_with_versions_uids_and_kinds_and_the_counter_goes_on_above_
     let newest = store.resource_version();
     assert!(again.resource_version() > newest);
     assert_eq!(
-        again.changes_since(newest, &thing.resource).expect_err("the log is gone"),
+        again.changes_since(newest, &thing.resource, usize::MAX).expect_err("the log is gone"),
         Expired { requested: newest, oldest: again.resource_version() }
     );
     let held = again.get(&map("held")).expect("it waits for its finalizer");

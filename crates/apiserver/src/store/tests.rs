@@ -180,7 +180,8 @@ fn finalizer_holds_a_deleted_object_and_no_new_one_is_taken() {
     assert!(matches!(store.modify(NOW, &map("a"), add), Err(StoreError::Invalid { .. })));
     store.modify(NOW, &map("a"), |value| value["metadata"]["finalizers"] = json!([])).unwrap();
     assert!(store.get(&map("a")).is_none());
-    let last = store.changes_since(pending.resource_version, &map("").resource).unwrap().pop().unwrap();
+    let last =
+        store.changes_since(pending.resource_version, &map("").resource, usize::MAX).unwrap().pop().unwrap();
     assert_eq!(last.kind, ChangeKind::Deleted);
     assert!(last.object.resource_version > pending.resource_version);
 }
@@ -334,9 +335,9 @@ fn watcher_that_falls_off_the_log_is_told_so() {
     for name in ["a", "b", "c"] {
         create(&store, &map(name), json!({}));
     }
-    assert_eq!(store.changes_since(start, &map("").resource).unwrap().len(), 3);
+    assert_eq!(store.changes_since(start, &map("").resource, usize::MAX).unwrap().len(), 3);
     create(&store, &map("d"), json!({}));
-    let expired = store.changes_since(start, &map("").resource).unwrap_err();
+    let expired = store.changes_since(start, &map("").resource, usize::MAX).unwrap_err();
     assert_eq!(expired, Expired { requested: start, oldest: start + 1 });
 }
 
@@ -349,8 +350,8 @@ fn large_objects_shorten_the_log() {
     for index in 0..2 {
         store.modify(NOW, &map("a"), |value| value["data"]["n"] = index.to_string().into()).unwrap();
     }
-    assert!(store.changes_since(start, &map("").resource).is_err());
-    assert_eq!(store.changes_since(start + 1, &map("").resource).unwrap().len(), 1);
+    assert!(store.changes_since(start, &map("").resource, usize::MAX).is_err());
+    assert_eq!(store.changes_since(start + 1, &map("").resource, usize::MAX).unwrap().len(), 1);
 }
 
 #[test]
@@ -431,7 +432,11 @@ fn snapshot(objects: &[Arc<Object>]) -> BTreeMap<String, bytes::Bytes> {
 proptest! {
     /// A list and the changes after it give the present, whenever the list was made.
     #[test]
-    fn list_and_replay_give_the_present(steps in prop::collection::vec(step(), 1..60), at in 0..60usize) {
+    fn list_and_replay_give_the_present(
+        steps in prop::collection::vec(step(), 1..60),
+        at in 0..60usize,
+        page in 1..4usize,
+    ) {
         let store = Store::new(StoreOptions { event_log_bytes_max: usize::MAX, ..StoreOptions::default() });
         store.create_default_namespaces(NOW);
         let resource = map("").resource;
@@ -440,7 +445,7 @@ proptest! {
         let listed = store.list(&resource, None);
         let mut replayed = snapshot(&listed.objects);
         steps[at..].iter().for_each(|step| run(&store, step));
-        for change in store.changes_since(listed.resource_version, &resource).unwrap() {
+        for change in store.changes_since(listed.resource_version, &resource, usize::MAX).unwrap() {
             let name = change.object.name.to_string();
             let before = replayed.get(&name);
             prop_assert_eq!(before, change.previous.as_ref().map(|object| &object.bytes));
@@ -450,9 +455,20 @@ proptest! {
             };
         }
         prop_assert_eq!(replayed, snapshot(&store.list(&resource, None).objects));
-        // And the list of then can still be made now.
-        let past = store.list_at(&resource, None, listed.resource_version).unwrap();
-        prop_assert_eq!(snapshot(&past.objects), snapshot(&listed.objects));
+        // And the list of then can still be made now, also in pieces.
+        let mut past: Vec<Arc<Object>> = Vec::new();
+        loop {
+            let after = past.last().cloned();
+            let after = after.as_ref().map(|object| (&*object.namespace, &*object.name));
+            let more = store.list_at(&resource, None, listed.resource_version, after, page).unwrap();
+            if more.is_empty() {
+                break;
+            }
+            prop_assert!(more.len() <= page);
+            past.extend(more);
+        }
+        let bytes = |objects: &[Arc<Object>]| objects.iter().map(|object| object.bytes.clone()).collect::<Vec<_>>();
+        prop_assert_eq!(bytes(&past), bytes(&listed.objects));
     }
 
     /// Each change has a version of its own, greater than the one before it, and the counter is the last one's.
@@ -463,7 +479,7 @@ proptest! {
         let mut last = store.resource_version();
         for step in &steps {
             run(&store, step);
-            for change in store.changes_since(last, &map("").resource).unwrap() {
+            for change in store.changes_since(last, &map("").resource, usize::MAX).unwrap() {
                 let value = change.object.value();
                 prop_assert!(change.object.resource_version > last);
                 prop_assert_eq!(&value["metadata"]["resourceVersion"], &change.object.resource_version.to_string());

@@ -1,8 +1,9 @@
 //! What watchers are told.
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use nephele_apiserver::{ApiServer, Key, StoreOptions};
+use nephele_apiserver::{ApiServer, Key, Object, StoreOptions};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -261,5 +262,49 @@ proptest! {
             let listed: Vec<Value> = list["items"].as_array().unwrap().clone();
             assert_eq!(known.into_values().collect::<Vec<_>>(), listed);
         });
+    }
+}
+
+/// A client that stops reading keeps no object alive: not what was there when it began, nor what has changed since.
+#[tokio::test]
+async fn watcher_that_does_not_read_holds_no_objects() {
+    let server = server_with(StoreOptions { event_log_capacity: 4, ..StoreOptions::default() });
+    let store = server.store();
+    let key = |index: usize| Key::new("", "configmaps", "default", &format!("m{index:03}"));
+    // More than what is written at once.
+    for index in 0..100 {
+        let map = json!({"data": {"text": "x".repeat(2000)}});
+        store.create(now(), &key(index), map).unwrap();
+    }
+    let path = "/api/v1/namespaces/default/configmaps?watch=true";
+    let mut from_the_beginning = Watch::open(&server, path).await;
+    let version = store.resource_version();
+    let mut from_now_on = Watch::open(&server, &format!("{path}&resourceVersion={version}")).await;
+    assert_eq!(from_the_beginning.brief().await, "ADDED m000");
+    let mut first = Vec::new();
+    let mut second = Vec::new();
+    for index in 0..100 {
+        first.push(Arc::downgrade(&store.get(&key(index)).unwrap()));
+        store.modify(now(), &key(index), |map| map["data"]["text"] = "y".into()).unwrap();
+        second.push(Arc::downgrade(&store.get(&key(index)).unwrap()));
+        if index == 0 {
+            assert_eq!(from_now_on.brief().await, "MODIFIED m000");
+        }
+        store.modify(now(), &key(index), |map| map["data"]["text"] = "z".into()).unwrap();
+    }
+    // The log holds the latest two.
+    let alive = |objects: &[Weak<Object>]| objects.iter().filter(|object| object.strong_count() > 0).count();
+    assert!(alive(&first) <= 2, "{} objects of the beginning", alive(&first));
+    assert!(alive(&second) <= 4, "{} objects of changes", alive(&second));
+    // Who reads again is told to list again.
+    for watch in [&mut from_the_beginning, &mut from_now_on] {
+        let last = loop {
+            let event = watch.next().await.unwrap();
+            if event["type"] != "ADDED" {
+                break event;
+            }
+        };
+        assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        assert_eq!(watch.next().await, None);
     }
 }
