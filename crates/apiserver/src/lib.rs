@@ -12,12 +12,8 @@
 //! nothing of Cluster API, opens no socket and starts no task: whoever owns a connection calls
 //! [`ApiServer::handle`].
 //!
-//! What a real server does and this one does not, yet: server-side apply (415) and `managedFields`; validation,
-//! defaulting and pruning by the schema of a kind, and conversion between its versions beyond their name; admission
-//! webhooks; authorization (whoever is authenticated may do everything); quotas; schemas in OpenAPI documents;
-//! protobuf answers (JSON is answered); graceful deletion of pods (they are gone at once); allocation of cluster
-//! IPs; `pods/exec`, `pods/attach`, `pods/proxy` and `serviceaccounts/token`. Pages of a list are made from the event
-//! log, so that a continue token expires with the log rather than after five minutes.
+//!
+#![doc = include_str!("../DIFFERENCES.md")]
 
 mod depth;
 mod http;

@@ -4,6 +4,7 @@ mod body;
 mod budget;
 mod convert;
 mod discovery;
+mod impersonate;
 mod negotiate;
 mod openapi;
 mod query;

@@ -12,6 +12,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::impersonate::{Requester, requester};
 use super::query::Options;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response, json_response};
@@ -138,6 +139,7 @@ impl ApiServer {
         if self.settings.authentication == Authentication::Required && user.is_none() {
             return Err(ApiError::unauthorized());
         }
+        let requester = requester(user, request.headers())?;
         if !info.is_resource() {
             return self.plain_path(&request);
         }
@@ -152,7 +154,8 @@ impl ApiServer {
         }
         let (parts, body) = request.into_parts();
         let body = body::read(body).await?;
-        let response = self.answer_resource(info, &parts, &body, user.as_ref())?;
+        // Holds the memory of the body until the answer is made.
+        let response = self.answer_resource(info, &parts, &body.bytes, &requester)?;
         if is_write(info.verb) && discovery::review_named(&info.group, &info.resource).is_none() {
             // Others may see the change before: who made it alone has a promise.
             self.store.kept().await.map_err(|error| ApiError::not_kept(&error))?;
@@ -165,7 +168,7 @@ impl ApiServer {
         info: &RequestInfo,
         parts: &Parts,
         body: &Bytes,
-        user: Option<&UserInfo>,
+        requester: &Requester,
     ) -> Result<Response<Body>, ApiError> {
         let options = Options::parse(parts.uri.query())?;
         let shape = negotiate::shape(&parts.headers)?;
@@ -175,7 +178,7 @@ impl ApiServer {
                 return Err(ApiError::unknown_path());
             }
             return match info.verb {
-                "create" => review(&format!("{group}/v1"), kind, user, &parts.headers, body),
+                "create" => review(&format!("{group}/v1"), kind, requester, &parts.headers, body),
                 _ => Err(ApiError::method_not_allowed()),
             };
         }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::body::{decode, media_type, set_in};
 use super::budget;
+use super::impersonate::Requester;
 use super::read::find;
-use super::server::UserInfo;
 use super::status::{ApiError, json_response};
 use super::write::{Write, is_dry_run, preconditions};
 use crate::patch;
@@ -110,7 +110,7 @@ impl Write<'_> {
 pub(crate) fn review(
     api_version: &str,
     kind: &str,
-    user: Option<&UserInfo>,
+    requester: &Requester,
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Response<Body>, ApiError> {
@@ -121,13 +121,14 @@ pub(crate) fn review(
     };
     let status = match kind {
         "SelfSubjectReview" => {
-            // Without authentication everybody is who came in by the insecure port of old.
-            let UserInfo { name, mut groups } = user.cloned().unwrap_or_else(|| UserInfo {
-                name: "system:unsecured".to_owned(),
-                groups: vec!["system:masters".to_owned()],
-            });
-            groups.push("system:authenticated".to_owned());
-            json!({"userInfo": {"username": name, "groups": groups}})
+            let mut info = json!({"username": requester.user.name, "groups": requester.user.groups});
+            if !requester.uid.is_empty() {
+                info["uid"] = requester.uid.as_str().into();
+            }
+            if !requester.extra.is_empty() {
+                info["extra"] = json!(requester.extra);
+            }
+            json!({"userInfo": info})
         }
         "SelfSubjectRulesReview" => json!({
             "incomplete": false,

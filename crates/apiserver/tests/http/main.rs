@@ -6,6 +6,7 @@
 mod bounds;
 mod client;
 mod definitions;
+mod differences;
 mod garbage;
 mod kept;
 mod objects;

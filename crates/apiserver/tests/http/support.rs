@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, BodyStream};
 use jiff::Timestamp;
-use nephele_apiserver::{ApiServer, Authentication, Settings, Store, StoreOptions, Version};
+use nephele_apiserver::{ApiServer, Authentication, Settings, Store, StoreOptions, UserInfo, Version};
 use serde_json::{Value, json};
 
 pub(crate) const NOW: &str = "2026-01-02T03:04:05Z";
@@ -148,4 +148,25 @@ pub(crate) fn brief(event: &Value) -> String {
     let end = metadata["annotations"]["k8s.io/initial-events-end"] == "true";
     let name = if end { "@end" } else { metadata["name"].as_str().unwrap_or_default() };
     format!("{} {name}", event["type"].as_str().unwrap_or_default()).trim().to_owned()
+}
+
+/// A request of a user with headers.
+pub(crate) async fn request_as(
+    server: &ApiServer,
+    user: Option<UserInfo>,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &Value,
+) -> (u16, Value) {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+    let mut request = request.body(body).unwrap();
+    if let Some(user) = user {
+        request.extensions_mut().insert(user);
+    }
+    json_of(server.handle(request).await).await
 }
