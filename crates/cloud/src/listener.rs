@@ -1,5 +1,6 @@
 //! The TCP listener of a cluster, and how its connections wait.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,13 +8,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::UserInfo;
-use socket2::{SockRef, TcpKeepalive};
+use nephele_listen::{Budget, Grant, Limits, accept, handshake};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::cluster::Cluster;
 use crate::front::FrontState;
@@ -23,17 +24,20 @@ use crate::ports::PortLease;
 use crate::serve::serve_http;
 use crate::tls::ApiServerTls;
 
-/// Connections of one cluster at a time, held ones included. Three controllers open some four each, a busy test
-/// suite some dozens. A held one costs a socket and a task of a few kilobytes, so that 256 are about a megabyte.
-const CONNECTIONS_MAX: usize = 256;
-
-/// A handshake takes milliseconds; whoever takes this long is not going to finish.
-pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Silence after which the kernel asks whether a client is still there; it gives up some minutes later. Clients that
-/// vanish without a word would else keep their place for ever. The kernel's probes cost this process nothing, unlike
-/// HTTP/2 pings.
-const KEEPALIVE: Duration = Duration::from_secs(60);
+/// What clients of one cluster may hold.
+///
+/// Three controllers open some four connections each, a busy test suite some dozens. A held one costs a socket and a task
+/// of a few kilobytes, so that 256 are about a megabyte. Clients show a certificate with the handshake; 64 places are
+/// enough for those who are in it, wait for the cluster, or have none.
+pub(crate) const LIMITS: Limits = Limits {
+    connections_max: 256,
+    unauthenticated_max: 64,
+    // An answer takes microseconds; watches never end by themselves and are cut.
+    drain: Duration::from_millis(100),
+    // Bodies are small objects.
+    connection_window: 128 * 1024,
+    ..Limits::DEFAULT
+};
 
 /// What serving a cluster needs beside the cluster.
 pub(crate) struct Shared {
@@ -56,48 +60,22 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Accepts connections until the cluster is over; then closes the listener and lets go of its port, in this order.
 pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener, lease: PortLease) {
-    accept(&cluster, &listener).await;
+    let places = Budget::new(LIMITS.connections_max, LIMITS.unauthenticated_max);
+    let (tasks, over) = (&cluster.shared.tasks, &cluster.over);
+    let span = tracing::info_span!("listener", cluster = %cluster.spec.id);
+    accept(&listener, &places, &LIMITS, tasks, over, |stream, _, place| {
+        Connection { cluster: cluster.clone(), place }.run(stream)
+    })
+    .instrument(span)
+    .await;
     drop(listener);
     drop(lease);
-}
-
-async fn accept(cluster: &Arc<Cluster>, listener: &TcpListener) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let accepted = tokio::select! {
-            () = cluster.over.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // A client that is gone already, or a process out of descriptors: the next try may fare better.
-                tracing::warn!(cluster = %cluster.spec.id, %error, "Failed to accept a connection");
-                tokio::select! {
-                    () = cluster.over.cancelled() => return,
-                    () = tokio::time::sleep(Duration::from_millis(50)) => continue,
-                }
-            }
-        };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!(cluster = %cluster.spec.id, "Refused a connection: too many are open");
-            continue;
-        };
-        // Small messages to and fro: waiting for more to send helps nobody. Either option may fail on a socket that
-        // is closed already, which the handshake finds out.
-        let _ = stream.set_nodelay(true);
-        let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-        let connection = Connection { cluster: cluster.clone() };
-        cluster.shared.tasks.spawn(async move {
-            connection.run(stream).await;
-            drop(place);
-        });
-    }
 }
 
 /// One accepted connection.
 struct Connection {
     cluster: Arc<Cluster>,
+    place: Arc<Grant>,
 }
 
 impl Connection {
@@ -107,6 +85,9 @@ impl Connection {
             greeted = self.hold_and_greet(stream) => greeted,
         };
         let Some((stream, user, epoch)) = greeted else { return };
+        if user.is_some() && !self.place.pin() {
+            return;
+        }
         let _open = Counted::new(&self.cluster.shared.metrics.connections);
         let stop = async {
             tokio::select! {
@@ -114,20 +95,19 @@ impl Connection {
                 () = self.cluster.over.cancelled() => {}
             }
         };
-        serve_http(stream, &self.cluster, user, stop).await;
+        serve_http(stream, &self.cluster, user, Some(self.place), stop).await;
     }
 
     /// Waits for the cluster to be able to answer, then for the TLS handshake.
     async fn hold_and_greet(&self, stream: TcpStream) -> Option<Greeted> {
         let (tls, epoch) = self.wait_for_front().await?;
-        let accepted = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(tls.config.clone()).accept(stream)).await;
-        match accepted.ok()? {
+        match handshake(stream, TlsAcceptor::from(tls.config.clone()), LIMITS.handshake).await {
             Ok(stream) => {
                 let user = tls.user(stream.get_ref().1.peer_certificates(), (self.cluster.shared.clock)());
                 Some((stream, user, epoch))
             }
             Err(error) => {
-                tracing::debug!(cluster = %self.cluster.spec.id, %error, "Failed a TLS handshake");
+                tracing::debug!(cluster = %self.cluster.spec.id, error = &error as &dyn Error, "Ended a connection");
                 None
             }
         }

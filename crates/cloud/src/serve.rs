@@ -2,33 +2,21 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
-use hyper::rt::Executor;
-use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use nephele_apiserver::{PortForward, UserInfo};
+use nephele_listen::{Grant, Http, Protocol, RequestBody};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
-use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
+use crate::listener::LIMITS;
 use crate::tunnel::Tunnel;
-
-/// Time for requests in flight when a connection is asked to end. An answer takes microseconds; watches never end by
-/// themselves and are cut.
-const DRAIN: Duration = Duration::from_millis(100);
-
-/// Time for a request's head. It counts while a connection is idle too, so that idle HTTP/1.1 connections go after it;
-/// later than clients in Go let go of theirs, after 90 s, as a request that crosses our goodbye is lost.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time that the health check `GET /` waits for the first backend before the load balancer answers it: a second less
 /// than Cluster API's cluster cache gives it (`healthProbeConfig` in controllers/clustercache/cluster_accessor.go).
@@ -39,82 +27,31 @@ const PROBE_HOLD: Duration = Duration::from_secs(4);
 /// for a Pod of its own, which only a backend answers, so that it connects when there is one and not before.
 const DISCOVERY_HOLD: Duration = Duration::from_secs(9);
 
-/// Streams of one HTTP/2 connection. A watch is one stream, and Go's client assumes 250 until it is told.
-const STREAMS_MAX: u32 = 250;
-
-/// What a client may send on one stream, and on one connection, before it is read: bodies are small objects.
-const STREAM_WINDOW: u32 = 64 * 1024;
-const CONNECTION_WINDOW: u32 = 128 * 1024;
-
 /// Serves HTTP/2 or HTTP/1.1, as TLS negotiated, for the user that the connection proved, until the client goes or
-/// `stop` is ready.
+/// `stop` is ready. `place` is that of the connection, if it has one of its own.
 pub(crate) async fn serve_http<IO>(
     io: TlsStream<IO>,
     cluster: &Arc<Cluster>,
     user: Option<UserInfo>,
+    place: Option<Arc<Grant>>,
     stop: impl Future<Output = ()>,
 ) where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let is_http2 = io.get_ref().1.alpn_protocol() == Some(b"h2");
+    let protocol = Protocol::negotiated(&io);
     let tunnel: Arc<dyn PortForward> = Arc::new(Tunnel { cluster: cluster.clone() });
-    let service = hyper::service::service_fn(|request: Request<Incoming>| {
+    let answering = cluster.clone();
+    let service = hyper::service::service_fn(move |request: Request<RequestBody>| {
         let mut request = request.map(Body::new);
         if let Some(user) = &user {
             request.extensions_mut().insert(user.clone());
         }
-        let (cluster, tunnel) = (cluster.clone(), tunnel.clone());
+        let (cluster, tunnel) = (answering.clone(), tunnel.clone());
         async move { Ok::<_, Infallible>(answer(&cluster, tunnel, request).await) }
     });
-    let io = TokioIo::new(io);
-    // An idle connection keeps its buffers; small ones make it cheap.
-    let result = if is_http2 {
-        let connection = http2::Builder::new(Tracked(cluster.shared.tasks.clone()))
-            .max_concurrent_streams(STREAMS_MAX)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(64 * 1024)
-            .max_header_list_size(32 * 1024)
-            .serve_connection(io, service);
-        let mut connection = pin!(connection);
-        tokio::select! {
-            result = connection.as_mut() => result,
-            () = stop => {
-                connection.as_mut().graceful_shutdown();
-                timeout(DRAIN, connection).await.unwrap_or(Ok(()))
-            }
-        }
-    } else {
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(32 * 1024)
-            .serve_connection(io, service)
-            .with_upgrades();
-        let mut connection = pin!(connection);
-        tokio::select! {
-            result = connection.as_mut() => result,
-            () = stop => {
-                connection.as_mut().graceful_shutdown();
-                timeout(DRAIN, connection).await.unwrap_or(Ok(()))
-            }
-        }
-    };
-    if let Err(error) = result {
+    let http = Http { limits: LIMITS, tasks: cluster.shared.tasks.clone() };
+    if let Err(error) = http.serve(io, protocol, service, place, stop).await {
         tracing::debug!(cluster = %cluster.spec.id, %error, "A connection ended early");
-    }
-}
-
-/// Runs the streams of a connection as tasks that are counted.
-#[derive(Clone)]
-struct Tracked(TaskTracker);
-
-impl<F> Executor<F> for Tracked
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    fn execute(&self, future: F) {
-        self.0.spawn(future);
     }
 }
 

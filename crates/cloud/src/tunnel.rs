@@ -9,13 +9,13 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use nephele_apiserver::PortForward;
 use nephele_etcd::{Connection, serve_connection};
+use nephele_listen::handshake;
 use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{DuplexStream, duplex};
-use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::cluster::{Behind, Cluster};
-use crate::listener::HANDSHAKE_TIMEOUT;
+use crate::listener::LIMITS;
 use crate::metrics::Counted;
 use crate::serve::{serve_http, unavailable};
 
@@ -90,13 +90,12 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>) {
         Behind::Etcd { tls, .. } => tls.clone(),
         Behind::ApiServer(tls) => tls.config.clone(),
     };
-    let stream = match timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(far)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            tracing::debug!(cluster = %cluster.spec.id, %error, "Failed a TLS handshake inside a tunnel");
-            return;
+    let stream = match handshake(far, TlsAcceptor::from(config), LIMITS.handshake).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            return tracing::debug!(cluster = %cluster.spec.id, error, "Ended a connection inside a tunnel");
         }
-        Err(_) => return,
     };
     match behind {
         Behind::Etcd { member, .. } => {
@@ -109,7 +108,7 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>) {
         Behind::ApiServer(tls) => {
             let user = tls.user(stream.get_ref().1.peer_certificates(), (cluster.shared.clock)());
             let over = cluster.over.clone();
-            serve_http(stream, &cluster, user, over.cancelled()).await;
+            serve_http(stream, &cluster, user, None, over.cancelled()).await;
         }
     }
 }

@@ -84,6 +84,27 @@ async fn client_is_known_by_a_certificate_of_the_cluster_and_by_nothing_else() {
 }
 
 #[tokio::test]
+async fn connections_without_a_certificate_cannot_fill_the_port_of_a_cluster() {
+    let world = World::start(30_290..=30_299);
+    let (id, endpoint) = world.cluster("filled", &ECDSA);
+    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    let known = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let mut http = Http::connect(&endpoint, &known).await.unwrap();
+    let nameless = client_tls(&ECDSA.cluster, None, &["h2"]);
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        // One that is closed to make room for the next may be so within its handshake.
+        idle.push(support::connect(&endpoint, &nameless).await);
+    }
+    let mut newcomer = Http::connect(&endpoint, &known).await.unwrap();
+    for client in [&mut newcomer, &mut http] {
+        assert_eq!(client.names("/api/v1/nodes").await, ["cp"]);
+    }
+    drop((http, newcomer, idle));
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn ticket_of_one_cluster_does_not_open_another() {
     let world = World::start(30_040..=30_049);
     let (one, first) = world.cluster("one", &ECDSA);

@@ -4,13 +4,15 @@
 
 use std::{convert::Infallible, future::pending, io, net::TcpListener, path::PathBuf};
 
+use hyper_util::service::TowerToHyperService;
 use kube::Client;
 use nephele_kit::{Clock, Gate, Readiness};
+use nephele_listen::{Limits, Peer, Session};
 use nephele_runtime_sdk::server::{ExtensionError, Metrics, Recorder, Service};
 use nephele_webhook::{
     ServedCertificate, TlsPolicy,
     certificate::{Targets, keeper::Keeping},
-    keep, serve_router,
+    keep,
 };
 use prometheus::Registry;
 use tokio_rustls::TlsAcceptor;
@@ -24,8 +26,6 @@ pub(crate) const TASKS: [&str; 2] = ["runtime extension", "runtime extension cer
 /// Names of what is in `config/runtime-extension`.
 const SERVICE: &str = "nephele-runtime-extension-service";
 const SECRET: &str = "nephele-runtime-extension-certificate";
-/// Connections served at a time; further ones wait in the listener's backlog. Each Cluster API has a few.
-const CONNECTIONS_MAX: usize = 256;
 
 /// Why there is no extension.
 #[derive(Debug, thiserror::Error)]
@@ -100,8 +100,13 @@ impl RuntimeExtension {
         let [server, keeper] = TASKS;
         let certificate = ServedCertificate::none();
         let tls = TlsAcceptor::from(certificate.server_config(&tls));
-        let router = service.router();
-        tasks.spawn(server, serve_router(listener, Some(tls), router, CONNECTIONS_MAX, shutdown.clone()));
+        let router = TowerToHyperService::new(service.router());
+        let session = move |_: Peer<'_>| Session::unauthenticated(router.clone());
+        let tls = move || Some(tls.clone());
+        tasks.spawn(
+            server,
+            nephele_listen::serve(listener, tls, Limits::default(), session, shutdown.clone()),
+        );
         let shutdown = shutdown.clone();
         tasks.spawn(keeper, async move {
             let opened = async {

@@ -21,7 +21,6 @@ mod conversion;
 mod envelope;
 mod metrics;
 mod serve;
-mod server;
 mod tls;
 mod webhook;
 
@@ -29,6 +28,5 @@ pub use admission::{AdmissionRequest, Cause, Change, Denial};
 pub use certificate::{ServedCertificate, folder::follow_folder, keeper::keep};
 pub use metrics::Metrics;
 pub use serve::serve;
-pub use server::serve_router;
 pub use tls::{TlsPolicy, TlsPolicyError};
 pub use webhook::Webhook;

@@ -18,6 +18,7 @@ pub(crate) enum Outcome {
     NotConverted,
     Malformed,
     TooLarge,
+    Refused,
     TimedOut,
     Panicked,
 }
@@ -31,6 +32,7 @@ impl Outcome {
             Self::NotConverted => "not_converted",
             Self::Malformed => "malformed",
             Self::TooLarge => "too_large",
+            Self::Refused => "refused",
             Self::TimedOut => "timed_out",
             Self::Panicked => "panicked",
         }

@@ -4,12 +4,14 @@ use std::{io, net, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    body::{Body as HttpBody, to_bytes},
+    body::Body as HttpBody,
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
 use http::{Method, StatusCode, header};
-use http_body_util::LengthLimitError;
+use http_body_util::BodyExt as _;
+use hyper_util::service::TowerToHyperService;
+use nephele_listen::{Budget, Grant, Limits, Peer, Session};
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
@@ -20,21 +22,27 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     certificate::ServedCertificate,
     metrics::{Metrics, Outcome},
-    server::serve_router,
     tls::TlsPolicy,
     webhook::{ADMISSION_BYTES_MAX, Body, Reply, Webhook},
 };
 
-/// Connections served at a time; further ones wait in the listener's backlog. An API server has a few.
-const CONNECTIONS_MAX: usize = 256;
-/// Requests read and decided at a time, in units of an admission review: 16 of 8 MiB are 128 MiB at most.
-const REVIEWS_MAX: usize = 16;
 /// A client that has not sent the body of its request by then is not served.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Requests at a time on one connection. An API server sends all of its reviews on one.
+const STREAMS_MAX: u32 = 100;
+/// Bytes of bodies at a time: 16 admission reviews of 8 MiB, or 4 conversions of 32 MiB.
+const BODIES_BYTES_MAX: usize = 128 << 20;
+/// What a request counts for before its first byte, for what the process keeps of it: at most 8,192 are being read.
+const REQUEST_BYTES: usize = 16 << 10;
+/// Requests decided at a time, in units of an admission review: what is parsed takes several times the bytes of the body.
+const REVIEWS_MAX: usize = 16;
 
 struct Server {
     webhook: Webhook,
     metrics: Metrics,
+    /// Memory for bodies. A request takes of it what it has sent, never what it announces, and the one that has sent
+    /// nothing for longest gives way to others: a slow client holds up nobody.
+    bodies: Budget,
     reviews: Semaphore,
 }
 
@@ -52,9 +60,12 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let tls = TlsAcceptor::from(certificate.server_config(&tls));
-    let server = Arc::new(Server { webhook, metrics, reviews: Semaphore::new(REVIEWS_MAX) });
-    let router = Router::new().fallback(call).with_state(server);
-    serve_router(listener, Some(tls), router, CONNECTIONS_MAX, shutdown).await
+    let bodies = Budget::new(BODIES_BYTES_MAX, BODIES_BYTES_MAX);
+    let server = Arc::new(Server { webhook, metrics, bodies, reviews: Semaphore::new(REVIEWS_MAX) });
+    let service = TowerToHyperService::new(Router::new().fallback(call).with_state(server));
+    let session = move |_: Peer<'_>| Session::unauthenticated(service.clone());
+    let limits = Limits { body: PATIENCE, streams_max: STREAMS_MAX, ..Limits::default() };
+    nephele_listen::serve(listener, move || Some(tls.clone()), limits, session, shutdown).await
 }
 
 async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
@@ -65,33 +76,52 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     }
     let _calling = server.metrics.calling(&path);
     let started = Instant::now();
-    let units = route.bytes_max.div_ceil(ADMISSION_BYTES_MAX);
-    let units = u32::try_from(units).expect("a bound of some megabytes");
-    let _permit = server.reviews.acquire_many(units).await.expect("nobody closes the semaphore");
-    let reply = match timeout(PATIENCE, to_bytes(request.into_body(), route.bytes_max)).await {
-        Ok(Ok(body)) => route.call(body.into()).await,
-        Ok(Err(error)) if is_too_long(&error) => {
-            let text = format!("expected a review of at most {} bytes", route.bytes_max);
-            Reply::text(StatusCode::PAYLOAD_TOO_LARGE, Outcome::TooLarge, text)
+    let reply = match read(&server.bodies, request.into_body(), route.bytes_max).await {
+        Ok((body, _memory)) => {
+            let units = route.bytes_max.div_ceil(ADMISSION_BYTES_MAX);
+            let units = u32::try_from(units).expect("a bound of some megabytes");
+            let _permit = server.reviews.acquire_many(units).await.expect("nobody closes the semaphore");
+            route.call(body).await
         }
-        Ok(Err(error)) => Reply::text(StatusCode::BAD_REQUEST, Outcome::Malformed, error.to_string()),
-        Err(_elapsed) => {
-            Reply::text(StatusCode::REQUEST_TIMEOUT, Outcome::TimedOut, "the review did not arrive")
-        }
+        Err(reply) => reply,
     };
     server.metrics.called(&path, reply.code.as_u16(), reply.outcome, started.elapsed());
     response(reply)
 }
 
-fn is_too_long(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<LengthLimitError>() {
-            return true;
+/// Reads a body of at most `max` bytes, and the memory that it holds; or says why there is none.
+async fn read(bodies: &Budget, body: HttpBody, max: usize) -> Result<(Vec<u8>, Grant), Reply> {
+    let memory = bodies.take(REQUEST_BYTES).ok_or_else(no_room)?;
+    let collected = tokio::select! {
+        () = memory.revoked() => Err(no_room()),
+        collected = timeout(PATIENCE, collect(body, max, &memory)) => collected.unwrap_or_else(|_elapsed| {
+            Err(Reply::text(StatusCode::REQUEST_TIMEOUT, Outcome::TimedOut, "the review did not arrive"))
+        }),
+    };
+    let body = collected?;
+    if memory.pin() { Ok((body, memory)) } else { Err(no_room()) }
+}
+
+async fn collect(mut body: HttpBody, max: usize, memory: &Grant) -> Result<Vec<u8>, Reply> {
+    let mut collected = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|error| Reply::text(StatusCode::BAD_REQUEST, Outcome::Malformed, error.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if collected.len() + data.len() > max {
+            let text = format!("expected a review of at most {max} bytes");
+            return Err(Reply::text(StatusCode::PAYLOAD_TOO_LARGE, Outcome::TooLarge, text));
         }
-        cause = error.source();
+        if !memory.grow(data.len()) {
+            return Err(no_room());
+        }
+        collected.extend_from_slice(&data);
     }
-    false
+    Ok(collected)
+}
+
+fn no_room() -> Reply {
+    Reply::text(StatusCode::SERVICE_UNAVAILABLE, Outcome::Refused, "too many reviews at once")
 }
 
 fn response(reply: Reply) -> Response {

@@ -21,7 +21,7 @@ use nephele_webhook::{
 };
 use prometheus::Registry;
 use serde_json::{Value, json};
-use support::{Caller, pem_pair, start_of_time};
+use support::{Caller, SlowCaller, pem_pair, start_of_time};
 use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -341,6 +341,21 @@ async fn calls_are_in_flight_until_they_are_answered_and_panics_are_counted() {
     in_flight("/panics", 0);
     let panics = "controller_runtime_webhook_panics_total 2\n";
     assert!(text(&served.registry).contains(panics), "{}", text(&served.registry));
+}
+
+#[tokio::test]
+async fn a_review_is_answered_while_slow_bodies_are_on_their_way() {
+    let served = start(widgets());
+    let caller = Caller::new(&pem_pair(&served.certificate), "webhook.default.svc");
+    let _slow = SlowCaller::start(&caller, served.address, "/validate", 64).await.expect("connected");
+    let all = "controller_runtime_webhook_requests_in_flight{webhook=\"/validate\"} 64\n";
+    while !text(&served.registry).contains(all) {
+        tokio::task::yield_now().await;
+    }
+    // Less than the time after which slow bodies are given up, with some for a busy machine.
+    let answer = caller.post(served.address, "/validate", admission(1));
+    let answer = tokio::time::timeout(Duration::from_secs(8), answer).await.expect("not behind slow ones");
+    assert_eq!(answer.expect("an answer").0, 200);
 }
 
 #[tokio::test(start_paused = true)]

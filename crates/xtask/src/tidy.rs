@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use crate::{codegen, command::capture, contract, paths};
 
 /// Crates and what must not be among their dependencies, however far away.
-const PURE: [(&str, &[&str]); 12] = [
+const PURE: [(&str, &[&str]); 13] = [
     ("nephele-ipam", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     // They meet only through IPAddressClaims and IPAddresses.
     (
@@ -21,18 +21,20 @@ const PURE: [(&str, &[&str]); 12] = [
     ("nephele-apiserver", &["nephele-api", "kube", "kube-client", "redb"]),
     ("nephele-state", &["kube", "k8s-openapi", "hyper", "axum"]),
     ("nephele-pki", &["tokio", "kube", "k8s-openapi", "hyper"]),
+    ("nephele-listen", &["kube", "k8s-openapi", "serde", "axum"]),
     ("nephele-etcd", &["rustls", "tokio-rustls", "kube"]),
     ("nephele-portforward", &["kube", "k8s-openapi", "rustls"]),
     ("nephele-kit", &["nephele-cloud", "nephele-engine", "nephele-infra"]),
 ];
 
 /// Crates that use no crate of ours.
-const LEAVES: [&str; 8] = [
+const LEAVES: [&str; 9] = [
     "nephele-api",
     "nephele-apiserver",
     "nephele-engine",
     "nephele-etcd",
     "nephele-ipam",
+    "nephele-listen",
     "nephele-pki",
     "nephele-portforward",
     "nephele-state",

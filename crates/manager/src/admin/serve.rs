@@ -1,12 +1,15 @@
-use std::{io, net};
+use std::{io, net, time::Duration};
 
 use axum::Router;
-use nephele_webhook::serve_router;
+use hyper_util::service::TowerToHyperService;
+use nephele_listen::{Limits, Peer, Session};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Connections served at a time; further ones wait in the listener's backlog. Probes and scrapes are a handful.
+/// Connections at a time. Probes and scrapes are a handful.
 const CONNECTIONS_MAX: usize = 64;
+/// The time for the body of a request, which is a number at most.
+const BODY_MAX: Duration = Duration::from_secs(10);
 
 /// Serves `router` on the listener until `shutdown`, then lets requests in flight finish.
 ///
@@ -19,5 +22,13 @@ pub(crate) async fn serve(
     router: Router,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    serve_router(listener, tls, router, CONNECTIONS_MAX, shutdown).await
+    let limits = Limits {
+        connections_max: CONNECTIONS_MAX,
+        unauthenticated_max: CONNECTIONS_MAX,
+        body: BODY_MAX,
+        ..Limits::default()
+    };
+    let service = TowerToHyperService::new(router);
+    let session = move |_: Peer<'_>| Session::unauthenticated(service.clone());
+    nephele_listen::serve(listener, move || tls.clone(), limits, session, shutdown).await
 }

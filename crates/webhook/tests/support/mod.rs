@@ -1,9 +1,11 @@
 //! A client of webhooks: rustls and hyper over loopback, on whatever date a test says.
 
-use std::{error::Error, net::SocketAddr, sync::Arc};
+use std::{convert::Infallible, error::Error, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use futures::{StreamExt as _, stream};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::{SignedDuration, Timestamp};
 use nephele_pki::{Authority, KeyAlgorithm, Leaf, LeafRequest};
@@ -97,6 +99,41 @@ impl Caller {
         drop(sender);
         connection.abort();
         Ok((code, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+}
+
+/// Sends the beginnings of some reviews on one connection, and no more of them until it is dropped.
+pub(crate) struct SlowCaller {
+    calls: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl SlowCaller {
+    pub(crate) async fn start(
+        caller: &Caller,
+        to: SocketAddr,
+        path: &str,
+        calls: usize,
+    ) -> Result<Self, Box<dyn Error>> {
+        let stream = caller.tls.connect(caller.name.clone(), TcpStream::connect(to).await?).await?;
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        let mut tasks = vec![tokio::spawn(async move { connection.await.expect("it is never ended") })];
+        for _ in 0..calls {
+            let begun = stream::once(async { Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"{"))) });
+            let body = StreamBody::new(begun.chain(stream::pending()));
+            let request = http::Request::post(format!("https://webhook{path}"))
+                .header("content-length", "1000")
+                .body(Box::pin(body))?;
+            let mut sender = sender.clone();
+            tasks.push(tokio::spawn(async move { drop(sender.send_request(request).await) }));
+        }
+        Ok(Self { calls: tasks })
+    }
+}
+
+impl Drop for SlowCaller {
+    fn drop(&mut self) {
+        self.calls.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 

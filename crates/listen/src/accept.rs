@@ -1,0 +1,101 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::budget::{Budget, Grant};
+use crate::limits::Limits;
+
+/// Silence after which the kernel asks whether a client is still there. Without it, clients that vanish without a word
+/// would keep their place. The kernel's probes cost this process nothing, unlike pings of HTTP/2.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// The pause after an accept that failed, most often for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The time between two log lines about refused connections.
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Accepts connections until `stop`, and runs `connection` for each as a task. Each has a place of `places`, from which
+/// one that has authenticated cannot be revoked once it is pinned. A connection whose place is revoked ends where it
+/// stands; one for which there is no place is closed at once.
+pub async fn accept<F, R>(
+    listener: &TcpListener,
+    places: &Budget,
+    limits: &Limits,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+    connection: F,
+) where
+    F: Fn(TcpStream, SocketAddr, Arc<Grant>) -> R,
+    R: Future<Output = ()> + Send + 'static,
+{
+    let mut refusals = Refusals::default();
+    loop {
+        let (stream, peer) = match stop.run_until_cancelled(listener.accept()).await {
+            None => return,
+            Some(Ok(accepted)) => accepted,
+            Some(Err(error)) => {
+                // A client that is gone already, or a process out of descriptors: the next try may fare better.
+                tracing::warn!(%error, "Failed to accept a connection");
+                if stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await.is_none() {
+                    return;
+                }
+                continue;
+            }
+        };
+        let Some(place) = places.take(1).map(Arc::new) else {
+            refusals.count(limits.connections_max);
+            continue;
+        };
+        set_options(&stream, limits);
+        let serving = connection(stream, peer, Arc::clone(&place));
+        tasks.spawn(async move {
+            tokio::select! {
+                () = serving => {}
+                () = place.revoked() => tracing::debug!(%peer, "Ended a connection to make room for another"),
+            }
+        });
+    }
+}
+
+/// Each option may fail on a socket that is closed already, which the first read finds out.
+fn set_options(stream: &TcpStream, limits: &Limits) {
+    // Answers are short: waiting for more to send only delays them.
+    let _ = stream.set_nodelay(true);
+    let socket = SockRef::from(stream);
+    let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+    // The kernel counts the time for which data stays unacknowledged, and that for which the receiver's window stays
+    // closed (tcp(7), `TCP_USER_TIMEOUT`).
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = socket.set_tcp_user_timeout(Some(limits.stall));
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = limits.stall;
+}
+
+/// Connections that were refused and not yet logged. A client can make thousands a second, so that only some lines are
+/// written.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    logged: Option<Instant>,
+}
+
+impl Refusals {
+    fn count(&mut self, connections_max: usize) {
+        self.count += 1;
+        if self.logged.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
+            tracing::warn!(
+                refused = self.count,
+                connections_max,
+                "Refused connections: every place is taken"
+            );
+            *self = Self { count: 0, logged: Some(Instant::now()) };
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! HTTP on one connection.
+
+use std::error::Error;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::server::conn::{http1, http2};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_rustls::server::TlsStream;
+use tokio_util::task::TaskTracker;
+
+use crate::body::RequestBody;
+use crate::budget::Grant;
+use crate::limits::Limits;
+
+/// The head of a request, most of which is a bearer token or a cookie. Go's default is 1 MiB, which nobody needs.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes of answers that wait on one HTTP/2 stream for the client to make room for them.
+const SEND_BYTES_MAX: usize = 64 * 1024;
+
+/// The version of HTTP that a connection speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Protocol {
+    /// What TLS negotiated (ALPN); HTTP/1.1 when it negotiated nothing.
+    pub fn negotiated<IO>(stream: &TlsStream<IO>) -> Self {
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Self::Http2 } else { Self::Http1 }
+    }
+}
+
+/// Serves HTTP on connections. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Http {
+    /// What clients may hold.
+    pub limits: Limits,
+    /// The streams of HTTP/2 connections run as tasks of it.
+    pub tasks: TaskTracker,
+}
+
+impl Http {
+    /// Serves requests on one connection until the client goes, the connection has been idle for too long, or `stop` is
+    /// ready; in the last two cases requests in flight have [`Limits::drain`] to end. `grant` is the connection's place,
+    /// which is marked as used with each request.
+    ///
+    /// A connection that a request upgrades is the upgrade's from then on.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the client breaks the protocol.
+    pub async fn serve<IO, S, B>(
+        &self,
+        io: IO,
+        protocol: Protocol,
+        service: S,
+        grant: Option<Arc<Grant>>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), hyper::Error>
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let Limits { body, drain, idle, .. } = self.limits;
+        let activity = Activity::new(grant);
+        let quiet = activity.clone();
+        let ended = async {
+            tokio::select! {
+                () = stop => {}
+                () = quiet.idle_for(idle) => tracing::debug!("Ending an idle connection"),
+            }
+        };
+        let service = service_fn(move |request: Request<Incoming>| {
+            let in_flight = activity.begin();
+            let answer = service.call(request.map(|incoming| RequestBody::new(incoming, body)));
+            async move {
+                let response = answer.await?;
+                // The request is in flight until the whole answer is sent: a watch is a long answer.
+                Ok::<_, S::Error>(response.map(|body| {
+                    body.map_err(move |error| {
+                        let _until_the_body_is_dropped = &in_flight;
+                        error
+                    })
+                }))
+            }
+        });
+        let io = TokioIo::new(io);
+        match protocol {
+            Protocol::Http2 => {
+                let connection = http2::Builder::new(Tracked(self.tasks.clone()))
+                    .max_concurrent_streams(self.limits.streams_max)
+                    .initial_stream_window_size(self.limits.stream_window)
+                    .initial_connection_window_size(self.limits.connection_window)
+                    .max_send_buf_size(SEND_BYTES_MAX)
+                    .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).expect("some kilobytes"))
+                    .serve_connection(io, service);
+                let mut connection = pin!(connection);
+                tokio::select! {
+                    result = connection.as_mut() => result,
+                    () = ended => {
+                        connection.as_mut().graceful_shutdown();
+                        timeout(drain, connection).await.unwrap_or(Ok(()))
+                    }
+                }
+            }
+            Protocol::Http1 => {
+                // Idle time is counted here for both protocols, the head of a request included.
+                let connection = http1::Builder::new()
+                    .header_read_timeout(None)
+                    .max_buf_size(HEAD_BYTES_MAX)
+                    .serve_connection(io, service)
+                    .with_upgrades();
+                let mut connection = pin!(connection);
+                tokio::select! {
+                    result = connection.as_mut() => result,
+                    () = ended => {
+                        connection.as_mut().graceful_shutdown();
+                        timeout(drain, connection).await.unwrap_or(Ok(()))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Runs the streams of a connection as tasks that are counted.
+#[derive(Clone)]
+struct Tracked(TaskTracker);
+
+impl<F> Executor<F> for Tracked
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}
+
+/// What happens on a connection.
+#[derive(Clone)]
+struct Activity(Arc<Shared>);
+
+struct Shared {
+    requests: Mutex<Requests>,
+    grant: Option<Arc<Grant>>,
+}
+
+struct Requests {
+    in_flight: usize,
+    /// When there was last one in flight; when the connection began, before the first.
+    idle_since: Instant,
+}
+
+impl Activity {
+    fn new(grant: Option<Arc<Grant>>) -> Self {
+        let requests = Mutex::new(Requests { in_flight: 0, idle_since: Instant::now() });
+        Self(Arc::new(Shared { requests, grant }))
+    }
+
+    fn begin(&self) -> InFlight {
+        self.0.requests.lock().in_flight += 1;
+        self.touch();
+        InFlight(self.clone())
+    }
+
+    fn touch(&self) {
+        if let Some(grant) = &self.0.grant {
+            grant.touch();
+        }
+    }
+
+    /// Waits until no request has been in flight for so long.
+    async fn idle_for(&self, limit: Duration) {
+        loop {
+            let idle_since = {
+                let requests = self.0.requests.lock();
+                (requests.in_flight == 0).then_some(requests.idle_since)
+            };
+            match idle_since {
+                Some(since) if since.elapsed() >= limit => return,
+                Some(since) => sleep_until(since + limit).await,
+                // It will be idle for as long from its end on.
+                None => sleep(limit).await,
+            }
+        }
+    }
+}
+
+struct InFlight(Activity);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut requests = self.0.0.requests.lock();
+        requests.in_flight -= 1;
+        requests.idle_since = Instant::now();
+        drop(requests);
+        self.0.touch();
+    }
+}

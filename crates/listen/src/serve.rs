@@ -1,0 +1,128 @@
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::{io, net};
+
+use http::{Request, Response};
+use http_body::Body;
+use hyper::service::Service;
+use rustls_pki_types::CertificateDer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::accept::accept;
+use crate::body::RequestBody;
+use crate::budget::{Budget, Grant};
+use crate::handshake::handshake;
+use crate::http::{Http, Protocol};
+use crate::limits::Limits;
+
+/// The other end of a connection, after the handshake.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer<'a> {
+    /// Where it connects from.
+    pub address: SocketAddr,
+    /// The certificate that TLS verified and those above it, the client's own first; empty when there is none.
+    pub certificates: &'a [CertificateDer<'static>],
+}
+
+/// What serves one connection.
+#[derive(Debug, Clone)]
+pub struct Session<S> {
+    /// Answers the requests.
+    pub service: S,
+    /// Whether the server knows who the client is, so that its connection is not closed to make room for others.
+    pub is_authenticated: bool,
+}
+
+impl<S> Session<S> {
+    /// A session with a client that nobody knows.
+    pub fn unauthenticated(service: S) -> Self {
+        Self { service, is_authenticated: false }
+    }
+}
+
+/// Serves HTTP/1.1 and HTTP/2 on a listener until `shutdown`; then closes it and lets requests in flight end, for
+/// [`Limits::drain`] at most. `tls` is asked for each connection, so that a certificate can be replaced; without one,
+/// HTTP/1.1 is spoken in the clear. `session` says what serves a connection.
+///
+/// # Errors
+/// When the listener cannot be handed to tokio.
+pub async fn serve<S, B>(
+    listener: net::TcpListener,
+    tls: impl Fn() -> Option<TlsAcceptor>,
+    limits: Limits,
+    session: impl Fn(Peer<'_>) -> Session<S> + Send + Sync + 'static,
+    shutdown: CancellationToken,
+) -> io::Result<()>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let places = Budget::new(limits.connections_max, limits.unauthenticated_max);
+    let http = Http { limits, tasks: TaskTracker::new() };
+    let session = Arc::new(session);
+    accept(&listener, &places, &limits, &http.tasks, &shutdown, |stream, address, place| {
+        let (tls, session) = (tls(), Arc::clone(&session));
+        connection(stream, address, place, tls, http.clone(), session, shutdown.clone())
+    })
+    .await;
+    drop(listener);
+    http.tasks.close();
+    http.tasks.wait().await;
+    Ok(())
+}
+
+async fn connection<S, B>(
+    stream: TcpStream,
+    address: SocketAddr,
+    place: Arc<Grant>,
+    tls: Option<TlsAcceptor>,
+    http: Http,
+    session: Arc<impl Fn(Peer<'_>) -> Session<S> + Send + Sync>,
+    shutdown: CancellationToken,
+) where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let begin = |certificates: &[CertificateDer<'static>]| {
+        let Session { service, is_authenticated } = session(Peer { address, certificates });
+        // One whose place was revoked meanwhile is about to end.
+        (service, is_authenticated && place.pin())
+    };
+    let stop = shutdown.cancelled();
+    let result = match tls {
+        None => {
+            let (service, _) = begin(&[]);
+            http.serve(stream, Protocol::Http1, service, Some(Arc::clone(&place)), stop).await
+        }
+        Some(tls) => {
+            let shaken = shutdown.run_until_cancelled(handshake(stream, tls, http.limits.handshake)).await;
+            let stream = match shaken {
+                None => return,
+                Some(Ok(stream)) => stream,
+                Some(Err(error)) => {
+                    return tracing::debug!(%address, error = &error as &dyn Error, "Ended a connection");
+                }
+            };
+            let (service, _) = begin(stream.get_ref().1.peer_certificates().unwrap_or_default());
+            let protocol = Protocol::negotiated(&stream);
+            http.serve(stream, protocol, service, Some(Arc::clone(&place)), stop).await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%address, error = &error as &dyn Error, "A connection ended early");
+    }
+}

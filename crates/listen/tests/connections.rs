@@ -1,0 +1,246 @@
+//! What clients can hold of a server, and for how long: on paused time where no socket is needed.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream;
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::client::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use nephele_listen::{BodyError, Http, Limits, Peer, Protocol, RequestBody, Session, serve};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// `/watch` never ends; any other path reads the body of the request and says what came.
+async fn answer(request: Request<RequestBody>) -> Result<Answer, Infallible> {
+    if request.uri().path() == "/watch" {
+        let begun = stream::once(async { Ok(Frame::data(Bytes::from_static(b"begun"))) });
+        return Ok(Response::new(BodyExt::boxed(StreamBody::new(begun.chain(stream::pending())))));
+    }
+    let text = match request.into_body().collect().await {
+        Ok(body) => format!("{} bytes", body.to_bytes().len()),
+        Err(error @ BodyError::TimedOut(_)) => error.to_string(),
+        Err(error @ BodyError::Connection(_)) => panic!("{error}"),
+    };
+    Ok(Response::new(Full::new(Bytes::from(text)).boxed()))
+}
+
+fn connect(protocol: Protocol, limits: Limits) -> (DuplexStream, JoinHandle<()>) {
+    let (client, server) = duplex(4096);
+    let http = Http { limits, tasks: TaskTracker::new() };
+    let serving = tokio::spawn(async move {
+        let stop = std::future::pending();
+        http.serve(server, protocol, service_fn(answer), None, stop).await.expect("an orderly connection");
+    });
+    (client, serving)
+}
+
+async fn read_until(client: &mut DuplexStream, end: &str) -> String {
+    let mut text = Vec::new();
+    while !text.ends_with(end.as_bytes()) {
+        assert_ne!(client.read_buf(&mut text).await.expect("it is open"), 0, "closed");
+    }
+    String::from_utf8(text).expect("text")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_outlasts_the_idle_time_of_clients_in_go() {
+    let (mut client, serving) = connect(Protocol::Http1, Limits::default());
+    for _ in 0..2 {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
+        read_until(&mut client, "0 bytes").await;
+        sleep(Duration::from_secs(91)).await;
+    }
+    drop(client);
+    serving.await.expect("no panic");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_sends_nothing_or_half_a_head_ends_when_it_has_been_idle_for_too_long() {
+    for sent in ["", "GET / HTTP/1.1\r\nHo"] {
+        let (mut client, serving) = connect(Protocol::Http1, Limits::default());
+        let started = Instant::now();
+        client.write_all(sent.as_bytes()).await.expect("it is open");
+        assert_eq!(client.read(&mut [0; 64]).await.expect("an orderly end"), 0, "{sent:?}");
+        assert!(started.elapsed() < Limits::DEFAULT.idle + Limits::DEFAULT.drain + Duration::from_secs(1));
+        serving.await.expect("no panic");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_of_http2_ends_and_one_with_a_watch_stays() {
+    for (path, ends) in [("/", true), ("/watch", false)] {
+        let (client, _serving) = connect(Protocol::Http2, Limits::default());
+        let (mut sender, connection) =
+            http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.expect("HTTP/2");
+        let connection = tokio::spawn(connection);
+        let request = Request::get(format!("http://a{path}")).body(Full::<Bytes>::default());
+        let response = sender.send_request(request.expect("a request")).await.expect("an answer");
+        let mut body = response.into_body();
+        body.frame().await.expect("a frame").expect("it is whole");
+        sleep(Limits::DEFAULT.idle * 3).await;
+        assert_eq!(connection.is_finished(), ends, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_in_time_ends_with_an_error() {
+    let (mut client, _serving) = connect(Protocol::Http1, Limits::default());
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n";
+    client.write_all(head).await.expect("it is open");
+    let (mut reader, mut writer) = tokio::io::split(client);
+    // A byte now and then does not help.
+    let trickle = tokio::spawn(async move {
+        while writer.write_all(b"x").await.is_ok() {
+            sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let started = Instant::now();
+    let mut text = Vec::new();
+    while !text.ends_with(b"within 60s") {
+        assert_ne!(reader.read_buf(&mut text).await.expect("it is open"), 0, "closed");
+    }
+    assert_eq!(started.elapsed().as_secs(), 60);
+    trickle.abort();
+}
+
+/// A server on a socket, which knows clients that say so in the clear: those whose port it is told.
+struct Served {
+    address: SocketAddr,
+    known: Arc<parking_lot::Mutex<Vec<SocketAddr>>>,
+    shutdown: CancellationToken,
+    server: JoinHandle<std::io::Result<()>>,
+}
+
+fn start(limits: Limits) -> Served {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let known = Arc::<parking_lot::Mutex<Vec<SocketAddr>>>::default();
+    let (shutdown, knows) = (CancellationToken::new(), Arc::clone(&known));
+    let session = move |peer: Peer<'_>| Session {
+        service: service_fn(answer),
+        is_authenticated: knows.lock().contains(&peer.address),
+    };
+    let server = tokio::spawn(serve(listener, || None, limits, session, shutdown.clone()));
+    Served { address, known, shutdown, server }
+}
+
+/// Sends a request and reads the status of its answer; none when the connection is closed.
+async fn ask(stream: &mut TcpStream) -> Option<StatusCode> {
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.ok()?;
+    let mut text = Vec::new();
+    while !text.ends_with(b"0 bytes") {
+        let read = stream.read_buf(&mut text).await.ok()?;
+        if read == 0 {
+            return None;
+        }
+    }
+    StatusCode::from_bytes(&text[9..12]).ok()
+}
+
+async fn within<F: Future>(future: F) -> F::Output {
+    timeout(Duration::from_secs(20), future).await.expect("in time")
+}
+
+#[tokio::test]
+async fn idle_connections_make_room_for_new_ones_and_authenticated_ones_stay() {
+    let limits = Limits { connections_max: 8, unauthenticated_max: 4, ..Limits::default() };
+    let served = start(limits);
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    served.known.lock().push(socket.local_addr().expect("bound"));
+    let mut known = within(socket.connect(served.address)).await.expect("accepted");
+    assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
+    let mut silent = Vec::new();
+    for _ in 0..32 {
+        silent.push(within(TcpStream::connect(served.address)).await.expect("accepted"));
+    }
+    let mut newcomer = within(TcpStream::connect(served.address)).await.expect("accepted");
+    assert_eq!(within(ask(&mut newcomer)).await, Some(StatusCode::OK));
+    assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
+    // The oldest silent one was closed long ago.
+    assert_eq!(within(silent[0].read(&mut [0; 8])).await.unwrap_or(0), 0);
+    served.shutdown.cancel();
+    drop((known, newcomer, silent));
+    within(served.server).await.expect("no panic").expect("an orderly end");
+}
+
+#[tokio::test]
+async fn connections_are_refused_only_when_every_place_is_an_authenticated_ones() {
+    let limits = Limits { connections_max: 1, unauthenticated_max: 1, ..Limits::default() };
+    let served = start(limits);
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    served.known.lock().push(socket.local_addr().expect("bound"));
+    let mut known = within(socket.connect(served.address)).await.expect("accepted");
+    assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
+    let mut newcomer = within(TcpStream::connect(served.address)).await.expect("accepted");
+    assert_eq!(within(ask(&mut newcomer)).await, None);
+    drop(known);
+    let again = async {
+        loop {
+            let mut newcomer = TcpStream::connect(served.address).await.expect("accepted");
+            if ask(&mut newcomer).await.is_some() {
+                return;
+            }
+        }
+    };
+    within(again).await;
+    served.shutdown.cancel();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_client_that_reads_nothing_loses_its_connection() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let (ended, wait) = tokio::sync::oneshot::channel::<()>();
+    let ended = Arc::new(parking_lot::Mutex::new(Some(ended)));
+    // A body without an end; dropped with the connection.
+    let service = service_fn(move |_: Request<RequestBody>| {
+        let ended = ended.lock().take();
+        let chunks = stream::repeat_with(move || {
+            let _until_dropped = &ended;
+            Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; 64 * 1024])))
+        });
+        async move { Ok::<_, Infallible>(Response::new(StreamBody::new(chunks))) }
+    });
+    let session = move |_: Peer<'_>| Session::unauthenticated(service.clone());
+    let limits = Limits { stall: Duration::from_secs(1), ..Limits::default() };
+    let shutdown = CancellationToken::new();
+    tokio::spawn(serve(listener, || None, limits, session, shutdown.clone()));
+    let mut client = TcpStream::connect(address).await.expect("accepted");
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
+    within(wait).await.expect_err("the body is dropped with its connection");
+    drop(client);
+    shutdown.cancel();
+}
+
+#[tokio::test]
+async fn a_server_that_stops_gives_requests_in_flight_time_and_no_more() {
+    let limits = Limits { drain: Duration::from_millis(50), ..Limits::default() };
+    let served = start(limits);
+    let mut client = TcpStream::connect(served.address).await.expect("accepted");
+    client.write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
+    let mut text = Vec::new();
+    while !text.windows(5).any(|window| window == b"begun") {
+        assert_ne!(within(client.read_buf(&mut text)).await.expect("it is open"), 0, "closed");
+    }
+    served.shutdown.cancel();
+    within(served.server).await.expect("no panic").expect("an orderly end");
+    assert!(TcpStream::connect(served.address).await.is_err(), "it still listens");
+}
