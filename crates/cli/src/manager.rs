@@ -45,7 +45,7 @@ struct ManagementApi {
     /// The kubeconfig to use; else KUBECONFIG, the one in the home directory, or the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Requests per second to the management API.
+    /// Requests per second to the management API. The lease and the reviews of callers have rates of their own.
     #[arg(long, env = "NEPHELE_KUBE_API_QPS", value_name = "RATE", default_value_t = RequestRate::default().per_second,
           value_parser = positive)]
     kube_api_qps: f64,
@@ -350,8 +350,8 @@ pub(crate) async fn run(
     let options = args.options(Pod::from_environment(), &kube_config.default_namespace);
     let config = Config::new(options)?;
     let registry = Registry::new();
-    let client = connect(kube_config, rate, &registry)?;
-    let manager = Manager::build_with(config, client, registry)?.with_verbosity(verbosity);
+    let clients = connect(&kube_config, rate, &registry)?;
+    let manager = Manager::build_with(config, clients, registry)?.with_verbosity(verbosity);
     manager.run(shutdown).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,12 @@
 //!
 //! The protocol is that of client-go (`tools/leaderelection`): the holder renews a `Lease`; a candidate takes it over
 //! when it has seen it unchanged for the lease's whole duration, by its own monotonic clock, so that the clocks of
-//! two machines need not agree. Every write carries the resource version, so of two candidates one loses.
+//! two machines need not agree. Every write carries the resource version, so of two candidates one loses. (The crate
+//! kube-lease-manager compares the holder's `renewTime` with the candidate's own wall clock, so it was not taken.)
+//!
+//! The holder's [`Fence`] is open for the renew deadline from the moment at which the last successful renewal was sent.
+//! Others wait for the longer lease duration, and count it from later. So what a former holder sent has arrived before
+//! anybody else leads.
 
 use std::time::Duration;
 
@@ -15,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::{chain::chain, clock::Clock, metrics::Metrics};
+use crate::{chain::chain, clock::Clock, fence::Fence, metrics::Metrics};
 
 /// Which lease, and how long it lasts. The defaults are those of Cluster API's managers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +64,7 @@ pub enum LeaseError {
 pub struct Leadership {
     candidate: Candidate,
     held: Lease,
+    /// When the last request that renewed it was sent.
     renewed_at: Instant,
 }
 
@@ -76,12 +82,13 @@ pub async fn acquire(
     info!(lease = candidate.name(), identity = candidate.settings.identity, "Waiting for the lease");
     let mut sighting: Option<Sighting> = None;
     loop {
+        let sent_at = Instant::now();
         let attempt = timeout(candidate.settings.renew_deadline, candidate.attempt(&mut sighting));
         match shutdown.run_until_cancelled(attempt).await? {
             Ok(Ok(Some(held))) => {
                 info!(lease = candidate.name(), "Took the lease");
                 candidate.metrics.leading(&candidate.settings.name, true);
-                return Some(Leadership { candidate, held, renewed_at: Instant::now() });
+                return Some(Leadership { candidate, held, renewed_at: sent_at });
             }
             Ok(Ok(None)) => {}
             Ok(Err(error)) => warn!(error = %chain(&error), "Failed to take the lease"),
@@ -92,14 +99,16 @@ pub async fn acquire(
 }
 
 impl Leadership {
-    /// Renews the lease until `shutdown`, then gives it up so that another replica need not wait for it to run out.
+    /// Renews the lease until `shutdown`, then gives it up so that another replica need not wait for it to run out. The
+    /// fence is open only while the lease is held.
     ///
     /// # Errors
     ///
     /// When the lease is lost. The process has to end then: another may be doing its work already.
-    pub async fn hold(mut self, shutdown: CancellationToken) -> Result<(), LeaseError> {
+    pub async fn hold(mut self, fence: Fence, shutdown: CancellationToken) -> Result<(), LeaseError> {
         let result = loop {
-            let pause = sleep(self.candidate.settings.retry_period);
+            fence.extend(self.renewed_at + self.candidate.settings.renew_deadline);
+            let pause = sleep(self.candidate.settings.retry_period.min(self.remaining()));
             if shutdown.run_until_cancelled(pause).await.is_none() {
                 break Ok(());
             }
@@ -107,6 +116,7 @@ impl Leadership {
                 break Err(error);
             }
         };
+        fence.close();
         self.candidate.metrics.leading(&self.candidate.settings.name, false);
         if result.is_ok() {
             self.release().await;
@@ -117,11 +127,11 @@ impl Leadership {
     /// One attempt to renew; an error only when the lease is lost for good.
     async fn renew(&mut self) -> Result<(), LeaseError> {
         let settings = &self.candidate.settings;
-        let remaining = settings.renew_deadline.saturating_sub(self.renewed_at.elapsed());
-        let problem = match timeout(remaining, self.candidate.renewed(&self.held)).await {
+        let sent_at = Instant::now();
+        let problem = match timeout(self.remaining(), self.candidate.renewed(&self.held)).await {
             Ok(Ok(Renewal::Renewed(lease))) => {
                 self.held = *lease;
-                self.renewed_at = Instant::now();
+                self.renewed_at = sent_at;
                 return Ok(());
             }
             Ok(Ok(Renewal::Taken { holder })) => {
@@ -138,6 +148,11 @@ impl Leadership {
             });
         }
         Ok(())
+    }
+
+    /// The time that is left to renew the lease.
+    fn remaining(&self) -> Duration {
+        self.candidate.settings.renew_deadline.saturating_sub(self.renewed_at.elapsed())
     }
 
     async fn release(self) {

@@ -10,6 +10,7 @@
 //!                              └─ Events: bounded, de-duplicated ◀┘
 //!  patch · finalizer ──merge patches, skipped when equal──▶ management API
 //!  lease ──one leader among replicas──▶ management API
+//!  fence ──closes when the lease is lost──▶ nothing of a former leader reaches the management API
 //! ```
 //!
 //! What it must not know: the simulated cloud, and any of our kinds. A reconcile function is the only place where
@@ -21,6 +22,7 @@ mod clock;
 mod events;
 mod external;
 mod failures;
+mod fence;
 mod filter;
 mod kube_error;
 mod lease;
@@ -40,6 +42,7 @@ pub use chain::chain;
 pub use clock::{Clock, wall_clock};
 pub use events::{Event, Events, Reporter, Severity};
 pub use external::{MANAGED_BY_ANNOTATION, is_externally_managed};
+pub use fence::{Fence, NotLeading};
 pub use filter::{WATCH_FILTER_LABEL, WatchFilter};
 pub use kube_error::{category as kube_category, retry as kube_retry};
 pub use lease::{Leadership, LeaseError, LeaseSettings, acquire};

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use kube::{Client, client::Body};
-use nephele_kit::{Leadership, LeaseError, LeaseSettings, Metrics, acquire, wall_clock};
+use nephele_kit::{Fence, Leadership, LeaseError, LeaseSettings, Metrics, acquire, wall_clock};
 use parking_lot::Mutex;
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ async fn a_free_lease_is_taken_renewed_and_given_back() {
     let leadership = lead(&shelf, "a").await;
     assert_eq!((shelf.spec("holderIdentity"), shelf.spec("leaseDurationSeconds")), (json!("a"), json!(15)));
     let shutdown = CancellationToken::new();
-    let holding = tokio::spawn(leadership.hold(shutdown.clone()));
+    let holding = tokio::spawn(leadership.hold(Fence::default(), shutdown.clone()));
     sleep(Duration::from_mins(5)).await;
     assert!(!holding.is_finished(), "renewing keeps it");
     shutdown.cancel();
@@ -128,7 +128,7 @@ async fn a_free_lease_is_taken_renewed_and_given_back() {
 async fn a_lease_that_was_given_back_is_taken_at_once() {
     let shelf = Shelf::default();
     let shutdown = CancellationToken::new();
-    let holding = tokio::spawn(lead(&shelf, "a").await.hold(shutdown.clone()));
+    let holding = tokio::spawn(lead(&shelf, "a").await.hold(Fence::default(), shutdown.clone()));
     let waiting = tokio::spawn({
         let shelf = shelf.clone();
         async move { lead(&shelf, "b").await }
@@ -165,18 +165,18 @@ async fn a_holder_that_cannot_renew_gives_up_before_another_may_follow() {
     let shelf = Shelf::default();
     let leadership = lead(&shelf, "a").await;
     shelf.down.store(true, Ordering::Relaxed);
-    let cut_off = Instant::now();
-    let error = leadership.hold(CancellationToken::new()).await.expect_err("it cannot renew");
+    let (cut_off, fence) = (Instant::now(), Fence::default());
+    let error = leadership.hold(fence.clone(), CancellationToken::new()).await.expect_err("it cannot renew");
     assert!(matches!(error, LeaseError::NotRenewed { .. }), "{error}");
     let lasted = cut_off.elapsed();
-    assert!(lasted >= Duration::from_secs(10) && lasted < Duration::from_secs(15), "{lasted:?}");
+    assert_eq!((lasted.as_secs(), fence.is_open()), (10, false));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_does_not_cost_the_lease() {
     let shelf = Shelf::default();
     let shutdown = CancellationToken::new();
-    let holding = tokio::spawn(lead(&shelf, "a").await.hold(shutdown.clone()));
+    let holding = tokio::spawn(lead(&shelf, "a").await.hold(Fence::default(), shutdown.clone()));
     shelf.down.store(true, Ordering::Relaxed);
     sleep(Duration::from_secs(7)).await;
     shelf.down.store(false, Ordering::Relaxed);
@@ -191,8 +191,10 @@ async fn a_holder_whose_lease_was_taken_learns_by_whom() {
     let shelf = Shelf::default();
     let leadership = lead(&shelf, "a").await;
     shelf.overwrite(|lease| lease["spec"]["holderIdentity"] = json!("b"));
-    let error = leadership.hold(CancellationToken::new()).await.expect_err("it is b's");
+    let fence = Fence::default();
+    let error = leadership.hold(fence.clone(), CancellationToken::new()).await.expect_err("it is b's");
     assert_eq!(error.to_string(), "lost the lease nephele-system/leader to b");
+    assert!(!fence.is_open());
     assert_eq!(shelf.spec("holderIdentity"), json!("b"), "it is not taken back");
 }
 
@@ -200,7 +202,7 @@ async fn a_holder_whose_lease_was_taken_learns_by_whom() {
 async fn a_lease_that_somebody_annotated_is_kept() {
     let shelf = Shelf::default();
     let shutdown = CancellationToken::new();
-    let holding = tokio::spawn(lead(&shelf, "a").await.hold(shutdown.clone()));
+    let holding = tokio::spawn(lead(&shelf, "a").await.hold(Fence::default(), shutdown.clone()));
     shelf.overwrite(|lease| lease["metadata"]["annotations"] = json!({ "note": "mine" }));
     sleep(Duration::from_mins(1)).await;
     shutdown.cancel();

@@ -14,12 +14,44 @@ pub enum ConnectError {
     Client(#[source] kube::Error),
 }
 
-/// A client of the management API that keeps to the rate and counts its requests in `registry`. Nothing is sent yet.
+/// What the lease is asked for: it is read and written every two seconds.
+const LEASE_RATE: RequestRate = RequestRate { per_second: 10.0, burst: 10 };
+
+/// How often the management API is asked about callers of the diagnostics. A caller costs two requests a minute; those
+/// beyond wait, and a bound on reviews in flight refuses further ones.
+const REVIEWS_RATE: RequestRate = RequestRate { per_second: 20.0, burst: 20 };
+
+/// Clients of the management API, one for each purpose, with a connection and a rate of its own: neither much work nor
+/// callers that nobody knows can keep the lease from being renewed.
+#[derive(Clone)]
+pub struct Clients {
+    /// For everything else.
+    pub work: Client,
+    /// For the lease.
+    pub lease: Client,
+    /// For TokenReviews and SubjectAccessReviews.
+    pub reviews: Client,
+}
+
+impl Clients {
+    /// One client for every purpose, as for an API server in this process.
+    #[must_use]
+    pub fn one(client: Client) -> Self {
+        Self { work: client.clone(), lease: client.clone(), reviews: client }
+    }
+}
+
+/// Clients of the management API that keep to their rates, which is `rate` for work, and count their requests in
+/// `registry`. Nothing is sent yet.
 ///
 /// # Errors
 ///
 /// When the configuration cannot be used, or the registry counts such requests already.
-pub fn connect(config: kube::Config, rate: RequestRate, registry: &Registry) -> Result<Client, ConnectError> {
+pub fn connect(
+    config: &kube::Config,
+    rate: RequestRate,
+    registry: &Registry,
+) -> Result<Clients, ConnectError> {
     let requests = IntCounterVec::new(
         Opts::new(
             "rest_client_requests_total",
@@ -30,8 +62,11 @@ pub fn connect(config: kube::Config, rate: RequestRate, registry: &Registry) -> 
     .map_err(ConnectError::Metrics)?;
     registry.register(Box::new(requests.clone())).map_err(ConnectError::Metrics)?;
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    let builder = ClientBuilder::try_from(config).map_err(ConnectError::Client)?;
-    Ok(builder.with_layer(&ThrottleLayer::new(rate, requests, &host)).build())
+    let client = |rate| -> Result<Client, ConnectError> {
+        let builder = ClientBuilder::try_from(config.clone()).map_err(ConnectError::Client)?;
+        Ok(builder.with_layer(&ThrottleLayer::new(rate, requests.clone(), &host)).build())
+    };
+    Ok(Clients { work: client(rate)?, lease: client(LEASE_RATE)?, reviews: client(REVIEWS_RATE)? })
 }
 
 #[cfg(test)]
@@ -54,7 +89,8 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let (registry, rate) = (Registry::new(), RequestRate { per_second: 20.0, burst: 2 });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
-        let client = connect(config, rate, &registry).expect("a client");
+        let clients = connect(&config, rate, &registry).expect("clients");
+        let client = clients.work;
         let started = Instant::now();
         for path in ["/version", "/version", "/version", "/refused"] {
             let request = Request::get(path).body(Vec::new()).expect("a request");
@@ -68,6 +104,28 @@ mod tests {
             format!("rest_client_requests_total{{code=\"{code}\",host=\"{host}\",method=\"GET\"}} {count}")
         };
         assert_eq!(samples, [sample(200, 3), sample(403, 1)]);
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn the_lease_does_not_wait_for_work_or_reviews() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let host = listener.local_addr().expect("bound").to_string();
+        let router = Router::new().route("/version", get(|| async { "{}" }));
+        let server = tokio::spawn(async move { axum::serve(listener, router).await });
+        let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
+        let hourly = RequestRate { per_second: 1.0 / 3600.0, burst: 1 };
+        let Clients { work, lease, reviews } = connect(&config, hourly, &Registry::new()).expect("clients");
+        let ask = |client: Client| async move {
+            let request = Request::get("/version").body(Vec::new()).expect("a request");
+            client.request_text(request).await.expect("an answer")
+        };
+        ask(work.clone()).await;
+        let waiting = tokio::spawn(ask(work));
+        let asked = async { (ask(lease).await, ask(reviews).await) };
+        tokio::time::timeout(Duration::from_secs(60), asked).await.expect("each has a rate of its own");
+        assert!(!waiting.is_finished());
+        waiting.abort();
         server.abort();
     }
 }

@@ -34,7 +34,7 @@ mod webhooks;
 
 pub use address::{AddressError, ListenAddress};
 pub use admin::{certificate::CertificateError, diagnostics::Verbosity};
-pub use client::{ConnectError, connect};
+pub use client::{Clients, ConnectError, connect};
 pub use config::{Config, ConfigError};
 pub use duration::{DurationError, parse_duration};
 pub use feature_gates::{FeatureGateError, FeatureGates};

@@ -8,7 +8,9 @@ use std::{
 
 use kube::Client;
 use nephele_cloud::{Cloud, CloudConfig, Network};
-use nephele_kit::{Clock, Events, Leadership, Metrics, Readiness, Reporter, Services, acquire, wall_clock};
+use nephele_kit::{
+    Clock, Events, Fence, Leadership, Metrics, Readiness, Reporter, Services, acquire, wall_clock,
+};
 use prometheus::{IntGaugeVec, Opts, Registry, process_collector::ProcessCollector};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -24,6 +26,7 @@ use crate::{
         reviews::Reviews,
         serve::serve,
     },
+    client::Clients,
     config::{Config, WebhookConfig},
     core_version,
     requests::Requests,
@@ -36,10 +39,12 @@ use crate::{
 /// How long everything together may take to stop. Kubernetes kills the pod after ten seconds
 /// (`terminationGracePeriodSeconds` of Cluster API's managers).
 const DRAIN_MAX: Duration = Duration::from_secs(8);
-/// How long reconciles in flight may take of that.
+/// How long reconciles in flight may take of that. Then they are cut, so that nothing is written without the lease.
 const CONTROLLERS_DRAIN_MAX: Duration = Duration::from_secs(4);
 /// How long open connections to workload clusters may take of that. Watches never end by themselves.
 const CLOUD_DRAIN_MAX: Duration = Duration::from_secs(2);
+/// What the leader alone does.
+const CONTROLLER_TASKS: [&str; 3] = ["infrastructure controllers", "hooks of machines", "IPAM controllers"];
 /// Who the Events come from.
 const REPORTING_CONTROLLER: &str = "nephele.dev/manager";
 /// The gates that the parts of a role open once they have started; closed from the first moment, so that the manager is
@@ -85,7 +90,11 @@ pub enum RunError {
 /// The manager, put together and listening, not yet at work.
 pub struct Manager {
     config: Config,
+    /// For what this process does all the time. What the leader does goes through the fence.
     client: Client,
+    lease_client: Client,
+    reviews_client: Client,
+    fence: Fence,
     clock: Clock,
     /// How workload clusters are reached.
     network: Network,
@@ -111,15 +120,16 @@ impl Manager {
     ///
     /// When an address cannot be listened on.
     pub fn build(config: Config, client: Client) -> Result<Self, BuildError> {
-        Self::build_with(config, client, Registry::new())
+        Self::build_with(config, Clients::one(client), Registry::new())
     }
 
-    /// The same with a registry that holds metrics of the caller's already, those of the client for instance.
+    /// The same with a client for each purpose, and a registry that holds metrics of the caller's already, those of the
+    /// clients for instance.
     ///
     /// # Errors
     ///
     /// When an address cannot be listened on, or the registry has metrics of the manager's names.
-    pub fn build_with(config: Config, client: Client, registry: Registry) -> Result<Self, BuildError> {
+    pub fn build_with(config: Config, clients: Clients, registry: Registry) -> Result<Self, BuildError> {
         let metrics = Metrics::register(&registry).map_err(BuildError::Metrics)?;
         let ipam_metrics =
             nephele_ipam_controller::Metrics::register(&registry).map_err(BuildError::Metrics)?;
@@ -138,7 +148,7 @@ impl Manager {
             .transpose()
             .map_err(BuildError::Certificate)?;
         let webhooks = webhooks(&config, &registry, &readiness)?;
-        let client = core_version::speaking(requests.observed(client));
+        let client = core_version::speaking(requests.observed(clients.work));
         let runtime_extension = runtime_extension(&config, &client, &registry, &readiness)?;
         Ok(Self {
             webhooks,
@@ -148,6 +158,9 @@ impl Manager {
             diagnostics_tls,
             config,
             client,
+            lease_client: requests.observed(clients.lease),
+            reviews_client: requests.observed(clients.reviews),
+            fence: Fence::default(),
             clock,
             network: Network::Sockets,
             registry,
@@ -193,25 +206,31 @@ impl Manager {
         self.readiness.clone()
     }
 
-    /// Works until `shutdown`, then stops in order and within bounded time: controllers, cloud, lease, servers.
+    /// Works until `shutdown`, then stops in order and within bounded time: controllers, cloud, lease, servers. When a
+    /// part of it ends by itself, controllers and cloud end where they stand.
     ///
     /// # Errors
     ///
-    /// When a part of the manager ends by itself, the lease is lost among them.
+    /// When a part of the manager ends by itself, or the lease is lost.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), RunError> {
         let stops = Stops::default();
         let mut tasks = Tasks::default();
+        let fence = self.fence.clone();
         let events = self.serve(&mut tasks, &stops);
         let mut cloud = None;
         let result = self.work(&mut tasks, &stops, &shutdown, events, &mut cloud).await;
-        if let Err(error) = &result {
-            error!(error = %nephele_kit::chain(error), "Stopping");
+        let patience = if let Err(error) = &result {
+            fence.close();
+            error!(error = %nephele_kit::chain(error), "Stopping at once");
+            Duration::ZERO
         } else {
             info!("Stopping");
-        }
-        if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud)).await.is_err() {
+            CONTROLLERS_DRAIN_MAX
+        };
+        if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud, &fence, patience)).await.is_err() {
             warn!(tasks = ?tasks.names(), "Not everything stopped in time");
         }
+        fence.close();
         tasks.abort().await;
         result
     }
@@ -228,7 +247,7 @@ impl Manager {
             let router = match &tls {
                 Some(_) => {
                     let debug = self.verbosity.take().map(diagnostics::debug_router).unwrap_or_default();
-                    diagnostics::authorized(router.merge(debug), Reviews::new(self.client.clone()))
+                    diagnostics::authorized(router.merge(debug), Reviews::new(self.reviews_client.clone()))
                 }
                 None => router,
             };
@@ -243,7 +262,7 @@ impl Manager {
         let reporter =
             Reporter { controller: REPORTING_CONTROLLER.to_owned(), instance: self.config.identity.clone() };
         let (events, publish) = Events::new(
-            self.client.clone(),
+            self.fence.guard(self.client.clone()),
             reporter,
             self.clock.clone(),
             self.metrics.clone(),
@@ -265,7 +284,7 @@ impl Manager {
     ) -> Result<(), RunError> {
         let Self {
             config,
-            client,
+            fence,
             clock,
             network,
             registry,
@@ -275,15 +294,16 @@ impl Manager {
             readiness,
             ..
         } = self;
+        let client = fence.guard(self.client);
         if let Some(lease) = config.lease.clone() {
-            let acquired = acquire(client.clone(), lease, clock.clone(), metrics.clone(), shutdown);
+            let acquired = acquire(self.lease_client, lease, clock.clone(), metrics.clone(), shutdown);
             let leadership: Option<Leadership> = tokio::select! {
                 leadership = acquired => leadership,
                 ended = tasks.ended() => return Err(RunError::Task(ended.early())),
             };
             let Some(leadership) = leadership else { return Ok(()) };
             close_gates(&readiness, config.roles);
-            tasks.spawn("leader election", leadership.hold(stops.lease.clone()));
+            tasks.spawn("leader election", leadership.hold(fence, stops.lease.clone()));
         }
         let services =
             Services { metrics, events, clock, readiness: readiness.clone(), resync: config.sync_period };
@@ -366,23 +386,35 @@ struct Stops {
     servers: CancellationToken,
 }
 
-/// Stops everything in order. The lease goes only after nothing works any more, so that no two replicas ever do.
-async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>) {
+/// Stops everything in order. Reconciles that are still in flight after `patience` are cut. The lease is given up only
+/// after nothing works any more, so that no two replicas ever do.
+async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>, fence: &Fence, patience: Duration) {
     let mut errors = Vec::new();
     stops.controllers.cancel();
     let finish = async {
-        for task in ["infrastructure controllers", "hooks of machines", "IPAM controllers"] {
+        for task in CONTROLLER_TASKS {
             tasks.finish(task, &mut errors).await;
         }
     };
-    if timeout(CONTROLLERS_DRAIN_MAX, finish).await.is_err() {
+    if timeout(patience, finish).await.is_err() && !patience.is_zero() {
         warn!("Reconciles in flight did not finish in time");
     }
-    if let Some(cloud) = cloud
-        && timeout(CLOUD_DRAIN_MAX, cloud.shutdown()).await.is_err()
-    {
-        warn!("Connections to workload clusters did not finish in time");
-    }
+    // From here on nothing of the leader's reaches the management API, even from a task that is slow to notice.
+    fence.close();
+    let stopping = async {
+        if let Some(cloud) = cloud
+            && timeout(CLOUD_DRAIN_MAX, cloud.shutdown()).await.is_err()
+        {
+            warn!("Connections to workload clusters did not finish in time");
+        }
+    };
+    let cutting = async {
+        for task in CONTROLLER_TASKS {
+            tasks.cut(task, &mut errors).await;
+        }
+    };
+    // At the same time: neither has to wait for the other any more.
+    tokio::join!(stopping, cutting);
     stops.lease.cancel();
     tasks.finish("leader election", &mut errors).await;
     stops.servers.cancel();

@@ -1,6 +1,6 @@
 use std::{collections::HashMap, error::Error, future::Future};
 
-use tokio::task::{Id, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinSet};
 
 /// Why a task ended when it should not have.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum TaskError {
 #[derive(Default)]
 pub(crate) struct Tasks {
     running: JoinSet<Result<(), Box<dyn Error + Send + Sync>>>,
-    names: HashMap<Id, &'static str>,
+    names: HashMap<Id, (&'static str, AbortHandle)>,
 }
 
 /// A task that has come to its end.
@@ -60,7 +60,7 @@ impl Tasks {
         E: Error + Send + Sync + 'static,
     {
         let handle = self.running.spawn(async move { future.await.map_err(Into::into) });
-        self.names.insert(handle.id(), task);
+        self.names.insert(handle.id(), (task, handle));
     }
 
     /// The next task to end; pending forever when none is left.
@@ -72,7 +72,7 @@ impl Tasks {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let task = self.names.remove(&id).expect("every task is named when it is spawned");
+        let (task, _) = self.names.remove(&id).expect("every task is named when it is spawned");
         let result = match joined {
             Ok((_, result)) => result.map_err(|source| TaskError::Failed { task, source }),
             Err(source) if source.is_cancelled() => Ok(()),
@@ -84,15 +84,23 @@ impl Tasks {
     /// Waits for a task that has been asked to end; at once when it has ended before. Errors of any task that ends
     /// meanwhile go to `errors`.
     pub(crate) async fn finish(&mut self, task: &'static str, errors: &mut Vec<TaskError>) {
-        while self.names.values().any(|name| *name == task) {
+        while self.names.values().any(|(name, _)| *name == task) {
             let ended = self.ended().await;
             errors.extend(ended.result.err());
         }
     }
 
+    /// Ends a task where it stands, and waits for that. Errors go to `errors` as for [`Tasks::finish`].
+    pub(crate) async fn cut(&mut self, task: &'static str, errors: &mut Vec<TaskError>) {
+        for (_, handle) in self.names.values().filter(|(name, _)| *name == task) {
+            handle.abort();
+        }
+        self.finish(task, errors).await;
+    }
+
     /// The names of the tasks still running, in order.
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        let mut names: Vec<_> = self.names.values().copied().collect();
+        let mut names: Vec<_> = self.names.values().map(|(name, _)| *name).collect();
         names.sort_unstable();
         names
     }
@@ -123,6 +131,20 @@ mod tests {
         assert_eq!(chain(&quiet), "quiet ended although nobody asked it to");
         assert_eq!(chain(&failing), "failing failed: no more ports");
         assert_eq!(panicking.to_string(), "panicking panicked");
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_cut_is_gone_and_is_no_error() {
+        let mut tasks = Tasks::default();
+        let (held, gone) = tokio::sync::oneshot::channel::<()>();
+        tasks.spawn("endless", async move {
+            let _held = held;
+            std::future::pending::<Result<(), io::Error>>().await
+        });
+        let mut errors = Vec::new();
+        tasks.cut("endless", &mut errors).await;
+        gone.await.expect_err("what the task held is dropped");
+        assert!(errors.is_empty() && tasks.names().is_empty());
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use axum::{
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tracing::warn;
 
-use super::reviews::{Reviews, Verdict, Wish};
+use super::reviews::{ReviewError, Reviews, Verdict, Wish};
 
 /// Sets how much is logged, from 0 up, while the process runs.
 pub type Verbosity = Arc<dyn Fn(u8) + Send + Sync>;
@@ -65,6 +65,10 @@ async fn authorize(State(reviews): State<Reviews>, request: Request, next: Next)
         Ok(Verdict::Allowed) => next.run(request).await,
         Ok(Verdict::Unauthenticated) => StatusCode::UNAUTHORIZED.into_response(),
         Ok(Verdict::Forbidden) => StatusCode::FORBIDDEN.into_response(),
+        // Not logged: whoever causes it could fill the log.
+        Err(ReviewError::Busy) => {
+            (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response()
+        }
         Err(error) => {
             warn!(error = %nephele_kit::chain(&error), "Failed to ask who wants the metrics");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_yes_is_remembered_for_a_minute_and_a_no_is_not() {
+    async fn a_yes_is_remembered_for_a_minute_and_a_no_for_ten_seconds() {
         let (client, asked) = reviewing();
         let router = authorized(router(registry()), Reviews::new(client));
         let mut counts = Vec::new();
@@ -181,14 +185,52 @@ mod tests {
             ("Bearer reader", 59),
             ("Bearer reader", 2),
             ("Bearer unknown", 0),
-            ("Bearer unknown", 0),
+            ("Bearer unknown", 9),
+            ("Bearer unknown", 2),
+            ("Bearer stranger", 0),
+            ("Bearer stranger", 9),
         ] {
             tokio::time::advance(std::time::Duration::from_secs(pause_seconds)).await;
             ask(&router, Some(token)).await;
             counts.push(asked.load(Ordering::Relaxed));
         }
-        // A yes takes two questions, a token that nobody knows one.
-        assert_eq!(counts, [2, 2, 4, 5, 6]);
+        // A known token takes two questions, one that nobody knows takes one.
+        assert_eq!(counts, [2, 2, 4, 5, 5, 6, 8, 8]);
+    }
+
+    #[tokio::test]
+    async fn callers_that_nobody_knows_cause_few_reviews_at_a_time_and_do_not_touch_those_who_are_known() {
+        let (client, asked) = reviewing();
+        let answering = Arc::new(tokio::sync::Semaphore::new(2));
+        let gate = Arc::clone(&answering);
+        let gated = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (client, gate) = (client.clone(), Arc::clone(&gate));
+            async move {
+                gate.acquire().await.expect("it stays open").forget();
+                client.send(request).await
+            }
+        });
+        let reviews = Reviews::new(Client::new(gated, "default"));
+        let router = authorized(router(registry()), reviews);
+        assert_eq!(ask(&router, Some("Bearer reader")).await.0, StatusCode::OK);
+        let strangers = (0..100).map(|number| {
+            let router = router.clone();
+            tokio::spawn(async move { ask(&router, Some(&format!("Bearer {number}"))).await.0 })
+        });
+        let mut strangers: Vec<_> = strangers.collect();
+        let mut refused = 0;
+        // Eight wait for the API server; the others are told at once.
+        while refused < 92 {
+            let (status, _, rest) = futures::future::select_all(strangers).await;
+            assert_eq!(status.expect("no panic"), StatusCode::SERVICE_UNAVAILABLE);
+            (strangers, refused) = (rest, refused + 1);
+        }
+        assert_eq!(ask(&router, Some("Bearer reader")).await.0, StatusCode::OK);
+        answering.add_permits(100);
+        for stranger in strangers {
+            assert_eq!(stranger.await.expect("no panic"), StatusCode::UNAUTHORIZED);
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 2 + 8);
     }
 
     #[test]

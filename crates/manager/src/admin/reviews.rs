@@ -1,5 +1,5 @@
 //! Asks the management API who a token belongs to and what they may do (TokenReview, SubjectAccessReview), and
-//! remembers a yes for a while.
+//! remembers the answer for a while.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -9,12 +9,18 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use sha2::{Digest as _, Sha256};
+use tokio::{sync::Semaphore, time::Instant};
 
-/// How long a yes counts: a scrape every 15 s asks once a minute. A no is asked again each time.
-const REMEMBERED_FOR: Duration = Duration::from_mins(1);
-/// The most answers remembered; more tokens than that are asked about each time.
+/// How long a yes counts: a scrape every 15 s asks once a minute.
+const YES_FOR: Duration = Duration::from_mins(1);
+/// How long a no counts: less than the time between two scrapes, so that the next one finds a role that was granted.
+const NO_FOR: Duration = Duration::from_secs(10);
+/// The most answers remembered of each kind, 64 KiB together. More callers than that are asked about each time. Those
+/// that are refused cannot push out those that are allowed.
 const REMEMBERED_MAX: usize = 256;
+/// Reviews at a time. Each is two requests; a handful of scrapers come at once.
+const IN_FLIGHT_MAX: usize = 8;
 
 /// What a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,37 +33,67 @@ pub(crate) enum Verdict {
     Forbidden,
 }
 
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReviewError {
+    /// Too many others are asked about.
+    #[error("too many reviews are in flight")]
+    Busy,
+    /// The management API did not answer.
+    #[error("failed to ask the management API")]
+    Api(#[from] kube::Error),
+}
+
 /// What a caller wants: a path and a verb in lower case.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub(crate) struct Wish {
     pub(crate) token: String,
     pub(crate) path: String,
     pub(crate) verb: String,
 }
 
+/// A wish, with a digest in the place of its token: no secret is kept, and no long one takes memory.
+type Digested = [u8; 32];
+
 /// Asks, and remembers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Reviews {
     client: Client,
-    allowed: Arc<Mutex<HashMap<Wish, Instant>>>,
+    in_flight: Arc<Semaphore>,
+    remembered: Arc<Mutex<Remembered>>,
+}
+
+/// Answers, and until when they count.
+#[derive(Default)]
+struct Remembered {
+    allowed: HashMap<Digested, Instant>,
+    refused: HashMap<Digested, (Verdict, Instant)>,
 }
 
 impl Reviews {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, allowed: Arc::default() }
+        let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+        Self { client, in_flight, remembered: Arc::default() }
     }
 
-    pub(crate) async fn judge(&self, wish: Wish) -> Result<Verdict, kube::Error> {
-        let known = self.allowed.lock().get(&wish).is_some_and(|until| *until > Instant::now());
-        if known {
-            return Ok(Verdict::Allowed);
+    pub(crate) async fn judge(&self, wish: Wish) -> Result<Verdict, ReviewError> {
+        let digested = wish.digested();
+        if let Some(verdict) = self.remembered.lock().recall(&digested, Instant::now()) {
+            return Ok(verdict);
         }
-        let Some(user) = self.authenticate(&wish.token).await? else { return Ok(Verdict::Unauthenticated) };
-        if !self.authorize(user, &wish).await? {
-            return Ok(Verdict::Forbidden);
-        }
-        self.remember(wish, Instant::now());
-        Ok(Verdict::Allowed)
+        let _review = self.in_flight.try_acquire().map_err(|_| ReviewError::Busy)?;
+        let verdict = match self.authenticate(&wish.token).await? {
+            None => Verdict::Unauthenticated,
+            Some(user) => {
+                if self.authorize(user, &wish).await? {
+                    Verdict::Allowed
+                } else {
+                    Verdict::Forbidden
+                }
+            }
+        };
+        self.remembered.lock().remember(digested, verdict, Instant::now());
+        Ok(verdict)
     }
 
     async fn authenticate(&self, token: &str) -> Result<Option<UserInfo>, kube::Error> {
@@ -91,12 +127,37 @@ impl Reviews {
             .await?;
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
+}
 
-    fn remember(&self, wish: Wish, now: Instant) {
-        let mut allowed = self.allowed.lock();
-        allowed.retain(|_, until| *until > now);
-        if allowed.len() < REMEMBERED_MAX {
-            allowed.insert(wish, now + REMEMBERED_FOR);
+impl Wish {
+    fn digested(&self) -> Digested {
+        let mut digest = Sha256::new();
+        for part in [&self.token, &self.path, &self.verb] {
+            // With its length, so that no two wishes read the same.
+            digest.update(part.len().to_be_bytes());
+            digest.update(part);
+        }
+        digest.finalize().into()
+    }
+}
+
+impl Remembered {
+    fn recall(&self, wish: &Digested, now: Instant) -> Option<Verdict> {
+        if self.allowed.get(wish).is_some_and(|until| *until > now) {
+            return Some(Verdict::Allowed);
+        }
+        self.refused.get(wish).filter(|(_, until)| *until > now).map(|(verdict, _)| *verdict)
+    }
+
+    fn remember(&mut self, wish: Digested, verdict: Verdict, now: Instant) {
+        self.allowed.retain(|_, until| *until > now);
+        self.refused.retain(|_, (_, until)| *until > now);
+        if verdict == Verdict::Allowed {
+            if self.allowed.len() < REMEMBERED_MAX {
+                self.allowed.insert(wish, now + YES_FOR);
+            }
+        } else if self.refused.len() < REMEMBERED_MAX {
+            self.refused.insert(wish, (verdict, now + NO_FOR));
         }
     }
 }
