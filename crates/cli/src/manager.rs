@@ -226,7 +226,18 @@ struct RuntimeExtension {
     #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_CLUSTER_API", value_name = "RELEASE",
           default_value_t = Options::default().runtime_extension_cluster_api)]
     runtime_extension_cluster_api: String,
-    /// Keep the first 500 calls of each hook in this folder, with what was answered; empty for none.
+    /// The file with the authorities of clients, PEM: only clients with a certificate of one of them are answered. Cluster API
+    /// shows one with --runtime-extension-client-cert-file and --runtime-extension-client-key-file [default: answer any
+    /// client]
+    #[arg(
+        long,
+        env = "NEPHELE_RUNTIME_EXTENSION_CLIENT_CA_FILE",
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true
+    )]
+    runtime_extension_client_ca_file: String,
+    /// Record the first 500 calls of each hook and their answers in this folder; empty for none.
     #[arg(
         long,
         env = "NEPHELE_RUNTIME_EXTENSION_RECORDINGS",
@@ -407,6 +418,7 @@ impl ManagerArgs {
             webhook_service: webhooks.webhook_service,
             runtime_extension_port: runtime_extension.runtime_extension_port,
             runtime_extension_cluster_api: runtime_extension.runtime_extension_cluster_api,
+            runtime_extension_client_ca_file: runtime_extension.runtime_extension_client_ca_file,
             runtime_extension_recordings: runtime_extension.runtime_extension_recordings,
             feature_gates: controllers.feature_gates,
             sync_period: controllers.sync_period,
@@ -517,6 +529,10 @@ mod tests {
             (
                 "--runtime-extension-cluster-api=1.11",
                 Options { runtime_extension_cluster_api: text("1.11"), ..plain() },
+            ),
+            (
+                "--runtime-extension-client-ca-file=/a",
+                Options { runtime_extension_client_ca_file: text("/a"), ..plain() },
             ),
             (
                 "--runtime-extension-recordings=/a",

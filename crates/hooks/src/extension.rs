@@ -1,7 +1,6 @@
 //! What the extension offers.
 
-use kube::Client;
-use nephele_kit::{Clock, wall_clock};
+use nephele_kit::Clock;
 use nephele_runtime_sdk::{
     hooks::{
         AfterClusterUpgrade, AfterControlPlaneInitialized, AfterControlPlaneUpgrade, AfterWorkersUpgrade,
@@ -9,34 +8,33 @@ use nephele_runtime_sdk::{
         BeforeWorkersUpgrade, CanUpdateMachine, CanUpdateMachineSet, DiscoverVariables, Failure,
         GeneratePatches, GenerateUpgradePlan, UpdateMachine, ValidateTopology,
     },
-    server::Extension,
+    server::{Extension, Limits},
 };
 
-use crate::{in_place, lifecycle::on_lifecycle, topology, upgrade_plan};
+use crate::{access::Access, in_place, lifecycle::on_lifecycle, topology, upgrade_plan};
 
-/// The extension, whose ConfigMaps are at this API. The names of handlers are those of Cluster API's own test extension,
-/// which classes and tests name.
-#[must_use]
-pub fn extension(client: &Client) -> Extension {
-    extension_at(client, wall_clock())
-}
+/// How much the extension takes on. Parsed, a body can need sixteen times its length (a list of digits), so one body of
+/// 20 MiB at a time is at most 320 MiB; what Cluster API sends has some tens of KiB.
+const LIMITS: Limits =
+    Limits { bodies_bytes_max: Limits::DEFAULT.body_bytes_max, connections_max: 256, ..Limits::DEFAULT };
 
-/// The same, by this clock.
+/// The extension. The names of its handlers are those of Cluster API's own test extension, to which classes and tests
+/// refer.
 #[must_use]
-pub fn extension_at(client: &Client, clock: Clock) -> Extension {
-    let updates = client.clone();
-    let extension = Extension::new();
-    let extension = on_lifecycle(extension, client, BeforeClusterCreate, "before-cluster-create");
+pub fn extension(access: &Access, clock: Clock) -> Extension {
+    let updates = access.clone();
+    let extension = Extension::new().limits(LIMITS);
+    let extension = on_lifecycle(extension, access, BeforeClusterCreate, "before-cluster-create");
     let extension =
-        on_lifecycle(extension, client, AfterControlPlaneInitialized, "after-control-plane-initialized");
-    let extension = on_lifecycle(extension, client, BeforeClusterUpgrade, "before-cluster-upgrade");
+        on_lifecycle(extension, access, AfterControlPlaneInitialized, "after-control-plane-initialized");
+    let extension = on_lifecycle(extension, access, BeforeClusterUpgrade, "before-cluster-upgrade");
     let extension =
-        on_lifecycle(extension, client, BeforeControlPlaneUpgrade, "before-control-plane-upgrade");
-    let extension = on_lifecycle(extension, client, AfterControlPlaneUpgrade, "after-control-plane-upgrade");
-    let extension = on_lifecycle(extension, client, BeforeWorkersUpgrade, "before-workers-upgrade");
-    let extension = on_lifecycle(extension, client, AfterWorkersUpgrade, "after-workers-upgrade");
-    let extension = on_lifecycle(extension, client, AfterClusterUpgrade, "after-cluster-upgrade");
-    let extension = on_lifecycle(extension, client, BeforeClusterDelete, "before-cluster-delete");
+        on_lifecycle(extension, access, BeforeControlPlaneUpgrade, "before-control-plane-upgrade");
+    let extension = on_lifecycle(extension, access, AfterControlPlaneUpgrade, "after-control-plane-upgrade");
+    let extension = on_lifecycle(extension, access, BeforeWorkersUpgrade, "before-workers-upgrade");
+    let extension = on_lifecycle(extension, access, AfterWorkersUpgrade, "after-workers-upgrade");
+    let extension = on_lifecycle(extension, access, AfterClusterUpgrade, "after-cluster-upgrade");
+    let extension = on_lifecycle(extension, access, BeforeClusterDelete, "before-cluster-delete");
     extension
         .on(DiscoverVariables, "discover-variables", |_request, _call| async { topology::variables() })
         .on(GeneratePatches, "generate-patches", |request, _call| async move { topology::patches(&request) })
@@ -55,7 +53,7 @@ pub fn extension_at(client: &Client, clock: Clock) -> Extension {
             Ok::<_, Failure>(in_place::can_update_machine_set(&request))
         })
         .on(UpdateMachine, "update-machine", move |request, _call| {
-            let (client, clock) = (updates.clone(), Clock::clone(&clock));
-            async move { in_place::update_machine(&client, &clock, request).await }
+            let (access, clock) = (updates.clone(), Clock::clone(&clock));
+            async move { in_place::update_machine(&access, &clock, request).await }
         })
 }

@@ -1,19 +1,21 @@
-//! Nephele's runtime extension: what it answers to the hooks of Cluster API.
+//! Nephele's runtime extension: its answers to the hooks of Cluster API.
 //!
 //! ```text
 //!                        ┌ lifecycle ── script (a ConfigMap for each Cluster: what to answer, what was asked)
 //!  Cluster API ──hook──▶ ┼ topology ─── variables, patches and verdicts for classes of simulated clusters
-//!                        ┼ upgrade_plan  the versions on the way of an upgrade
-//!                        └ in_place ─── what can be changed of a machine, and changing it (its InMemoryMachine says how far)
+//!                        ┼ upgrade_plan  the versions between the current one and the target of an upgrade
+//!                        └ in_place ─── which changes of a machine need no new machine, and the request for them
 //! ```
 //!
-//! The handlers of a cluster's life have the names, settings and ConfigMaps of the extension that Cluster API tests
-//! itself with (`test/extension`), so that what was written for that one works with this one.
+//! The handlers for a cluster's life have the names, settings and ConfigMaps of the extension in Cluster API's own tests
+//! (`test/extension`), so that tests written for that extension work with this one.
 //!
-//! What it must not know: how it is served, with which certificates, and anything of the simulation: it sees what
-//! Cluster API sends, the API of the management cluster, and nothing else. A machine that is to be updated is asked by
-//! its object, since another process may have it.
+//! What it must not know: how it is served, with which certificates, and anything of the simulation. It sees what
+//! Cluster API sends and the API of the management cluster, nothing else. It asks for an update by writing to the
+//! machine's object, since another process may run the machine. All objects are reached through [`Access`], which
+//! checks the names in requests.
 
+mod access;
 mod extension;
 pub mod in_place;
 mod lifecycle;
@@ -22,4 +24,5 @@ pub mod settings;
 pub mod topology;
 pub mod upgrade_plan;
 
-pub use extension::{extension, extension_at};
+pub use access::{Access, NameError};
+pub use extension::extension;

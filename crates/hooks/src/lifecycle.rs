@@ -1,6 +1,5 @@
-//! The hooks of a cluster's life: answered as a ConfigMap says, and recorded there.
+//! The hooks of a cluster's life: a ConfigMap says what to answer, and keeps what was answered.
 
-use kube::Client;
 use nephele_runtime_sdk::{
     hooks::{
         AfterClusterUpgradeRequest, AfterControlPlaneInitializedRequest, AfterControlPlaneUpgradeRequest,
@@ -12,13 +11,16 @@ use nephele_runtime_sdk::{
     wire::Object,
 };
 
-use crate::script::{Scene, answer};
+use crate::{
+    access::Access,
+    script::{Scene, answer},
+};
 
-/// What tells a call of a hook of a cluster's life from others of the same hook.
+/// A request that is about a Cluster: its Cluster and versions tell a call from others of the same hook.
 pub(crate) trait OfCluster: Request {
     /// The Cluster.
     fn cluster(&self) -> &Object;
-    /// The versions that it is about.
+    /// The Kubernetes versions of the call, in the order of the ConfigMap's keys.
     fn versions(&self) -> Vec<&str>;
 }
 
@@ -48,15 +50,15 @@ of_cluster! {
     BeforeClusterDeleteRequest();
 }
 
-/// Answers a hook as the ConfigMap of the Cluster says.
-pub(crate) fn on_lifecycle<H>(extension: Extension, client: &Client, hook: H, name: &str) -> Extension
+/// Adds a handler that answers as the ConfigMap of the Cluster says.
+pub(crate) fn on_lifecycle<H>(extension: Extension, access: &Access, hook: H, name: &str) -> Extension
 where
     H: Hook,
     H::Request: OfCluster,
 {
-    let client = client.clone();
+    let access = access.clone();
     extension.on(hook, name, move |request: H::Request, _call| {
-        let client = client.clone();
+        let access = access.clone();
         async move {
             let scene = Scene::new(
                 request.cluster(),
@@ -64,7 +66,7 @@ where
                 H::NAME,
                 &request.versions(),
             )?;
-            let response = answer::<H::Response>(&client, &scene).await?;
+            let response = answer::<H::Response>(&access, &scene).await?;
             Ok::<_, Failure>(response)
         }
     })

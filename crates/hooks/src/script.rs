@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client,
+    Api,
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
 use nephele_runtime_sdk::{
@@ -23,20 +23,36 @@ use nephele_runtime_sdk::{
 };
 use serde_json::json;
 use thiserror::Error;
+use tracing::warn;
 
+use crate::access::{Access, NameError, object_name, shown};
 use crate::settings::{DEFAULT_ALL_HANDLERS_TO_BLOCKING, EXTENSION_CONFIG_NAME, is_true};
 
 const PRELOADED: &str = "preloadedResponse";
 const ACTUAL: &str = "actualResponseStatus";
-/// What a hook that blocks by default asks its caller to wait.
+/// How long a hook that blocks by default asks its caller to wait.
 const RETRY_AFTER_SECONDS: i32 = 5;
+/// The most characters of a key of a ConfigMap (apimachinery, `IsConfigMapKey`).
+const KEY_MAX: usize = 253;
+/// The most entries of a ConfigMap beyond which no new answer is recorded. With keys of 253 characters they are less than
+/// 160 KiB of the 1 MiB that a ConfigMap may have: a caller that makes up versions cannot fill it.
+const ENTRIES_MAX: usize = 512;
 
 /// Why a call cannot be answered.
 #[derive(Debug, Error)]
 pub enum ScriptError {
-    /// Nobody could tell which ConfigMap it is.
+    /// The ConfigMap is named after the ExtensionConfig, whose name is unknown.
     #[error("the ExtensionConfig has no setting {EXTENSION_CONFIG_NAME}")]
     NoExtensionConfigName,
+    /// A name in the request or in the settings is refused.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The versions of the call make no key of a ConfigMap.
+    #[error("{call:?} cannot be part of a ConfigMap's key")]
+    Key {
+        /// The hook and the versions.
+        call: String,
+    },
     /// The ConfigMap could not be read.
     #[error("failed to read ConfigMap {name}")]
     Read {
@@ -46,7 +62,7 @@ pub enum ScriptError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The ConfigMap could not be made.
+    /// The ConfigMap could not be created.
     #[error("failed to create ConfigMap {name}")]
     Create {
         /// Its name.
@@ -55,7 +71,7 @@ pub enum ScriptError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// What was answered could not be recorded.
+    /// The answer could not be recorded.
     #[error("failed to record the response in ConfigMap {name}")]
     Record {
         /// Its name.
@@ -64,7 +80,7 @@ pub enum ScriptError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// What is to be answered is no YAML.
+    /// The preloaded response is not YAML.
     #[error("failed to read {key} of ConfigMap {name} as YAML")]
     Yaml {
         /// The ConfigMap.
@@ -75,7 +91,7 @@ pub enum ScriptError {
         #[source]
         source: serde_yaml_ng::Error,
     },
-    /// What is to be answered is no response of the hook.
+    /// The preloaded response is not a response of the hook.
     #[error("failed to read {key} of ConfigMap {name} as a response")]
     Response {
         /// The ConfigMap.
@@ -88,22 +104,23 @@ pub enum ScriptError {
     },
 }
 
-/// A call of a hook, and where is said what to answer to it.
+/// A call of a hook, and the ConfigMap that says how to answer it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
     namespace: String,
     config_map: String,
-    /// The hook, with the versions that it is about.
+    /// The hook and the versions of the call.
     call: String,
-    /// Whether it blocks when nothing is said.
+    /// Whether it blocks when the ConfigMap says nothing.
     blocks: bool,
 }
 
 impl Scene {
-    /// The call of a hook for a Cluster, about some versions.
+    /// The call of a hook for a Cluster, with the versions of the call.
     ///
     /// # Errors
-    /// When the settings do not say of which ExtensionConfig they are.
+    /// When the settings do not name their ExtensionConfig, when a name is not one that Kubernetes allows, or when the
+    /// versions make no key of a ConfigMap.
     pub fn new(
         cluster: &Object,
         settings: &Settings,
@@ -114,9 +131,8 @@ impl Scene {
         let parts: Vec<&str> = [hook].into_iter().chain(versions.iter().copied()).collect();
         Ok(Self {
             namespace: cluster.namespace().to_owned(),
-            config_map: config_map(cluster.name(), extension),
-            // No key may have a plus in it, which begins the build of a version.
-            call: parts.join("-").replace('+', "_"),
+            config_map: config_map(cluster.name(), extension)?,
+            call: call_of(&parts)?,
             blocks: is_true(settings, DEFAULT_ALL_HANDLERS_TO_BLOCKING),
         })
     }
@@ -125,10 +141,10 @@ impl Scene {
         format!("{}-{of}", self.call)
     }
 
-    /// What to answer, by what is in the ConfigMap.
+    /// The answer by what is in the ConfigMap.
     ///
     /// # Errors
-    /// When what is there is no response.
+    /// When the preloaded response is not a response of the hook.
     pub fn response<R: Response>(&self, data: &BTreeMap<String, String>) -> Result<R, ScriptError> {
         let key = self.key(PRELOADED);
         let Some(text) = data.get(&key) else {
@@ -146,11 +162,28 @@ impl Scene {
 }
 
 /// The name of the ConfigMap of a Cluster.
-fn config_map(cluster: &str, extension: &str) -> String {
-    format!("{cluster}-{extension}-test-extension-hookresponses")
+fn config_map(cluster: &str, extension: &str) -> Result<String, NameError> {
+    let (cluster, extension) = (object_name("Cluster", cluster)?, object_name("ExtensionConfig", extension)?);
+    let name = format!("{cluster}-{extension}-test-extension-hookresponses");
+    // Two names that are short enough can make one that is too long.
+    object_name("ConfigMap", &name)?;
+    Ok(name)
 }
 
-/// The ExtensionConfig that settings are of.
+/// The hook and the versions of a call, as the beginning of keys.
+fn call_of(parts: &[&str]) -> Result<String, ScriptError> {
+    // A plus begins the build of a version, and keys have none.
+    let call = parts.join("-").replace('+', "_");
+    let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let longest = call.len() + "-".len() + PRELOADED.len().max(ACTUAL.len());
+    if call.bytes().all(in_key) && longest <= KEY_MAX {
+        Ok(call)
+    } else {
+        Err(ScriptError::Key { call: shown(&call) })
+    }
+}
+
+/// The name of the ExtensionConfig that the settings come from.
 fn extension_config(settings: &Settings) -> Option<&String> {
     settings.get(EXTENSION_CONFIG_NAME).filter(|name| !name.is_empty())
 }
@@ -166,21 +199,21 @@ fn read<R: Response>(name: &str, key: &str, text: &str) -> Result<R, ScriptError
     }
 }
 
-/// The response that is preloaded for the first of these calls that has one. Nothing is recorded, and no ConfigMap made:
-/// such calls come from each machine of a Cluster, again and again.
+/// The response that is preloaded for the first of these calls that has one. Nothing is recorded and no ConfigMap is
+/// created, since every machine of a Cluster makes such calls again and again.
 ///
 /// # Errors
-/// When the ConfigMap cannot be read, or says what is no response.
+/// When a name is refused, or the ConfigMap cannot be read or has something else than a response.
 pub(crate) async fn preloaded<R: Response>(
-    client: &Client,
+    access: &Access,
     namespace: &str,
     cluster: &str,
     settings: &Settings,
     calls: &[String],
 ) -> Result<Option<R>, ScriptError> {
     let Some(extension) = extension_config(settings) else { return Ok(None) };
-    let name = config_map(cluster, extension);
-    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let name = config_map(cluster, extension)?;
+    let config_maps = access.config_maps(namespace)?;
     let found = config_maps.get_opt(&name).await;
     let found = found.map_err(|source| ScriptError::Read { name: name.clone(), source: Box::new(source) })?;
     let data = found.and_then(|found| found.data).unwrap_or_default();
@@ -189,7 +222,7 @@ pub(crate) async fn preloaded<R: Response>(
     said.map(|(key, text)| read(&name, &key, text)).transpose()
 }
 
-/// What is recorded of a response.
+/// The record of a response.
 #[must_use]
 pub fn record(response: &impl Response) -> String {
     let status = response.status().as_str();
@@ -199,16 +232,18 @@ pub fn record(response: &impl Response) -> String {
     }
 }
 
-/// Answers a call and records what was answered.
+/// Answers a call and records the answer.
 ///
 /// # Errors
-/// When the ConfigMap cannot be read or written, or says what is no response.
-pub async fn answer<R: Response>(client: &Client, scene: &Scene) -> Result<R, ScriptError> {
-    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), &scene.namespace);
+/// When the namespace is refused, or the ConfigMap cannot be read or written or has something else than a response.
+pub async fn answer<R: Response>(access: &Access, scene: &Scene) -> Result<R, ScriptError> {
+    let config_maps = access.config_maps(&scene.namespace)?;
     let data = data(&config_maps, &scene.config_map).await?;
     let response: R = scene.response(&data)?;
     let (key, record) = (scene.key(ACTUAL), record(&response));
-    if data.get(&key) != Some(&record) {
+    if data.len() >= ENTRIES_MAX && !data.contains_key(&key) {
+        warn!(config_map = scene.config_map, "The ConfigMap has too many entries; an answer is not recorded");
+    } else if data.get(&key) != Some(&record) {
         let patch = json!({ "data": { key: record } });
         let patched =
             config_maps.patch(&scene.config_map, &PatchParams::default(), &Patch::Merge(patch)).await;
@@ -220,7 +255,7 @@ pub async fn answer<R: Response>(client: &Client, scene: &Scene) -> Result<R, Sc
     Ok(response)
 }
 
-/// What is in the ConfigMap, which is made where there is none.
+/// What is in the ConfigMap, which is created where there is none.
 async fn data(config_maps: &Api<ConfigMap>, name: &str) -> Result<BTreeMap<String, String>, ScriptError> {
     let read = || async {
         let found = config_maps.get_opt(name).await;
@@ -233,7 +268,7 @@ async fn data(config_maps: &Api<ConfigMap>, name: &str) -> Result<BTreeMap<Strin
     let empty = ConfigMap { metadata, ..ConfigMap::default() };
     match config_maps.create(&PostParams::default(), &empty).await {
         Ok(_) => Ok(BTreeMap::new()),
-        // Somebody else made it meanwhile, and may have said something.
+        // Somebody else created it meanwhile, perhaps with a response.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             Ok(read().await?.and_then(|found| found.data).unwrap_or_default())
         }

@@ -11,7 +11,8 @@ use nephele_api::infrastructure::v1beta2::{
     origin::{ORIGIN_ANNOTATION, Origin},
     update::{UPDATE_ANNOTATION, Update},
 };
-use nephele_hooks::{extension, extension_at};
+use nephele_hooks::{Access, extension};
+use nephele_kit::wall_clock;
 use nephele_runtime_sdk::catalog::Release;
 use nephele_testkit::{ManagementApi, objects};
 use serde_json::{Value, json};
@@ -33,7 +34,11 @@ async fn call(router: &axum::Router, path: &str, body: &Value) -> Value {
 async fn handlers_are_discovered_by_the_names_of_cluster_api_s_own() {
     let api = ManagementApi::start();
     let discovered = async |release: Release| {
-        let router = extension(&api.client()).for_release(release).build().unwrap().router();
+        let router = extension(&Access::new(api.client(), None), wall_clock())
+            .for_release(release)
+            .build()
+            .unwrap()
+            .router();
         let found = call(&router, "/discovery", &json!({})).await;
         let handlers = found["handlers"].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -70,7 +75,7 @@ async fn handlers_are_discovered_by_the_names_of_cluster_api_s_own() {
 #[tokio::test]
 async fn each_hook_of_a_cluster_s_life_has_a_record_of_its_own() {
     let api = ManagementApi::start();
-    let router = extension(&api.client()).build().unwrap().router();
+    let router = extension(&Access::new(api.client(), None), wall_clock()).build().unwrap().router();
     let request = json!({
         "settings": { "extensionConfigName": "ext", "defaultAllHandlersToBlocking": "true" },
         "cluster": { "metadata": { "name": "demo", "namespace": "default" } },
@@ -114,7 +119,7 @@ async fn each_hook_of_a_cluster_s_life_has_a_record_of_its_own() {
 #[tokio::test]
 async fn an_upgrade_over_several_minor_versions_is_planned_over_the_versions_of_the_settings() {
     let api = ManagementApi::start();
-    let router = extension(&api.client()).build().unwrap().router();
+    let router = extension(&Access::new(api.client(), None), wall_clock()).build().unwrap().router();
     let request = json!({
         "settings": { "kubernetesVersions": "v1.34.2, v1.35.1,v1.36.9" },
         "fromControlPlaneKubernetesVersion": "v1.34.0", "toKubernetesVersion": "v1.36.3",
@@ -193,7 +198,7 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
     let at = move |seconds| now + SignedDuration::from_secs(seconds);
     let router = |seconds| {
         let clock = Arc::new(move || at(seconds));
-        extension_at(&api.client(), clock).build().unwrap().router()
+        extension(&Access::new(api.client(), None), clock).build().unwrap().router()
     };
     let request = update_machine("v1.36.4", &ADDRESSED);
     assert_eq!(call(&router(0), UPDATE, &request).await, waits(10));
@@ -226,7 +231,7 @@ async fn an_update_fails_as_long_as_the_config_map_of_its_cluster_says_so_and_th
         ("UpdateMachine-w-preloadedResponse".into(), fails("no space left")),
     ]));
     api.create(&said).await;
-    let router = extension(&api.client()).build().unwrap().router();
+    let router = extension(&Access::new(api.client(), None), wall_clock()).build().unwrap().router();
     let request = update_machine("v1.36.4", &ADDRESSED);
     assert_eq!(call(&router, UPDATE, &request).await, waits(10));
     assert_eq!(end_update(&api).await.failure, "no space left");
@@ -243,7 +248,7 @@ async fn an_update_fails_as_long_as_the_config_map_of_its_cluster_says_so_and_th
 #[tokio::test]
 async fn what_cannot_be_updated_is_a_failure_that_says_why() {
     let api = ManagementApi::start();
-    let router = extension(&api.client()).build().unwrap().router();
+    let router = extension(&Access::new(api.client(), None), wall_clock()).build().unwrap().router();
     let said = async |request: Value| {
         let answer = call(&router, UPDATE, &request).await;
         assert_eq!(answer["status"], "Failure", "{answer}");

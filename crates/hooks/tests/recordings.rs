@@ -10,7 +10,8 @@ use kube::{
     Api,
     api::{ObjectMeta, PostParams},
 };
-use nephele_hooks::extension;
+use nephele_hooks::{Access, extension};
+use nephele_kit::wall_clock;
 use nephele_runtime_sdk::server::Recording;
 use nephele_testkit::ManagementApi;
 use serde_json::Value;
@@ -38,7 +39,8 @@ async fn replay(router: &axum::Router, recording: &Recording) -> Value {
 #[tokio::test]
 async fn what_is_computed_from_a_request_is_answered_as_it_was() {
     let api = ManagementApi::start();
-    let router = extension(&api.client()).build().expect("an extension").router();
+    let router =
+        extension(&Access::new(api.client(), None), wall_clock()).build().expect("an extension").router();
     let recordings =
         recorded(&["DiscoverVariables", "GeneratePatches", "GenerateUpgradePlan", "ValidateTopology"]);
     for recording in recordings {
@@ -62,7 +64,10 @@ async fn the_hooks_of_a_clusters_life_are_answered_by_its_config_map() {
     for hook in hooks {
         for recording in recorded(&[hook]) {
             let api = ManagementApi::start();
-            let router = extension(&api.client()).build().expect("an extension").router();
+            let router = extension(&Access::new(api.client(), None), wall_clock())
+                .build()
+                .expect("an extension")
+                .router();
             let cluster = &recording.request["cluster"]["metadata"];
             let text = |value: &Value| value.as_str().expect("a text").to_owned();
             let (namespace, name) = (text(&cluster["namespace"]), text(&cluster["name"]));

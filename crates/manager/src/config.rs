@@ -13,7 +13,7 @@ use nephele_webhook::{TlsPolicy, TlsPolicyError, certificate::folder::Folder};
 
 use crate::{
     address::{AddressError, ListenAddress},
-    feature_gates::{FeatureGateError, FeatureGates},
+    feature_gates::{self, FeatureGateError},
     options::Options,
     roles::{Roles, RolesError},
     webhooks::Certificates,
@@ -32,7 +32,6 @@ pub struct Config {
     pub(crate) health: Option<ListenAddress>,
     pub(crate) webhooks: Option<WebhookConfig>,
     pub(crate) runtime_extension: Option<RuntimeExtensionConfig>,
-    pub(crate) feature_gates: FeatureGates,
     pub(crate) sync_period: Option<Duration>,
     pub(crate) cluster_concurrency: NonZeroU16,
     pub(crate) machine_concurrency: NonZeroU16,
@@ -57,14 +56,16 @@ pub(crate) struct WebhookConfig {
     pub(crate) certificates: Certificates,
 }
 
-/// Where the runtime extension is served, and in which namespace its Service and Secret are.
+/// Where the runtime extension is served, to whom, and in which namespace its Service and Secret are.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RuntimeExtensionConfig {
     pub(crate) address: ListenAddress,
     pub(crate) namespace: String,
     /// The oldest release of Cluster API that is to discover it.
     pub(crate) cluster_api: Release,
-    /// Where calls are kept.
+    /// The file with the authorities of clients; without it, any client is answered.
+    pub(crate) client_authorities: Option<PathBuf>,
+    /// The folder in which calls are recorded.
     pub(crate) recordings: Option<PathBuf>,
 }
 
@@ -166,6 +167,7 @@ impl Config {
             webhook_service,
             runtime_extension_port,
             runtime_extension_cluster_api,
+            runtime_extension_client_ca_file,
             runtime_extension_recordings,
             feature_gates,
             sync_period,
@@ -197,6 +199,7 @@ impl Config {
             renew_deadline,
             retry_period,
         };
+        feature_gates::check(&feature_gates).map_err(ConfigError::FeatureGates)?;
         let roles: Roles = roles.parse().map_err(ConfigError::Roles)?;
         let runtime_extension = match (roles.runtime_extension, runtime_extension_port) {
             (false, _) => None,
@@ -205,6 +208,7 @@ impl Config {
                 address: ListenAddress::new(None, port),
                 namespace: pod_namespace.clone(),
                 cluster_api: runtime_extension_cluster_api.parse().map_err(ConfigError::ClusterApi)?,
+                client_authorities: some_text(runtime_extension_client_ca_file).map(PathBuf::from),
                 recordings: some_text(runtime_extension_recordings).map(PathBuf::from),
             }),
         };
@@ -236,7 +240,6 @@ impl Config {
             health: listen_address("health-addr", &health_address)?,
             webhooks,
             runtime_extension,
-            feature_gates: feature_gates.parse().map_err(ConfigError::FeatureGates)?,
             sync_period: (!sync_period.is_zero()).then_some(sync_period),
             cluster_concurrency: at_least_one("inmemorycluster-concurrency", cluster_concurrency)?,
             machine_concurrency: at_least_one("inmemorymachine-concurrency", machine_concurrency)?,
@@ -457,6 +460,7 @@ mod tests {
             address,
             namespace: "here".into(),
             cluster_api: Release::LATEST,
+            client_authorities: None,
             recordings: None,
         });
         let alone = config("runtime-extension", 9444).expect("valid");
@@ -471,6 +475,7 @@ mod tests {
             let options = Options {
                 roles: "runtime-extension".into(),
                 runtime_extension_cluster_api: cluster_api.into(),
+                runtime_extension_client_ca_file: "/clients/ca.crt".into(),
                 runtime_extension_recordings: "/calls".into(),
                 pod_namespace: "here".into(),
                 ..Options::default()
@@ -479,6 +484,7 @@ mod tests {
         };
         let old = told("v1.11.3").expect("valid");
         assert_eq!((old.cluster_api, old.recordings), (Release::new(11), Some("/calls".into())));
+        assert_eq!(old.client_authorities, Some("/clients/ca.crt".into()));
         let error = told("1.9").expect_err("too old");
         assert_eq!(error.to_string(), "failed to take --runtime-extension-cluster-api");
     }

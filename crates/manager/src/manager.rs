@@ -8,6 +8,7 @@ use std::{
 
 use kube::Client;
 use nephele_cloud::{Cloud, CloudConfig, Network};
+use nephele_hooks::Access;
 use nephele_kit::{
     Clock, Events, Fence, Leadership, Metrics, Readiness, Reporter, Services, acquire, wall_clock,
 };
@@ -149,7 +150,7 @@ impl Manager {
             .map_err(BuildError::Certificate)?;
         let webhooks = webhooks(&config, &registry, &readiness)?;
         let client = core_version::speaking(requests.observed(clients.work));
-        let runtime_extension = runtime_extension(&config, &client, &registry, &readiness)?;
+        let runtime_extension = runtime_extension(&config, &client, &clock, &registry, &readiness)?;
         Ok(Self {
             webhooks,
             runtime_extension,
@@ -462,6 +463,7 @@ fn webhooks(
 fn runtime_extension(
     config: &Config,
     client: &Client,
+    clock: &Clock,
     registry: &Registry,
     readiness: &Readiness,
 ) -> Result<Option<RuntimeExtension>, BuildError> {
@@ -469,8 +471,9 @@ fn runtime_extension(
     let Some(listener) = listen("the runtime extension", Some(&extension.address))? else {
         return Ok(None);
     };
-    let extension =
-        RuntimeExtension::new(listener, extension, config.tls.clone(), client, registry, readiness);
+    let access = Access::new(client.clone(), config.namespace.clone());
+    let (tls, clock) = (config.tls.clone(), Clock::clone(clock));
+    let extension = RuntimeExtension::new(listener, extension, tls, &access, clock, registry, readiness);
     extension.map(Some).map_err(BuildError::RuntimeExtension)
 }
 

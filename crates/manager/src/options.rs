@@ -50,7 +50,9 @@ pub struct Options {
     /// The oldest release of Cluster API that is to discover the runtime extension, such as `1.11`: hooks that it does
     /// not know are not offered.
     pub runtime_extension_cluster_api: String,
-    /// The folder in which calls of the runtime extension are kept; empty for none.
+    /// The file with the authorities of clients of the runtime extension, PEM; empty when any client is answered.
+    pub runtime_extension_client_ca_file: String,
+    /// The folder in which calls of the runtime extension are recorded; empty for none.
     pub runtime_extension_recordings: String,
     /// Features to switch, as `Name=true,Other=false`.
     pub feature_gates: String,
@@ -112,6 +114,7 @@ impl Default for Options {
             webhook_service: String::new(),
             runtime_extension_port: 9444,
             runtime_extension_cluster_api: Release::LATEST.to_string(),
+            runtime_extension_client_ca_file: String::new(),
             runtime_extension_recordings: String::new(),
             feature_gates: String::new(),
             sync_period: Duration::from_mins(10),

@@ -1,11 +1,16 @@
-//! The runtime extension: Nephele's answers to the hooks of Cluster API, served by every replica with a certificate that
-//! the manager keeps. Cluster API copies its authority from the Secret into the `ExtensionConfig`
+//! The runtime extension: Nephele's answers to the hooks of Cluster API. Every replica serves it, with a certificate that the
+//! manager makes and renews. Cluster API copies the authority of that certificate from the Secret into the `ExtensionConfig`
 //! (`runtime.cluster.x-k8s.io/inject-ca-from-secret`).
+//!
+//! Whoever reaches the port can have the extension act with the manager's rights, within its namespace where it has one. So
+//! the extension can require client certificates; Cluster API shows one with `--runtime-extension-client-cert-file` and
+//! `--runtime-extension-client-key-file`.
 
-use std::{convert::Infallible, future::pending, io, net::TcpListener, path::PathBuf};
+use std::{convert::Infallible, future::pending, io, net::TcpListener, path::PathBuf, sync::Arc};
 
 use hyper_util::service::TowerToHyperService;
 use kube::Client;
+use nephele_hooks::Access;
 use nephele_kit::{Clock, Gate, Readiness};
 use nephele_listen::{Limits, Peer, Session};
 use nephele_runtime_sdk::server::{ExtensionError, Metrics, Recorder, Service};
@@ -15,10 +20,15 @@ use nephele_webhook::{
     keep,
 };
 use prometheus::Registry;
+use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::RuntimeExtensionConfig, tasks::Tasks};
+use crate::{
+    client_authorities::{ClientAuthorities, ClientAuthoritiesError},
+    config::RuntimeExtensionConfig,
+    tasks::Tasks,
+};
 
 /// The tasks, in the order in which they end.
 pub(crate) const TASKS: [&str; 2] = ["runtime extension", "runtime extension certificates"];
@@ -36,10 +46,13 @@ pub enum RuntimeExtensionError {
     /// Callers would refuse it.
     #[error("failed to make the extension")]
     Extension(#[source] ExtensionError),
-    /// Calls cannot be kept.
-    #[error("failed to make {}, for recordings", folder.display())]
+    /// The authorities of clients cannot be used.
+    #[error("failed to take --runtime-extension-client-ca-file")]
+    ClientAuthorities(#[source] ClientAuthoritiesError),
+    /// Calls cannot be recorded.
+    #[error("failed to create the folder {} for recordings", folder.display())]
     Recordings {
-        /// Where they were to be kept.
+        /// The folder.
         folder: PathBuf,
         /// The cause.
         #[source]
@@ -53,6 +66,8 @@ pub(crate) struct RuntimeExtension {
     service: Service,
     keeping: Keeping,
     tls: TlsPolicy,
+    /// Clients have to show a certificate of these, if there are any.
+    client_authorities: Option<ClientAuthorities>,
     certificate_metrics: nephele_webhook::Metrics,
     /// Opened with the first certificate.
     gate: Gate,
@@ -61,20 +76,24 @@ pub(crate) struct RuntimeExtension {
 impl RuntimeExtension {
     /// # Errors
     ///
-    /// When the registry has metrics of its names, or the folder for recordings cannot be made.
+    /// When the registry has metrics of its names, the authorities of clients cannot be used, or the folder for recordings
+    /// cannot be created.
     pub(crate) fn new(
         listener: TcpListener,
         config: &RuntimeExtensionConfig,
         tls: TlsPolicy,
-        client: &Client,
+        access: &Access,
+        clock: Clock,
         registry: &Registry,
         readiness: &Readiness,
     ) -> Result<Self, RuntimeExtensionError> {
         let metrics = Metrics::register(registry).map_err(RuntimeExtensionError::Metrics)?;
         // Those of the webhooks have their names; these are seen by nobody.
         let certificate_metrics = nephele_webhook::Metrics::register(&Registry::new());
-        let RuntimeExtensionConfig { address: _, namespace, cluster_api, recordings } = config;
-        let mut extension = nephele_hooks::extension(client)
+        let RuntimeExtensionConfig { address: _, namespace, cluster_api, client_authorities, recordings } =
+            config;
+        let client_authorities = client_authorities.clone().map(ClientAuthorities::load).transpose();
+        let mut extension = nephele_hooks::extension(access, clock)
             .for_release(*cluster_api)
             .metrics(metrics)
             .openapi("/openapi/v3");
@@ -89,6 +108,7 @@ impl RuntimeExtension {
             service,
             keeping: keeping(namespace),
             tls,
+            client_authorities: client_authorities.map_err(RuntimeExtensionError::ClientAuthorities)?,
             certificate_metrics: certificate_metrics.map_err(RuntimeExtensionError::Metrics)?,
             gate: readiness.gate("runtime-extension"),
         })
@@ -96,10 +116,10 @@ impl RuntimeExtension {
 
     /// Starts the tasks.
     pub(crate) fn spawn(self, tasks: &mut Tasks, client: Client, clock: Clock, shutdown: &CancellationToken) {
-        let Self { listener, service, keeping, tls, certificate_metrics, gate } = self;
+        let Self { listener, service, keeping, tls, client_authorities, certificate_metrics, gate } = self;
         let [server, keeper] = TASKS;
         let certificate = ServedCertificate::none();
-        let tls = TlsAcceptor::from(certificate.server_config(&tls));
+        let tls = TlsAcceptor::from(server_config(&certificate, &tls, client_authorities.as_ref()));
         let router = TowerToHyperService::new(service.router());
         let session = move |_: Peer<'_>| Session::unauthenticated(router.clone());
         let tls = move || Some(tls.clone());
@@ -114,9 +134,17 @@ impl RuntimeExtension {
                 gate.open();
                 pending::<()>().await;
             };
-            let kept = keep(client, keeping, certificate.clone(), certificate_metrics, clock, shutdown);
+            let followed = async {
+                match client_authorities {
+                    Some(authorities) => authorities.follow(shutdown.clone()).await,
+                    None => pending().await,
+                }
+            };
+            let kept =
+                keep(client, keeping, certificate.clone(), certificate_metrics, clock, shutdown.clone());
             tokio::select! {
                 () = opened => {}
+                () = followed => {}
                 () = kept => {}
             }
             Ok::<(), Infallible>(())
@@ -124,7 +152,20 @@ impl RuntimeExtension {
     }
 }
 
-/// What is kept: a certificate for the Service, and for who reaches the process on this machine.
+/// TLS with the served certificate, for clients with a certificate of their authorities where there are any.
+fn server_config(
+    certificate: &ServedCertificate,
+    tls: &TlsPolicy,
+    clients: Option<&ClientAuthorities>,
+) -> Arc<ServerConfig> {
+    let Some(clients) = clients else { return certificate.server_config(tls) };
+    let builder = tls.server().with_client_cert_verifier(Arc::new(clients.clone()));
+    let mut config = builder.with_cert_resolver(Arc::new(certificate.clone()));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+/// The certificate is for the name of the Service, and for `localhost` where the process is reached on this machine.
 fn keeping(namespace: &str) -> Keeping {
     let mut dns_names = Keeping::names_of_service(SERVICE, namespace);
     dns_names.push("localhost".to_owned());

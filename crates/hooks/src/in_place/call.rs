@@ -1,24 +1,41 @@
-//! Answers calls to update a machine: looks at its object, decides, and asks.
+//! Answers calls to update a machine: reads its object, decides, and asks for the update.
 
-use kube::{Api, Client, ResourceExt as _};
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, update::UPDATE_ANNOTATION};
+use kube::ResourceExt as _;
+use nephele_api::infrastructure::v1beta2::update::UPDATE_ANNOTATION;
 use nephele_kit::{Clock, PatchError, Precondition, patch};
 use nephele_runtime_sdk::hooks::{Failure, Settings, UpdateMachineRequest, UpdateMachineResponse};
 use thiserror::Error;
 
 use super::{INFRASTRUCTURE_GROUP, Pace, Step, step, target};
+use crate::access::{Access, NameError, object_name, shown};
 use crate::script::preloaded;
 use crate::settings::{DISABLE_IN_PLACE_UPDATES, is_true};
+
+/// The most bytes of a requested update in its annotation, of the 256 KiB that all annotations of an object share. 64 paths
+/// of 512 characters with their digests are 40 KB.
+const UPDATE_BYTES_MAX: usize = 64 << 10;
 
 /// Why a machine cannot be updated.
 #[derive(Debug, Error)]
 pub(crate) enum UpdateError {
-    /// It was said that none is.
+    /// The settings switch updates in place off.
     #[error("updates in place are off: {DISABLE_IN_PLACE_UPDATES} is true")]
     Off,
-    /// It is none of ours.
+    /// The machine is not a simulated one.
     #[error("the machine is no InMemoryMachine but {0:?}")]
     Foreign(String),
+    /// A name in the request is refused.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A Machine refers to infrastructure in its own namespace alone.
+    #[error("the Machine and its InMemoryMachine are in different namespaces")]
+    Namespaces,
+    /// The versions and files of the request do not fit into an annotation.
+    #[error("the update takes {bytes} bytes, of at most {UPDATE_BYTES_MAX}")]
+    TooLarge {
+        /// The length of the annotation.
+        bytes: usize,
+    },
     /// Its object could not be read.
     #[error("failed to read InMemoryMachine {name}")]
     Read {
@@ -28,14 +45,14 @@ pub(crate) enum UpdateError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// It could not be asked.
+    /// The request could not be written to its object.
     #[error("failed to ask for the update")]
     Ask(#[source] PatchError),
 }
 
-/// Has a machine become what its objects are to be, a bit further with each call.
+/// Asks for the update of a machine, or says how far it is: Cluster API calls again until it is done.
 pub(crate) async fn update_machine(
-    client: &Client,
+    access: &Access,
     clock: &Clock,
     request: UpdateMachineRequest,
 ) -> Result<UpdateMachineResponse, Failure> {
@@ -45,31 +62,38 @@ pub(crate) async fn update_machine(
     }
     let infrastructure = &request.desired.infrastructure_machine;
     if infrastructure.group() != INFRASTRUCTURE_GROUP || infrastructure.kind() != "InMemoryMachine" {
-        return Err(UpdateError::Foreign(infrastructure.kind().to_owned()).into());
+        return Err(UpdateError::Foreign(shown(infrastructure.kind())).into());
     }
     let pace = Pace::of(settings)?;
     let machine = &request.desired.machine;
+    if machine.namespace() != infrastructure.namespace() {
+        return Err(UpdateError::Namespaces.into());
+    }
+    let api = access.machines(infrastructure.namespace()).map_err(UpdateError::Name)?;
+    let name = object_name("InMemoryMachine", infrastructure.name()).map_err(UpdateError::Name)?;
+    let machine_name = object_name("Machine", machine.name()).map_err(UpdateError::Name)?;
     let cluster = machine.text("/spec/clusterName").unwrap_or_default();
-    let calls = [format!("UpdateMachine-{}", machine.name()), "UpdateMachine".to_owned()];
-    let preloaded = preloaded(client, machine.namespace(), cluster, settings, &calls).await?;
+    let calls = [format!("UpdateMachine-{machine_name}"), "UpdateMachine".to_owned()];
+    let preloaded = preloaded(access, machine.namespace(), cluster, settings, &calls).await?;
 
-    let api: Api<InMemoryMachine> = Api::namespaced(client.clone(), infrastructure.namespace());
-    let found = api.get(infrastructure.name()).await;
-    let object = found.map_err(|source| UpdateError::Read {
-        name: infrastructure.name().to_owned(),
-        source: Box::new(source),
-    })?;
+    let found = api.get(name).await;
+    let object =
+        found.map_err(|source| UpdateError::Read { name: name.to_owned(), source: Box::new(source) })?;
     let known = object.origin().and_then(|origin| origin.software).unwrap_or_default();
     let target = target(&request.desired, &known);
     match step(&object, &target, preloaded, &pace, clock()) {
         Step::Answer(response) => Ok(response),
         Step::Ask(update, response) => {
+            let text = update.text();
+            if text.len() > UPDATE_BYTES_MAX {
+                return Err(UpdateError::TooLarge { bytes: text.len() }.into());
+            }
             let mut wanted = object.clone();
-            wanted.annotations_mut().insert(UPDATE_ANNOTATION.to_owned(), update.text());
-            // Who has the machine notes there when an update is over, and that must not be lost.
+            wanted.annotations_mut().insert(UPDATE_ANNOTATION.to_owned(), text);
+            // The manager that runs the machine notes there when an update is over, and that must not be lost.
             match patch::object(&api, &object, &wanted, Precondition::ResourceVersion).await {
                 Ok(_) => Ok(response),
-                // The next call sees what came before.
+                // Somebody else changed the object; the next call sees how.
                 Err(error) if error.is_conflict() => {
                     Ok(UpdateMachineResponse::retry_after(1, response.message))
                 }

@@ -34,7 +34,8 @@ async fn a_call_that_nothing_is_said_about_passes_and_is_recorded_once() {
     let api = ManagementApi::start();
     let scene = scene("BeforeClusterCreate", &[], &[]);
     for _ in 0..3 {
-        let response: BeforeClusterCreateResponse = answer(&api.client(), &scene).await.unwrap();
+        let response: BeforeClusterCreateResponse =
+            answer(&Access::new(api.client(), None), &scene).await.unwrap();
         assert_eq!(response, BeforeClusterCreateResponse::default());
     }
     let expected = entry("BeforeClusterCreate-actualResponseStatus", "Status: Success, RetryAfterSeconds: 0");
@@ -47,7 +48,7 @@ async fn a_call_that_nothing_is_said_about_passes_and_is_recorded_once() {
 async fn what_is_preloaded_is_answered_until_it_says_otherwise() {
     let api = ManagementApi::start();
     let scene = scene("BeforeClusterUpgrade", &["v1.35.0+a", "v1.36.0"], &[]);
-    let _: BeforeClusterUpgradeResponse = answer(&api.client(), &scene).await.unwrap();
+    let _: BeforeClusterUpgradeResponse = answer(&Access::new(api.client(), None), &scene).await.unwrap();
     let key = "BeforeClusterUpgrade-v1.35.0_a-v1.36.0";
     // In the letter case that Go has without tags, as JSON and as YAML.
     for (preloaded, response, record) in [
@@ -73,7 +74,8 @@ async fn what_is_preloaded_is_answered_until_it_says_otherwise() {
     ] {
         let data = json!({ "data": entry(&format!("{key}-preloadedResponse"), preloaded) });
         api.patch::<ConfigMap>(NAME, &data).await;
-        let found: BeforeClusterUpgradeResponse = answer(&api.client(), &scene).await.unwrap();
+        let found: BeforeClusterUpgradeResponse =
+            answer(&Access::new(api.client(), None), &scene).await.unwrap();
         assert_eq!(found, response);
         assert_eq!(recorded(&api).await[&format!("{key}-actualResponseStatus")], record);
     }
@@ -84,14 +86,16 @@ async fn all_hooks_that_can_block_do_when_the_settings_say_so() {
     let api = ManagementApi::start();
     let blocking = [(DEFAULT_ALL_HANDLERS_TO_BLOCKING, "true")];
     let create = scene("BeforeClusterCreate", &[], &blocking);
-    let response: BeforeClusterCreateResponse = answer(&api.client(), &create).await.unwrap();
+    let response: BeforeClusterCreateResponse =
+        answer(&Access::new(api.client(), None), &create).await.unwrap();
     assert_eq!((&response.status, response.retry_after_seconds), (&ResponseStatus::Success, 5));
     assert_eq!(
         response.message,
         format!("BeforeClusterCreate-preloadedResponse of ConfigMap {NAME} is awaited")
     );
     let initialized = scene("AfterControlPlaneInitialized", &[], &blocking);
-    let response: AfterControlPlaneInitializedResponse = answer(&api.client(), &initialized).await.unwrap();
+    let response: AfterControlPlaneInitializedResponse =
+        answer(&Access::new(api.client(), None), &initialized).await.unwrap();
     assert_eq!(response, AfterControlPlaneInitializedResponse::default());
     let expected = BTreeMap::from([
         ("BeforeClusterCreate-actualResponseStatus".into(), "Status: Success, RetryAfterSeconds: 5".into()),
@@ -114,7 +118,9 @@ async fn what_goes_wrong_is_said_and_not_recorded() {
     {
         let object = json!({ "metadata": { "name": NAME }, "data": entry(key, text) });
         api.create::<ConfigMap>(&serde_json::from_value(object).unwrap()).await;
-        let error = answer::<BeforeClusterCreateResponse>(&api.client(), &scene).await.unwrap_err();
+        let error = answer::<BeforeClusterCreateResponse>(&Access::new(api.client(), None), &scene)
+            .await
+            .unwrap_err();
         assert_eq!(error.to_string(), format!("failed to read {key} of ConfigMap {NAME} {message}"));
         assert_eq!(recorded(&api).await, entry(key, text));
         api.api::<ConfigMap>().delete(NAME, &DeleteParams::default()).await.unwrap();
@@ -126,7 +132,38 @@ async fn what_goes_wrong_is_said_and_not_recorded() {
         (|method, _| method == "PATCH", "failed to record the response in ConfigMap"),
     ] {
         let client = api.refusing(refused);
-        let error = answer::<BeforeClusterCreateResponse>(&client, &scene).await.unwrap_err();
+        let error =
+            answer::<BeforeClusterCreateResponse>(&Access::new(client, None), &scene).await.unwrap_err();
         assert_eq!(error.to_string(), format!("{message} {NAME}"));
     }
+}
+
+/// A caller that makes up versions fills no ConfigMap.
+#[tokio::test]
+async fn beyond_so_many_entries_no_new_answer_is_recorded() {
+    let api = ManagementApi::start();
+    let access = Access::new(api.client(), None);
+    let entries: BTreeMap<String, String> =
+        (0..ENTRIES_MAX).map(|number| (format!("entry-{number}"), String::new())).collect();
+    let object = json!({ "metadata": { "name": NAME }, "data": entries });
+    api.create::<ConfigMap>(&serde_json::from_value(object).unwrap()).await;
+    let made_up = scene("BeforeClusterUpgrade", &["v1.35.0", "v1.36.0"], &[]);
+    let response: BeforeClusterUpgradeResponse = answer(&access, &made_up).await.unwrap();
+    assert_eq!(response, BeforeClusterUpgradeResponse::default());
+    assert_eq!(recorded(&api).await, entries);
+}
+
+#[test]
+fn what_makes_no_key_or_name_is_refused() {
+    let refused = |name: &str, version: &str| {
+        let cluster = json!({ "metadata": { "name": name, "namespace": "default" } });
+        let cluster = Object::try_from(cluster).unwrap();
+        Scene::new(&cluster, &settings(&[]), "BeforeClusterUpgrade", &[version]).unwrap_err().to_string()
+    };
+    assert_eq!(refused("demo", "v1/2"), r#""BeforeClusterUpgrade-v1/2" cannot be part of a ConfigMap's key"#);
+    let long = refused("demo", &"1".repeat(1_000_000));
+    assert!(long.len() < 200, "{long}");
+    // Each name is allowed, and the one that they make together is not.
+    let long = refused(&"a".repeat(250), "v1.36.0");
+    assert!(long.ends_with("of the ConfigMap is not a DNS subdomain"), "{long}");
 }

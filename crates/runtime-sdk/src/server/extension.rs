@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    time::Duration,
 };
 
 use thiserror::Error;
@@ -30,14 +31,26 @@ pub struct Limits {
     /// The sum of the bodies being read and handled, in bytes; further calls wait for room as long as their callers do.
     /// It is at least one body.
     pub bodies_bytes_max: usize,
+    /// How long a body may take to arrive once there is room for it; a slower one is answered with 408.
+    pub body_time_max: Duration,
     /// Connections served at a time; further ones wait in the listener's backlog.
     pub connections_max: usize,
 }
 
+impl Limits {
+    /// Bodies of 20 MiB, 64 MiB of them, 10 s for each to arrive, and 1024 connections, of which a Cluster API has a few.
+    pub const DEFAULT: Self = Self {
+        body_bytes_max: 20 << 20,
+        bodies_bytes_max: 64 << 20,
+        body_time_max: Duration::from_secs(10),
+        connections_max: 1024,
+    };
+}
+
 impl Default for Limits {
-    /// Bodies of 20 MiB, 64 MiB of them, and 1024 connections, of which a Cluster API has a few.
+    /// [`Limits::DEFAULT`].
     fn default() -> Self {
-        Self { body_bytes_max: 20 << 20, bodies_bytes_max: 64 << 20, connections_max: 1024 }
+        Self::DEFAULT
     }
 }
 

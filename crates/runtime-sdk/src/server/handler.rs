@@ -80,6 +80,10 @@ impl HandlerOptions {
     }
 }
 
+/// The longest message of a failure, in bytes. It can quote what somebody sent, at any length, and callers show it in a
+/// condition, which has room for 32 KiB.
+const MESSAGE_MAX: usize = 8 << 10;
+
 /// An answer, written.
 pub(super) struct Answer {
     /// The response; nothing when it cannot be written.
@@ -186,7 +190,11 @@ fn settle<R: Response>(call: &Call, response: &R) -> Answer {
     }
 }
 
-fn fail<R: Response>(message: String, outcome: Outcome) -> Answer {
+fn fail<R: Response>(mut message: String, outcome: Outcome) -> Answer {
+    if message.len() > MESSAGE_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+        message.push_str("...");
+    }
     let mut response = R::default();
     response.set_status(ResponseStatus::Failure);
     response.set_message(message);

@@ -23,8 +23,10 @@ pub(super) enum Outcome {
     Malformed,
     /// The body is too large.
     TooLarge,
-    /// The body did not come whole.
+    /// The body did not arrive whole.
     Unread,
+    /// The body did not arrive in time.
+    Slow,
     /// The caller's time was over.
     TimedOut,
     /// The response is no JSON.
@@ -32,7 +34,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Success,
         Self::Retry,
         Self::Failure,
@@ -40,6 +42,7 @@ impl Outcome {
         Self::Malformed,
         Self::TooLarge,
         Self::Unread,
+        Self::Slow,
         Self::TimedOut,
         Self::Unwritten,
     ];
@@ -53,6 +56,7 @@ impl Outcome {
             Self::Malformed => "malformed",
             Self::TooLarge => "too_large",
             Self::Unread => "unread",
+            Self::Slow => "slow",
             Self::TimedOut => "timed_out",
             Self::Unwritten => "unwritten",
         }

@@ -6,12 +6,10 @@
 //!  Tls ◀──files, reloaded when they change                     └──▶ serve(listener, tls, shutdown)
 //! ```
 //!
-//! A call that was processed is answered with HTTP 200, whatever came of it; so is one whose body was too large or no
-//! request, and one whose handler panicked: they have the status `Failure`, under which a caller never goes on. A call
-//! that did not end in time, or for which there is no room, has no response at all (504, 503): there the failure policy
-//! of the handler decides.
-//!
-//! The listener is hyper-util's connections over tokio-rustls: a page of code, and a crate less than axum-server.
+//! A call is answered with HTTP 200 whatever its outcome, also when the body was too large or was not a request, or when
+//! the handler panicked: these have the status `Failure`, after which a caller never goes on. A call whose body did not
+//! arrive in time (408), or that did not end in time (504), has no response: there the failure policy of the handler
+//! decides.
 
 mod extension;
 mod handler;

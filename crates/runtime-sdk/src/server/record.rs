@@ -1,8 +1,9 @@
-//! Calls as they came, kept in a folder: to see what a caller sends, and for tests that replay it.
+//! Recordings of calls in a folder: to see what a caller sends, and for tests that replay it.
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs::{DirBuilder, OpenOptions},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -13,17 +14,24 @@ use http::{HeaderMap, StatusCode, Version, request::Parts};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tracing::warn;
 
 use crate::hooks::HookId;
 
-/// What is kept of headers: what a caller says of itself and of the body, and nothing that could be a secret.
+/// The headers that are recorded: those in which a caller describes itself and the body, and none that could be a secret.
 const HEADERS: [&str; 5] = ["accept", "accept-encoding", "content-type", "host", "user-agent"];
-/// Calls kept of a handler, each in a file of the length of its bodies, which in Cluster API's calls is tens of KiB.
+/// The most calls that are recorded of a handler.
 const CALLS_MAX: u32 = 500;
+/// The longest request that is recorded, in bytes; those of Cluster API have tens of KiB.
+const BODY_MAX: usize = 512 << 10;
+/// The most recordings that are being written; a call beyond that is not recorded. They are at most 16 MiB of requests, which
+/// can need sixteen times that while they are parsed.
+const WRITES_MAX: usize = 32;
 
-/// Keeps calls of an extension in a folder, a file of JSON for each: the first 500 of each handler in the life of the
-/// process. It is for looking into what is called; bodies have whatever the objects in them have.
+/// Records calls of an extension in a folder, a file of JSON for each: the first 500 of each handler in the life of the
+/// process, but for those with a request of more than 512 KiB. The objects in a request can have secrets in them, so only
+/// the owner of the process can read the files.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     inner: Arc<Inner>,
@@ -32,11 +40,12 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// By the name of the handler.
+    /// How many calls were recorded of a handler, by its name.
     kept: Mutex<BTreeMap<String, u32>>,
+    writes: Arc<Semaphore>,
 }
 
-/// A call as it came, and what was answered to it.
+/// A call and the answer to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
     /// `HTTP/1.1` or `HTTP/2.0`.
@@ -45,27 +54,32 @@ pub struct Recording {
     pub method: String,
     /// The path, with the prefix of the mount.
     pub path: String,
-    /// What follows it: `timeout=10s`.
+    /// The query: `timeout=10s`.
     pub query: String,
-    /// The headers `accept`, `accept-encoding`, `content-type`, `host` and `user-agent`, where they came.
+    /// The headers `accept`, `accept-encoding`, `content-type`, `host` and `user-agent` of the request.
     pub headers: BTreeMap<String, String>,
-    /// The body; as text, where it is no JSON.
+    /// The body; as text where it is not JSON.
     pub request: Value,
-    /// The code of the answer.
+    /// The status code of the answer.
     pub status: u16,
-    /// The response; `null`, where there is none.
+    /// The response; `null` where there is none.
     pub response: Value,
 }
 
 impl Recorder {
-    /// Keeps calls in this folder, which is made where it is not there. Files in it stay.
+    /// Records calls in this folder, and creates it for the owner alone where it is not there. Files in it stay.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     pub fn in_folder(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
-        fs::create_dir_all(&folder)?;
-        Ok(Self { inner: Arc::new(Inner { folder, kept: Mutex::default() }) })
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&folder)?;
+        let writes = Arc::new(Semaphore::new(WRITES_MAX));
+        Ok(Self { inner: Arc::new(Inner { folder, kept: Mutex::default(), writes }) })
     }
 
     /// The folder.
@@ -74,8 +88,13 @@ impl Recorder {
         &self.inner.folder
     }
 
-    /// Whether a further call of the handler is kept, which counts as one.
-    fn takes(&self, name: &str) -> Option<u32> {
+    /// Whether further calls of the handler are recorded.
+    fn takes(&self, name: &str) -> bool {
+        self.inner.kept.lock().get(name).is_none_or(|count| *count < CALLS_MAX)
+    }
+
+    /// The number of a further call of the handler, if it is recorded.
+    fn number(&self, name: &str) -> Option<u32> {
         let mut kept = self.inner.kept.lock();
         let count = kept.entry(name.to_owned()).or_default();
         (*count < CALLS_MAX).then(|| {
@@ -84,40 +103,66 @@ impl Recorder {
         })
     }
 
-    /// Writes it, without anybody waiting for that.
-    fn keep(&self, file: String, recording: Recording) {
-        let path = self.inner.folder.join(file);
+    /// Writes a recording; the caller of the hook does not wait for that.
+    fn keep(&self, since: u128, name: &str, recording: impl FnOnce() -> Recording + Send + 'static) {
+        let Ok(place) = Arc::clone(&self.inner.writes).try_acquire_owned() else {
+            return warn!(handler = name, "Too many calls at once; one is not recorded");
+        };
+        let Some(number) = self.number(name) else { return };
+        let path = self.inner.folder.join(format!("{since}-{name}-{number}.json"));
         tokio::task::spawn_blocking(move || {
-            let text = serde_json::to_vec_pretty(&recording).expect("text and JSON can be written");
-            if let Err(error) = fs::write(&path, text) {
+            let text = serde_json::to_vec_pretty(&recording()).expect("text and JSON can be written");
+            if let Err(error) = write(&path, &text) {
                 warn!(%error, path = %path.display(), "Failed to record a call");
             }
+            drop(place);
         });
     }
+}
+
+/// Writes a new file that its owner alone can read. A file or link of that name is left alone.
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text)
 }
 
 /// A call that is being recorded.
 pub(super) struct Recorded {
     recorder: Recorder,
-    file: String,
+    /// When it came, in milliseconds since 1970: the names of files are in the order of the calls, also after a restart.
+    since: u128,
+    /// Of the handler, or of the hook where that has no handler.
+    name: String,
     head: Parts,
-    /// The body, once it was read.
+    /// The body, once it is read.
     pub(super) body: Option<Bytes>,
 }
 
 impl Recorded {
     pub(super) fn begin(recorder: &Recorder, head: &Parts, handler: &str, hook: &HookId) -> Option<Self> {
         let name = if handler.is_empty() { &hook.hook } else { handler };
-        let number = recorder.takes(name)?;
-        // In the order in which they came, also after a restart.
+        if !recorder.takes(name) {
+            return None;
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let file = format!("{since}-{name}-{number}.json");
-        Some(Self { recorder: recorder.clone(), file, head: head.clone(), body: None })
+        Some(Self {
+            recorder: recorder.clone(),
+            since,
+            name: name.to_owned(),
+            head: head.clone(),
+            body: None,
+        })
     }
 
-    pub(super) fn end(self, status: StatusCode, response: Option<&[u8]>) {
-        let Self { recorder, file, head, body } = self;
-        let recording = Recording {
+    pub(super) fn end(self, status: StatusCode, response: Option<Vec<u8>>) {
+        let Self { recorder, since, name, head, body } = self;
+        if body.as_ref().is_some_and(|body| body.len() > BODY_MAX) {
+            return warn!(handler = name, "The request is too long to be recorded");
+        }
+        recorder.keep(since, &name, move || Recording {
             protocol: protocol(head.version).to_owned(),
             method: head.method.to_string(),
             path: head.uri.path().to_owned(),
@@ -125,9 +170,8 @@ impl Recorded {
             headers: headers(&head.headers),
             request: json(body.as_deref()),
             status: status.as_u16(),
-            response: json(response),
-        };
-        recorder.keep(file, recording);
+            response: json(response.as_deref()),
+        });
     }
 }
 

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt as _, LengthLimitError};
 use serde_json::Value;
 use tokio::{
     sync::Semaphore,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 use tracing::{Instrument as _, debug, debug_span, warn};
 
@@ -157,6 +157,9 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
         Ok(Answer { body: None, outcome: Outcome::Unread }) => {
             (StatusCode::BAD_REQUEST.into_response(), Outcome::Unread)
         }
+        Ok(Answer { body: None, outcome: Outcome::Slow }) => {
+            ((StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response(), Outcome::Slow)
+        }
         Ok(Answer { body: None, outcome }) => (StatusCode::INTERNAL_SERVER_ERROR.into_response(), outcome),
         Err(_elapsed) => {
             warn!(hook = %route.handler.hook, handler = &*route.handler.name, "Call did not end in time");
@@ -168,7 +171,7 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
     };
     route.metrics.ended(outcome, started.elapsed());
     if let Some(recorded) = recorded {
-        recorded.end(response.status(), said.as_deref());
+        recorded.end(response.status(), said);
     }
     if let Some(warning) = &route.warning {
         response.headers_mut().insert(header::WARNING, warning.clone());
@@ -183,7 +186,7 @@ async fn answer(
     deadline: Instant,
     recorded: Option<&mut Recorded>,
 ) -> Answer {
-    let max = service.limits.body_bytes_max;
+    let Limits { body_bytes_max: max, body_time_max, .. } = service.limits;
     let too_large = || {
         let message = format!("error reading request: the body has more than {max} bytes");
         (route.handler.fail)(message, Outcome::TooLarge)
@@ -192,19 +195,21 @@ async fn answer(
     let declared = body.size_hint().exact().map_or(max, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     if declared > max {
         // Read as far as an allowed one would be: a client that is still writing may never see the response.
-        discard(body, max).await;
+        let _late = timeout(body_time_max, discard(body, max)).await;
         return too_large();
     }
     let pieces = u32::try_from(declared.div_ceil(PIECE).max(1))
         .map_or(service.pieces_max, |n| n.min(service.pieces_max));
     let _room = service.room.acquire_many(pieces).await.expect("nobody closes the semaphore");
-    let bytes = match to_bytes(body, max).await {
-        Ok(bytes) => bytes,
-        Err(error) if is_too_long(&error) => return too_large(),
-        Err(error) => {
-            debug!(%error, "Body did not come whole");
+    // Whoever sends slowly gives the room back soon: others wait for it.
+    let bytes = match timeout(body_time_max, to_bytes(body, max)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(error)) if is_too_long(&error) => return too_large(),
+        Ok(Err(error)) => {
+            debug!(%error, "Body did not arrive whole");
             return Answer { body: None, outcome: Outcome::Unread };
         }
+        Err(_elapsed) => return Answer { body: None, outcome: Outcome::Slow },
     };
     if let Some(recorded) = recorded {
         recorded.body = Some(bytes.clone());

@@ -304,6 +304,39 @@ async fn a_body_that_does_not_come_ends_with_the_callers_patience() {
     assert_eq!(world.client(None).await.post(CREATE, "{}").await.json()["status"], "Success");
 }
 
+/// Whoever sends slowly is told so, and gives back the room that others wait for.
+#[tokio::test]
+async fn a_body_that_does_not_arrive_in_time_gives_its_room_back() {
+    let (extension, calls) = counting();
+    let limits = Limits {
+        body_bytes_max: 1024,
+        bodies_bytes_max: 1024,
+        body_time_max: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let world = World::of(extension.limits(limits));
+    let path = format!("{CREATE}?timeout=30s");
+    let (mut slow, mut quick) = (world.client(None).await, world.client(None).await);
+    let slow = tokio::spawn({
+        let path = path.clone();
+        async move { slow.send(Method::POST, &path, stalled(b"{")).await.unwrap() }
+    });
+    assert_eq!(timeout(PATIENCE, slow).await.unwrap().unwrap().status, StatusCode::REQUEST_TIMEOUT);
+    let answer = timeout(PATIENCE, quick.post(&path, "{}")).await.unwrap();
+    assert_eq!((answer.json()["status"].as_str(), calls.load(Ordering::Relaxed)), (Some("Success"), 1));
+}
+
+/// Callers show messages in conditions, which have room for 32 KiB.
+#[tokio::test]
+async fn a_failure_that_quotes_the_request_is_cut() {
+    let (extension, _) = counting();
+    let world = World::of(extension);
+    let body = json!({ "settings": "ä".repeat(100_000) }).to_string();
+    let message = world.client(None).await.post(CREATE, body).await.message();
+    assert!(message.starts_with("error unmarshalling request: ") && message.ends_with("..."), "{message}");
+    assert!(message.len() <= 8192 + "...".len(), "{}", message.len());
+}
+
 #[tokio::test]
 async fn bodies_wait_for_room() {
     let (go_on, waiting) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -660,6 +693,15 @@ async fn calls_are_kept_where_that_is_asked_for() {
             recording("timeout=50ms", Value::Null, 504, Value::Null),
         ]
     );
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        for file in fs::read_dir(&folder).unwrap() {
+            assert_eq!(mode(&file.unwrap().path()), 0o600);
+        }
+    }
     for _ in 0..600 {
         client.post(CREATE, "{}").await;
     }

@@ -19,7 +19,7 @@ use crate::{
         registry::{Candidate, Registration},
     },
     hooks::ApiVersionError,
-    wire::Bytes,
+    wire::{Bytes, is_dns_label, is_dns_subdomain},
 };
 
 /// How long an object waits for the registry to be warmed up.
@@ -103,10 +103,10 @@ impl SecretRef {
     /// The Secret that an annotation names.
     ///
     /// # Errors
-    /// When the text is not `<namespace>/<name>`.
+    /// When the text is not `<namespace>/<name>`, both as Kubernetes allows them: they become part of a path.
     pub fn parse(text: &str) -> Result<Self, InjectError> {
         match text.split_once('/') {
-            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+            Some((namespace, name)) if is_dns_label(namespace) && is_dns_subdomain(name) => {
                 Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
             }
             _ => Err(InjectError::Name(text.to_owned())),

@@ -140,7 +140,7 @@ fn a_bundle_is_taken_from_the_secret_that_is_named() {
     );
     let none = |object: &mut Value| object["metadata"]["annotations"] = json!(null);
     assert_eq!(begun(none, Mode::ReadWrite), Step::Discover);
-    for text in ["secret", "/secret", "ns/", "", "/"] {
+    for text in ["ns/../../pods/x", "../secret", "ns/a/b", "ns/a?b", "secret", "/secret", "ns/", "", "/"] {
         let named = |object: &mut Value| {
             object["metadata"]["annotations"][super::super::INJECT_CA_ANNOTATION] = json!(text);
         };

@@ -1,0 +1,191 @@
+//! The authorities of clients that have to show a certificate, read from a file and read again when it changes.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use nephele_kit::chain;
+use parking_lot::RwLock;
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::aws_lc_rs,
+    server::{
+        VerifierBuilderError, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+};
+use rustls_pki_types::{
+    CertificateDer, UnixTime,
+    pem::{self, PemObject as _},
+};
+use tokio::{task::spawn_blocking, time::sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// How often the file is read. A kubelet needs a minute to bring a changed Secret to a pod.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Why a file has no authorities of clients.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientAuthoritiesError {
+    /// The file could not be read.
+    #[error("failed to read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is not PEM.
+    #[error("failed to read {} as PEM", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: pem::Error,
+    },
+    /// A certificate in the file cannot be an authority.
+    #[error("failed to take a certificate of {} as an authority", path.display())]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: rustls::Error,
+    },
+    /// The file has no certificate.
+    #[error("failed to take the authorities of clients from {}", path.display())]
+    Verifier {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: VerifierBuilderError,
+    },
+}
+
+/// Verifies that clients have a certificate of the authorities in a file. It is cheap to clone; all clones are one.
+#[derive(Clone)]
+pub(crate) struct ClientAuthorities {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    /// What the file had when it was last usable. Owned here; `take` writes it.
+    current: RwLock<Current>,
+}
+
+struct Current {
+    bytes: Vec<u8>,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+impl ClientAuthorities {
+    /// The authorities in a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or has no authority.
+    pub(crate) fn load(path: PathBuf) -> Result<Self, ClientAuthoritiesError> {
+        let bytes = read(path.clone())?;
+        let verifier = verifier(&path, &bytes)?;
+        Ok(Self { inner: Arc::new(Inner { path, current: RwLock::new(Current { bytes, verifier }) }) })
+    }
+
+    /// Follows the file until `shutdown`. While it cannot be used, the authorities from before count.
+    pub(crate) async fn follow(self, shutdown: CancellationToken) {
+        while shutdown.run_until_cancelled(sleep(INTERVAL)).await.is_some() {
+            let path = self.inner.path.clone();
+            let read = spawn_blocking(|| read(path)).await.expect("reading a file does not panic");
+            match read.and_then(|bytes| self.take(bytes)) {
+                Ok(false) => {}
+                Ok(true) => {
+                    info!(path = %self.inner.path.display(), "Clients are verified by other authorities");
+                }
+                Err(error) => warn!(error = %chain(&error), "Failed to take other authorities of clients"),
+            }
+        }
+    }
+
+    /// Takes what the file has now. Says whether it is something else than before.
+    fn take(&self, bytes: Vec<u8>) -> Result<bool, ClientAuthoritiesError> {
+        if self.inner.current.read().bytes == bytes {
+            return Ok(false);
+        }
+        let verifier = verifier(&self.inner.path, &bytes)?;
+        *self.inner.current.write() = Current { bytes, verifier };
+        Ok(true)
+    }
+
+    fn current(&self) -> Arc<dyn ClientCertVerifier> {
+        Arc::clone(&self.inner.current.read().verifier)
+    }
+}
+
+fn read(path: PathBuf) -> Result<Vec<u8>, ClientAuthoritiesError> {
+    fs::read(&path).map_err(|source| ClientAuthoritiesError::Read { path, source })
+}
+
+fn verifier(path: &Path, bytes: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, ClientAuthoritiesError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(bytes) {
+        let certificate =
+            certificate.map_err(|source| ClientAuthoritiesError::Pem { path: path.to_owned(), source })?;
+        let added = roots.add(certificate);
+        added.map_err(|source| ClientAuthoritiesError::Authority { path: path.to_owned(), source })?;
+    }
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|source| ClientAuthoritiesError::Verifier { path: path.to_owned(), source })
+}
+
+impl ClientCertVerifier for ClientAuthorities {
+    /// None: authorities change while a configuration stays, and a client shows its certificate without hints.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.current().verify_client_cert(end_entity, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.current().verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.current().verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.current().supported_verify_schemes()
+    }
+}
+
+impl fmt::Debug for ClientAuthorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientAuthorities").field("path", &self.inner.path).finish()
+    }
+}
