@@ -80,6 +80,69 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 control-plane: controller-manager
 {{- end -}}
 
+{{/* Name of the runtime extension's Deployment and of its role and binding in a namespace. */}}
+{{- define "nephele.extensionName" -}}
+{{- printf "%s-runtime-extension" (include "nephele.fullname" .) -}}
+{{- end -}}
+
+{{/* By these a Deployment and the Services find the extension's pods; they cannot change. */}}
+{{- define "nephele.extensionSelector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/component: runtime-extension
+{{- end -}}
+
+{{/* The extension's account, which is not the manager's. */}}
+{{- define "nephele.extensionAccount" -}}
+{{- $account := .Values.runtimeExtension.serviceAccount -}}
+{{- if $account.create -}}
+{{- default (include "nephele.extensionName" .) $account.name -}}
+{{- else -}}
+{{- default "default" $account.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the extension may do where it answers: read its answers and record them in ConfigMaps, and request updates in place. */}}
+{{- define "nephele.extensionRules" -}}
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create, get, patch]
+- apiGroups: [infrastructure.cluster.x-k8s.io]
+  resources: [inmemorymachines]
+  verbs: [get, patch]
+{{- end -}}
+
+{{/* Where the authority of the extension's clients is mounted. */}}
+{{- define "nephele.clientAuthorityFolder" -}}
+/etc/nephele/client-authority
+{{- end -}}
+
+{{/* Flags of the extension, each with its value in one argument. Every replica answers, and none has to lead. */}}
+{{- define "nephele.extensionArgs" -}}
+- --roles=runtime-extension
+- --runtime-extension-port={{ .Values.runtimeExtension.port | int }}
+{{- if .Values.runtimeExtension.clientAuthority.secret }}
+- --runtime-extension-client-ca-file={{ include "nephele.clientAuthorityFolder" . }}/ca.crt
+{{- end }}
+{{- with .Values.watch.namespace }}
+- --namespace={{ . }}
+{{- end }}
+{{- if .Values.metrics.enabled }}
+- --diagnostics-address=:{{ .Values.metrics.port | int }}
+- --insecure-diagnostics={{ not .Values.metrics.authentication }}
+{{- else }}
+- --diagnostics-address=0
+{{- end }}
+{{- if ne (.Values.health.port | int) 9440 }}
+- --health-addr=:{{ .Values.health.port | int }}
+{{- end }}
+- --logging-format={{ .Values.logging.format }}
+- --v={{ .Values.logging.level | int }}
+{{- range .Values.runtimeExtension.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
 {{/* Whether the manager is this provider: `root`, `role`. Empty for no. */}}
 {{- define "nephele.is" -}}
 {{- if or (not .root.Values.roles) (has .role .root.Values.roles) -}}yes{{- end -}}
@@ -128,10 +191,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{/* What the manager is told. Each flag with its value in one argument, which is the form that others can change. */}}
 {{- define "nephele.args" -}}
 {{- $election := .Values.leaderElection -}}
-{{- if .Values.runtimeExtension.enabled -}}
-- --roles={{ append (default (list "infrastructure" "ipam") .Values.roles) "runtime-extension" | join "," }}
-- --runtime-extension-port={{ .Values.runtimeExtension.port | int }}
-{{ else if .Values.roles -}}
+{{- if .Values.roles -}}
 - --roles={{ join "," .Values.roles }}
 {{ end -}}
 - --leader-elect={{ $election.enabled }}
@@ -297,6 +357,9 @@ cluster is asked, as with `helm template`.
 {{- end -}}
 {{- if and .Values.rbac.namespaced (not .Values.watch.namespace) -}}
 {{- fail "rbac.namespaced needs watch.namespace: a manager of all namespaces needs permissions in all" -}}
+{{- end -}}
+{{- if and .Values.runtimeExtension.enabled (eq (include "nephele.extensionAccount" .) (include "nephele.serviceAccountName" .)) -}}
+{{- fail "runtimeExtension.serviceAccount has to be another account than serviceAccount: whoever reaches the extension acts with its rights" -}}
 {{- end -}}
 {{- if has $type (list "ClusterIP" "NodePort" "LoadBalancer") -}}
 {{- if ge (sub $last $first) 500 -}}

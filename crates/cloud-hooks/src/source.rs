@@ -212,10 +212,57 @@ fn registered(registry: &Registry) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::{ByteString, api::core::v1::Secret};
+    use kube::api::PostParams;
     use kube::runtime::{reflector, watcher::Event};
-    use nephele_runtime_sdk::client::{ClientConfig, Registration};
+    use nephele_api::cloud::v1alpha1::{CloudExtensionConfigSpec, ExtensionClientConfig};
+    use nephele_runtime_sdk::client::{ClientConfig, Registration, extension_config::INJECT_CA_ANNOTATION};
+    use nephele_testkit::ManagementApi;
 
     use super::*;
+
+    /// As with an ExtensionConfig: whoever makes the extension's certificate names the Secret with its authority.
+    #[tokio::test]
+    async fn the_authority_in_a_secret_becomes_the_bundle_of_the_object_that_names_it() {
+        let api = ManagementApi::start();
+        let mut secret = Secret::default();
+        secret.metadata.name = Some("serving".into());
+        secret.metadata.namespace = Some("default".into());
+        secret.data = Some([("ca.crt".to_owned(), ByteString(b"authority".to_vec()))].into());
+        api.create(&secret).await;
+        let client_config =
+            ExtensionClientConfig { url: "https://localhost:1".into(), ..ExtensionClientConfig::default() };
+        let spec = CloudExtensionConfigSpec { client_config, ..CloudExtensionConfigSpec::default() };
+        let mut object = CloudExtensionConfig::new("quota", spec);
+        object.metadata.annotations =
+            Some([(INJECT_CA_ANNOTATION.to_owned(), "default/serving".to_owned())].into());
+        let objects: Api<CloudExtensionConfig> = Api::all(api.client());
+        objects.create(&PostParams::default(), &object).await.expect("a valid object");
+
+        let registry = Registry::of([]).expect("an empty registry");
+        let client = Client::builder(catalog()).registry(registry).build();
+        let reconciler = Reconciler::<Registered>::new(api.client(), client, Mode::ReadWrite);
+        // Nobody listens there.
+        let discovered = reconciler.reconcile("quota", jiff::Timestamp::now).await;
+        assert!(matches!(discovered, Err(ReconcilerError::Discover(_))), "{discovered:?}");
+        let found = objects.get("quota").await.expect("the object");
+        let bundle = found.spec.client_config.ca_bundle.expect("a bundle");
+        assert_eq!(serde_json::to_value(&bundle).expect("JSON"), "YXV0aG9yaXR5");
+        let written: Vec<_> =
+            api.take_writes().into_iter().map(|write| format!("{} {}", write.verb, write.resource)).collect();
+        // What the ClusterRole has to allow.
+        assert_eq!(
+            written,
+            [
+                "create secrets",
+                "create cloudextensionconfigs",
+                "patch cloudextensionconfigs",
+                "patch cloudextensionconfigs/status"
+            ]
+        );
+        let role = include_str!("../../../config/rbac/role.yaml");
+        assert!(role.contains("resources: [cloudextensionconfigs]\n    verbs: [get, list, watch, patch]\n"));
+    }
 
     #[test]
     fn an_extension_whose_object_is_gone_is_forgotten() {

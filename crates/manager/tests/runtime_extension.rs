@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use nephele_manager::{Config, Manager, Options};
+use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
 use nephele_runtime_sdk::{
     catalog::{Catalog, Release},
     client::{
         Client, ClientConfig, LabelSelector, Registration, Registry, ServiceReference, Subject, UnknownHooks,
-        transport::{Https, HttpsSettings},
+        transport::{Https, HttpsSettings, Identity},
     },
     hooks::{
         BeforeClusterCreate, BeforeClusterCreateRequest, ValidateTopology, ValidateTopologyRequest, Variable,
@@ -193,4 +194,81 @@ async fn an_older_cluster_api_is_offered_what_it_knows() {
     // All that 1.11 has but discovery, and more.
     assert!(offered[0] == 9 && offered[1] > 9, "{offered:?}");
     std::fs::remove_dir_all(recordings).expect("it was made here");
+}
+
+/// Whoever reaches the port would otherwise have the extension act with the manager's rights.
+#[tokio::test]
+async fn clients_without_a_certificate_of_the_given_authorities_are_not_answered() {
+    let api = ManagementApi::start();
+    let free = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
+    let now = jiff::Timestamp::now();
+    let (not_before, not_after) =
+        (now - jiff::SignedDuration::from_hours(1), now + jiff::SignedDuration::from_hours(1));
+    let authority = |name: &str| {
+        Authority::generate(name, KeyAlgorithm::EcdsaP256, not_before, not_after).expect("an authority")
+    };
+    let shown = |authority: &Authority| {
+        let request = LeafRequest {
+            common_name: "cluster-api".into(),
+            organizations: vec![],
+            dns_names: vec![],
+            ip_addresses: vec![],
+            server_auth: false,
+            client_auth: true,
+            not_before,
+            not_after,
+            identity: "cluster-api".into(),
+        };
+        let leaf = authority.issue(&request).expect("a leaf");
+        Identity::from_pem(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes()).expect("an identity")
+    };
+    let (ours, theirs) = (authority("ours"), authority("theirs"));
+    let file = std::env::temp_dir().join(format!("nephele-clients-{}.crt", std::process::id()));
+    std::fs::write(&file, ours.certificate_pem()).expect("a file");
+    let options = Options {
+        roles: "runtime-extension".into(),
+        namespace: NAMESPACE.into(),
+        pod_namespace: NAMESPACE.into(),
+        health_address: "127.0.0.1:0".into(),
+        diagnostics_address: "0".into(),
+        runtime_extension_port: port,
+        runtime_extension_client_ca_file: file.display().to_string(),
+        ..Options::default()
+    };
+    let config = Config::new(options).expect("valid");
+    let manager = Manager::build(config, api.client()).expect("a free port");
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(manager.run(shutdown.clone()));
+    let secret = api
+        .eventually::<Secret>("nephele-runtime-extension-certificate", "to have a certificate", |secret| {
+            secret.data.as_ref().is_some_and(|data| data.contains_key("tls.crt"))
+        })
+        .await;
+    let client_config = ClientConfig {
+        url: format!("https://localhost:{port}"),
+        ca_bundle: Bytes(secret.data.expect("data")["ca.crt"].0.clone()),
+        ..ClientConfig::default()
+    };
+    let caller = |identity: Option<Identity>| {
+        let transport = Https::new(HttpsSettings::default());
+        transport.set_identity(identity);
+        Client::builder(Catalog::cluster_api()).transport(Arc::new(transport)).build()
+    };
+    let known = caller(Some(shown(&ours)));
+    let discover = async {
+        while known.discover("nephele", &client_config, UnknownHooks::Refuse).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, discover).await.expect("who has a certificate is answered");
+    for identity in [None, Some(shown(&theirs))] {
+        let stranger = caller(identity);
+        let refused = stranger.discover("nephele", &client_config, UnknownHooks::Refuse).await;
+        refused.expect_err("no certificate of these authorities");
+    }
+    shutdown.cancel();
+    timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
+    std::fs::remove_file(file).expect("it was written here");
 }

@@ -63,6 +63,7 @@ const VALIDATION: &str =
     "ValidatingWebhookConfiguration/capi-ipam-in-cluster-validating-webhook-configuration";
 const TEMPLATE_VALIDATION: &str = "ValidatingWebhookConfiguration/nephele-validating-webhook-configuration";
 const EXTENSION: &str = "ExtensionConfig/nephele";
+const EXTENSION_PODS: &str = "Deployment/nephele-runtime-extension";
 const CLUSTERS: &str = "CustomResourceDefinition/inmemoryclusters.infrastructure.cluster.x-k8s.io";
 
 pub(super) const CASES: &[Case] = &[
@@ -117,8 +118,16 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "the runtime extension beside both providers",
         values: "{runtimeExtension: {enabled: true, settings: {kubernetesVersions: v1.35.1}}, networkPolicy: {enabled: true}}",
-        flags: &["--roles=infrastructure,ipam,runtime-extension", "--runtime-extension-port=9444"],
+        no_flags: &["--roles", "--runtime-extension"],
         holds: &[
+            (EXTENSION_PODS, "/spec/template/spec/serviceAccountName", "\"nephele-runtime-extension\""),
+            (
+                EXTENSION_PODS,
+                "/spec/template/spec/containers/0/args",
+                "[\"--roles=runtime-extension\", \"--runtime-extension-port=9444\", \"--diagnostics-address=:8443\", \
+                 \"--insecure-diagnostics=false\", \"--logging-format=text\", \"--v=2\"]",
+            ),
+            (EXTENSION, "/spec/namespaceSelector", "null"),
             (EXTENSION, "/spec/clientConfig/service/name", "\"nephele-runtime-extension-service\""),
             (EXTENSION, "/spec/settings/extensionConfigName", "\"nephele\""),
             (EXTENSION, "/spec/settings/kubernetesVersions", "\"v1.35.1\""),
@@ -134,8 +143,66 @@ pub(super) const CASES: &[Case] = &[
             "ClusterRoleBinding/nephele-system-runtime-extension",
             "Role/nephele-runtime-extension-certificate",
             "RoleBinding/nephele-runtime-extension-certificate",
+            "ServiceAccount/nephele-runtime-extension",
+            "NetworkPolicy/nephele-runtime-extension",
         ],
+        notes: &["Everyone who reaches the runtime extension can use its permissions"],
         lint: true,
+        ..PLAIN
+    },
+    Case {
+        name: "the runtime extension for one namespace, with rights in it alone",
+        values: "{watch: {namespace: team}, rbac: {namespaced: true}, runtimeExtension: {enabled: true}}",
+        watched: "team",
+        holds: &[
+            (
+                EXTENSION,
+                "/spec/namespaceSelector",
+                "{\"matchLabels\": {\"kubernetes.io/metadata.name\": \"team\"}}",
+            ),
+            (EXTENSION_PODS, "/spec/template/spec/containers/0/args/2", "\"--namespace=team\""),
+            ("Role/nephele-runtime-extension", "/metadata/namespace", "\"team\""),
+            ("Role/nephele-runtime-extension", "/rules/0/resources", "[\"configmaps\"]"),
+            ("RoleBinding/nephele-runtime-extension", "/metadata/namespace", "\"team\""),
+            (
+                "ClusterRole/nephele-system-runtime-extension",
+                "/rules",
+                "[{\"apiGroups\": [\"authentication.k8s.io\"], \"resources\": [\"tokenreviews\"], \"verbs\": [\"create\"]}, \
+                 {\"apiGroups\": [\"authorization.k8s.io\"], \"resources\": [\"subjectaccessreviews\"], \"verbs\": [\"create\"]}]",
+            ),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "the runtime extension for one namespace without metrics has no right beyond it",
+        values: "{watch: {namespace: team}, rbac: {namespaced: true}, metrics: {enabled: false}, runtimeExtension: {enabled: true}}",
+        watched: "team",
+        without: &[
+            "ClusterRole/nephele-system-runtime-extension",
+            "ClusterRoleBinding/nephele-system-runtime-extension",
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "the runtime extension for clients with certificates",
+        values: "{metrics: {serviceMonitor: {enabled: true}}, runtimeExtension: {enabled: true, replicas: 2, clientAuthority: {secret: clients}, serviceAccount: {name: answers}, namespaceSelector: {matchLabels: {tier: gold}}, extraArgs: ['--tls-min-version=VersionTLS13']}}",
+        holds: &[
+            (
+                EXTENSION_PODS,
+                "/spec/template/spec/volumes/0/secret",
+                "{\"secretName\": \"clients\", \"items\": [{\"key\": \"ca.crt\", \"path\": \"ca.crt\"}]}",
+            ),
+            (
+                EXTENSION_PODS,
+                "/spec/template/spec/containers/0/args/2",
+                "\"--runtime-extension-client-ca-file=/etc/nephele/client-authority/ca.crt\"",
+            ),
+            (EXTENSION_PODS, "/spec/template/spec/containers/0/args/7", "\"--tls-min-version=VersionTLS13\""),
+            (EXTENSION_PODS, "/spec/template/spec/serviceAccountName", "\"answers\""),
+            (EXTENSION_PODS, "/spec/replicas", "2"),
+            (EXTENSION, "/spec/namespaceSelector", "{\"matchLabels\": {\"tier\": \"gold\"}}"),
+        ],
+        with: &["ServiceAccount/answers", "Service/nephele-runtime-extension-metrics"],
         ..PLAIN
     },
     Case {
@@ -267,7 +334,7 @@ pub(super) const CASES: &[Case] = &[
             "ClusterRole/nephele-system-metrics-reader",
         ],
         without: &[CLUSTERS, WORKLOAD, TEMPLATE_VALIDATION, "ClusterRole/nephele-system-manager"],
-        notes: &["2. Create an InClusterIPPool", "do not install ipam-in-cluster with clusterctl, too"],
+        notes: &["2. Create an InClusterIPPool", "Helm manages ipam-in-cluster now"],
         ..PLAIN
     },
     Case {
@@ -397,10 +464,7 @@ pub(super) const CASES: &[Case] = &[
         values: "workload: {service: {type: None}}",
         no_flags: &["--advertise-host"],
         without: &[WORKLOAD],
-        notes: &[
-            "cannot be reached any more",
-            "do not install infrastructure-in-memory with clusterctl, too",
-        ],
+        notes: &["cannot be reached any more", "Helm manages infrastructure-in-memory now"],
         ..PLAIN
     },
     Case {

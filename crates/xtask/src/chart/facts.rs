@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     flags::Program,
-    object::{deployment, find, id, items, of_kind, selects, text, texts},
+    object::{deployment, extension, find, id, items, of_kind, selects, text, texts},
 };
 
 const CLUSTER_SCOPED: [&str; 6] = [
@@ -17,6 +17,14 @@ const CLUSTER_SCOPED: [&str; 6] = [
     "ExtensionConfig",
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
+];
+/// All that the runtime extension's account may do: groups, resources and verbs.
+const EXTENSION_RIGHTS: [(&str, &str, &[&str]); 5] = [
+    ("", "configmaps", &["create", "get", "patch"]),
+    ("", "secrets", &["create", "get", "list", "watch", "update"]),
+    ("infrastructure.cluster.x-k8s.io", "inmemorymachines", &["get", "patch"]),
+    ("authentication.k8s.io", "tokenreviews", &["create"]),
+    ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
 ];
 const PROVIDER: &str = "/metadata/labels/cluster.x-k8s.io~1provider";
 const PROVIDERS: [&str; 2] = ["infrastructure-in-memory", "ipam-in-cluster"];
@@ -35,9 +43,12 @@ pub(super) fn check(objects: &[Value], release: &Release<'_>, program: &Program)
     texts_are_texts(objects)?;
     selectors(objects)?;
     permissions(objects, release)?;
+    extension_permissions(objects, release)?;
     webhooks(objects, release)?;
-    pod(deployment(objects)?)?;
-    program.takes(&texts(deployment(objects)?, "/spec/template/spec/containers/0/args"))?;
+    for deployment in of_kind(objects, "Deployment") {
+        pod(deployment)?;
+        program.takes(&texts(deployment, "/spec/template/spec/containers/0/args"))?;
+    }
     test(objects)
 }
 
@@ -96,11 +107,16 @@ fn texts_are_texts(objects: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whatever selects pods selects the manager's, and not the test's; ports are called as the container calls them.
+/// Whatever selects pods selects those of one Deployment, and not the test's; ports have the names of that container's.
 fn selectors(objects: &[Value]) -> anyhow::Result<()> {
-    let manager = &deployment(objects)?["spec"]["template"];
-    let ports: BTreeSet<_> =
-        items(manager, "/spec/containers/0/ports").iter().map(|port| text(port, "/name")).collect();
+    let templates: Vec<&Value> =
+        of_kind(objects, "Deployment").map(|deployment| &deployment["spec"]["template"]).collect();
+    let ports_of = |template: &Value| -> BTreeSet<String> {
+        items(template, "/spec/containers/0/ports")
+            .iter()
+            .map(|port| text(port, "/name").to_owned())
+            .collect()
+    };
     for object in objects {
         let selector = match text(object, "/kind") {
             "Service" => &object["spec"]["selector"],
@@ -108,11 +124,15 @@ fn selectors(objects: &[Value]) -> anyhow::Result<()> {
             "NetworkPolicy" => &object["spec"]["podSelector"]["matchLabels"],
             _ => continue,
         };
-        ensure!(
-            selects(selector, &manager["metadata"]["labels"]),
-            "{} does not select the manager",
-            id(object)
-        );
+        let selected: Vec<_> = templates
+            .iter()
+            .copied()
+            .filter(|template| selects(selector, &template["metadata"]["labels"]))
+            .collect();
+        let [template] = selected.as_slice() else {
+            bail!("{} selects the pods of {} Deployments", id(object), selected.len())
+        };
+        let ports = ports_of(template);
         for pod in of_kind(objects, "Pod") {
             ensure!(!selects(selector, &pod["metadata"]["labels"]), "{} selects the test", id(object));
         }
@@ -121,41 +141,97 @@ fn selectors(objects: &[Value]) -> anyhow::Result<()> {
             .map(|port| &port["port"])
             .chain(items(object, "/spec/ports").iter().map(|port| &port["targetPort"]));
         for name in named.filter_map(Value::as_str) {
-            ensure!(ports.contains(name), "{} is about port {name}, which the manager has not", id(object));
+            ensure!(ports.contains(name), "{} is about port {name}, which the pod has not", id(object));
         }
     }
-    for probe in ["readinessProbe", "livenessProbe"] {
-        let port = text(&manager["spec"]["containers"][0][probe], "/httpGet/port");
-        ensure!(ports.contains(port), "{probe} asks port {port:?}");
+    for template in templates {
+        for probe in ["readinessProbe", "livenessProbe"] {
+            let port = text(&template["spec"]["containers"][0][probe], "/httpGet/port");
+            ensure!(ports_of(template).contains(port), "{probe} asks port {port:?}");
+        }
     }
     for monitor in of_kind(objects, "ServiceMonitor") {
         let wanted = &monitor["spec"]["selector"]["matchLabels"];
         let found: Vec<_> = of_kind(objects, "Service")
             .filter(|service| selects(wanted, &service["metadata"]["labels"]))
             .collect();
-        let [service] = found.as_slice() else { bail!("{} finds {} Services", id(monitor), found.len()) };
+        let deployments = of_kind(objects, "Deployment").count();
+        ensure!(found.len() == deployments, "{} finds {} Services", id(monitor), found.len());
         let port = text(monitor, "/spec/endpoints/0/port");
-        ensure!(items(service, "/spec/ports").iter().any(|named| named["name"] == port), "no port {port:?}");
+        for service in found {
+            let has_port = items(service, "/spec/ports").iter().any(|named| named["name"] == port);
+            ensure!(has_port, "no port {port:?} of {}", id(service));
+        }
     }
     Ok(())
 }
 
-/// Bindings are of roles that are there, to the account that the manager has.
+/// The account of a Deployment's pods.
+fn account(deployment: &Value) -> &str {
+    text(deployment, "/spec/template/spec/serviceAccountName")
+}
+
+/// Bindings are of roles that are there, to the account of the manager or of the extension, each of its own.
 fn permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
-    let account = text(deployment(objects)?, "/spec/template/spec/serviceAccountName");
-    ensure!(!account.is_empty(), "the manager has no account");
+    let manager = account(deployment(objects)?);
+    ensure!(!manager.is_empty(), "the manager has no account");
+    let extension = extension(objects).map_or("", account);
+    ensure!(extension != manager, "the extension has the manager's account");
     for binding in objects.iter().filter(|object| text(object, "/kind").ends_with("Binding")) {
         find(objects, &format!("{}/{}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name")))?;
         if text(binding, "/metadata/name").ends_with("metrics-reader") {
             continue;
         }
+        let is_extension = text(binding, "/metadata/name").contains("-runtime-extension");
+        let expected = if is_extension { extension } else { manager };
         for subject in items(binding, "/subjects") {
             let (name, namespace) = (text(subject, "/name"), text(subject, "/namespace"));
             ensure!(
-                (name, namespace) == (account, release.namespace),
+                (name, namespace) == (expected, release.namespace),
                 "{} is for {namespace}/{name}",
                 id(binding)
             );
+        }
+    }
+    Ok(())
+}
+
+/// The extension's account may do what it takes to answer, and nothing else; with roles in a watched namespace, beyond it only
+/// ask for reviews and keep its certificate.
+fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
+    let Some(extension) = extension(objects) else { return Ok(()) };
+    for binding in objects.iter().filter(|object| text(object, "/kind").ends_with("Binding")) {
+        let is_its = |subject: &Value| {
+            (text(subject, "/name"), text(subject, "/namespace")) == (account(extension), release.namespace)
+        };
+        if !items(binding, "/subjects").iter().any(is_its) {
+            continue;
+        }
+        let role =
+            find(objects, &format!("{}/{}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name")))?;
+        for rule in items(role, "/rules") {
+            for (group, resource) in texts(rule, "/apiGroups").into_iter().flat_map(|group| {
+                texts(rule, "/resources").into_iter().map(move |resource| (group.clone(), resource))
+            }) {
+                let right = EXTENSION_RIGHTS.iter().find(|right| (right.0, right.1) == (&*group, &*resource));
+                let verbs = right.map_or(&[][..], |right| right.2);
+                let allowed = texts(rule, "/verbs").iter().all(|verb| verbs.contains(&verb.as_str()));
+                ensure!(
+                    !verbs.is_empty() && allowed,
+                    "{} lets the extension use {group}/{resource}",
+                    id(role)
+                );
+                let is_review = resource.ends_with("reviews");
+                let is_secret = resource == "secrets";
+                let everywhere = text(role, "/kind") == "ClusterRole";
+                ensure!(!(everywhere && is_secret), "{} lets the extension use Secrets everywhere", id(role));
+                ensure!(
+                    release.watched.is_empty() || !everywhere || is_review,
+                    "{} lets the extension use {resource} outside of {}",
+                    id(role),
+                    release.watched
+                );
+            }
         }
     }
     Ok(())

@@ -33,7 +33,16 @@ pub(super) fn of_kind<'a>(objects: &'a [Value], kind: &str) -> impl Iterator<Ite
 
 /// The manager's Deployment, of which there is one.
 pub(super) fn deployment(objects: &[Value]) -> anyhow::Result<&Value> {
-    of_kind(objects, "Deployment").next().context("no Deployment")
+    of_kind(objects, "Deployment").find(|object| !is_extension(object)).context("no Deployment")
+}
+
+/// The runtime extension's Deployment, where that is installed.
+pub(super) fn extension(objects: &[Value]) -> Option<&Value> {
+    of_kind(objects, "Deployment").find(|object| is_extension(object))
+}
+
+fn is_extension(deployment: &Value) -> bool {
+    text(deployment, "/metadata/labels/app.kubernetes.io~1component") == "runtime-extension"
 }
 
 /// Whether all of these labels are among those.

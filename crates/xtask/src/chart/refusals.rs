@@ -55,6 +55,10 @@ pub(super) const REFUSALS: &[Refusal] = &[
         because: "workload.ports.last (29999) is below workload.ports.first (30000)",
     },
     Refusal {
+        values: "{serviceAccount: {name: one}, runtimeExtension: {enabled: true, serviceAccount: {name: one}}}",
+        because: "runtimeExtension.serviceAccount has to be another account",
+    },
+    Refusal {
         values: "{replicas: 2, leaderElection: {enabled: false}}",
         because: "replicas above 1 need leaderElection.enabled",
     },
