@@ -130,7 +130,8 @@ impl Cloud {
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
         let quotas = Quotas { instances_max: machines_max, ..Quotas::default() };
         let metrics = Metrics::register(registry).map_err(StartError::Metrics)?;
-        let keeper = Keeper::open(config.state_directory.as_deref(), &metrics).map_err(StartError::State)?;
+        let keeper = Keeper::open(config.state_directory.as_deref(), &network, &metrics);
+        let keeper = keeper.map_err(StartError::State)?;
         let shared = Shared {
             tasks: TaskTracker::new(),
             metrics,

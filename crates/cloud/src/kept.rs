@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use crate::error::ClusterError;
 use crate::identity::{ClusterId, MachineId};
 use crate::metrics::Metrics;
+use crate::network::Network;
 use crate::projection;
 use crate::spec::ClusterSpec;
 
@@ -59,9 +60,19 @@ pub(crate) struct KeptStore {
 pub(crate) type Deleted = Arc<Mutex<BTreeSet<Key>>>;
 
 impl Keeper {
-    pub(crate) fn open(directory: Option<&Path>, metrics: &Metrics) -> Result<Self, OpenError> {
+    /// Opens the directory, if there is one. Without sockets there is no thread that writes either: both would not keep
+    /// to simulated time.
+    pub(crate) fn open(
+        directory: Option<&Path>,
+        network: &Network,
+        metrics: &Metrics,
+    ) -> Result<Self, OpenError> {
         let Some(directory) = directory else { return Ok(Self::default()) };
-        let state = State::open(directory, Arc::new(metrics.clone()))?;
+        let observer = Arc::new(metrics.clone());
+        let state = match network {
+            Network::Sockets => State::open(directory, observer)?,
+            Network::InProcess(_) => State::open_without_thread(directory, observer)?,
+        };
         tracing::info!(directory = %directory.display(), clusters = state.names().len(), "Opened the state directory");
         Ok(Self { state: Some(state), machines: Mutex::default() })
     }

@@ -35,7 +35,8 @@ impl Partition {
         let mut pending = shared.pending.lock();
         if !self.header.removed.load(Ordering::Relaxed) {
             pending.batch.write(&self.header, mark, records);
-            shared.wake.notify_one();
+            drop(pending);
+            shared.commit();
         }
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) pending: Mutex<Pending>,
     /// Wakes the writer.
     pub(crate) wake: Condvar,
+    /// Whether there is no thread that writes: each call commits what it wrote.
+    commits_at_once: bool,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) observer: Arc<dyn Observer>,
 }
@@ -95,10 +97,38 @@ impl State {
         Self::open_by(&path, opener(&path), observer)
     }
 
+    /// As [`State::open`], without a thread that writes: each call commits what it wrote before it returns. For
+    /// simulations, whose time does not pass while another thread works.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn open_without_thread(directory: &Path, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
+        std::fs::create_dir_all(directory)
+            .map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
+        let path = directory.join(FILE_NAME);
+        Self::ready(&path, opener(&path), observer, true)
+    }
+
     pub(crate) fn open_by(
         path: &Path,
         opener: Opener,
         observer: Arc<dyn Observer>,
+    ) -> Result<Self, OpenError> {
+        let state = Self::ready(path, opener, observer, false)?;
+        let writing = Arc::clone(&state.handle.shared);
+        std::thread::Builder::new()
+            .name("state-writer".to_owned())
+            .spawn(move || writer::run(&writing))
+            .map_err(OpenError::Thread)?;
+        Ok(state)
+    }
+
+    /// Everything but the writer.
+    fn ready(
+        path: &Path,
+        opener: Opener,
+        observer: Arc<dyn Observer>,
+        commits_at_once: bool,
     ) -> Result<Self, OpenError> {
         let (file, entries) = File::open(path.to_owned(), opener)?;
         let next = entries.iter().map(|entry| entry.id + 1).max().unwrap_or(0);
@@ -111,14 +141,10 @@ impl State {
             file,
             pending: Mutex::default(),
             wake: Condvar::new(),
+            commits_at_once,
             progress: watch::Sender::new(Progress::default()),
             observer,
         });
-        let writing = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("state-writer".to_owned())
-            .spawn(move || writer::run(&writing))
-            .map_err(OpenError::Thread)?;
         Ok(Self { handle: Arc::new(Handle { shared, index: Mutex::new(index) }) })
     }
 
@@ -187,12 +213,24 @@ impl Shared {
         let mut pending = self.pending.lock();
         header.removed.store(true, Ordering::Relaxed);
         pending.batch.remove(header.id);
-        self.wake.notify_one();
+        drop(pending);
+        self.commit();
     }
 
     fn close(&self) {
-        self.pending.lock().closing = true;
-        self.wake.notify_one();
+        let closing = std::mem::replace(&mut self.pending.lock().closing, true);
+        if !closing || !self.commits_at_once {
+            self.commit();
+        }
+    }
+
+    /// Has what is pending committed: now, or as soon as the writer comes to it.
+    pub(crate) fn commit(&self) {
+        if self.commits_at_once {
+            writer::run_once(self);
+        } else {
+            self.wake.notify_one();
+        }
     }
 }
 

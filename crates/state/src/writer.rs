@@ -13,24 +13,53 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Commits what is pending, again and again, until it is told to close.
 pub(crate) fn run(shared: &Shared) {
     while let Some(batch) = next(shared) {
-        let started = Instant::now();
-        match shared.file.commit(&batch) {
-            Ok(()) => {
-                shared.observer.committed(started.elapsed(), shared.file.bytes());
-                let failed = shared.progress.borrow().failed.clone();
-                if failed.is_some() {
-                    tracing::info!(path = %shared.file.path().display(), "The state file is written again");
-                }
-                shared.progress.send_modify(|progress| {
-                    progress.committed = batch.sequence;
-                    progress.failed = None;
-                });
-            }
-            Err(error) => fail(shared, batch, &error),
+        if !attempt(shared, batch) {
+            wait_to_try_again(shared);
+            reopen(shared);
         }
     }
+    close(shared);
+}
+
+/// Commits what is pending in the thread of whoever wrote it; what cannot be committed waits for the next call.
+pub(crate) fn run_once(shared: &Shared) {
+    let (batch, closing) = {
+        let mut pending = shared.pending.lock();
+        let batch = (!pending.batch.is_empty()).then(|| pending.batch.take());
+        (batch, pending.closing)
+    };
+    if let Some(batch) = batch
+        && !attempt(shared, batch)
+    {
+        reopen(shared);
+    }
+    if closing {
+        close(shared);
+    }
+}
+
+fn close(shared: &Shared) {
     shared.file.close();
     shared.progress.send_modify(|progress| progress.closed = true);
+}
+
+/// Tells whether it is committed.
+fn attempt(shared: &Shared, batch: Batch) -> bool {
+    let started = Instant::now();
+    if let Err(error) = shared.file.commit(&batch) {
+        fail(shared, batch, &error);
+        return false;
+    }
+    shared.observer.committed(started.elapsed(), shared.file.bytes());
+    let failed = shared.progress.borrow().failed.clone();
+    if failed.is_some() {
+        tracing::info!(path = %shared.file.path().display(), "The state file is written again");
+    }
+    shared.progress.send_modify(|progress| {
+        progress.committed = batch.sequence;
+        progress.failed = None;
+    });
+    true
 }
 
 /// Waits for something to commit. None when there is nothing more, nor will be.
@@ -47,7 +76,7 @@ fn next(shared: &Shared) -> Option<Batch> {
     }
 }
 
-/// Tells those who wait, and makes ready for another attempt.
+/// Tells those who wait, and keeps what was not committed for another attempt.
 fn fail(shared: &Shared, batch: Batch, error: &redb::Error) {
     shared.observer.failed();
     let message: Arc<str> = crate::file::message(error).into();
@@ -63,13 +92,21 @@ fn fail(shared: &Shared, batch: Batch, error: &redb::Error) {
     if pending.closing {
         tracing::error!(%path, error = %message, "Left the state file without the latest changes");
         pending.batch.take();
-        return;
     }
+}
+
+fn wait_to_try_again(shared: &Shared) {
+    let mut pending = shared.pending.lock();
     // Whoever closes wakes it; others who write do too, and wait for the rest of the second with it.
     let again = Instant::now() + RETRY;
     while !pending.closing && !shared.wake.wait_until(&mut pending, again).timed_out() {}
-    drop(pending);
+}
+
+fn reopen(shared: &Shared) {
+    if shared.pending.lock().closing {
+        return;
+    }
     if let Err(error) = shared.file.reopen() {
-        tracing::debug!(%path, %error, "Failed to open the state file again");
+        tracing::debug!(path = %shared.file.path().display(), %error, "Failed to open the state file again");
     }
 }
