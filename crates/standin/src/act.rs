@@ -24,6 +24,7 @@ use crate::decide::Action;
 use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE};
 use crate::observe::Observed;
 use crate::plan::ClusterPlan;
+use crate::surroundings::KeyPairs;
 use crate::workload::{self, WorkloadError};
 
 /// Why an action failed.
@@ -45,6 +46,7 @@ pub(crate) struct Actor<'a> {
     /// The cluster itself, when it was asked.
     pub(crate) workload: Option<&'a Client>,
     pub(crate) plan: &'a ClusterPlan,
+    pub(crate) key_pairs: &'a KeyPairs,
     pub(crate) observed: &'a Observed,
     pub(crate) now: Timestamp,
 }
@@ -187,9 +189,14 @@ impl Actor<'_> {
 
     async fn create_key_pair(&self, purpose: Purpose) -> Result<(), ActError> {
         let (algorithm, now) = (self.plan.key_algorithm, self.now);
-        // RSA keys take a while to find.
-        let made = tokio::task::spawn_blocking(move || key_pair(purpose, algorithm, now)).await;
-        let data = made.expect("making a key pair does not panic").map_err(ActError::Certificate)?;
+        let data = match self.key_pairs {
+            KeyPairs::Generated => {
+                // RSA keys take a while to find.
+                let made = tokio::task::spawn_blocking(move || key_pair(purpose, algorithm, now)).await;
+                made.expect("making a key pair does not panic").map_err(ActError::Certificate)?
+            }
+            KeyPairs::Shared(shared) => shared.get(purpose.as_str()).cloned().unwrap_or_default(),
+        };
         let name = names::secret(&self.observed.name(), purpose.as_str());
         self.create(&secret(self.metadata(&name, self.owned_by_cluster()), data)).await
     }

@@ -12,7 +12,8 @@
 //! deletes in core's order. Everything it knows of the provider it learns from objects and from the endpoint, as
 //! Cluster API would.
 //!
-//! It must not know the provider's insides. It is not Cluster API: no rollouts, no health checks, no etcd members, no
+//! It must not know the provider's insides. It is not Cluster API: no health checks but for instances that were terminated, no
+//! etcd members, no
 //! drain, no cloud-init. What it does, it does as `core/reconcilers` and `controlplane/kubeadm` of cluster-api do.
 
 mod act;
@@ -23,12 +24,14 @@ mod names;
 mod observe;
 mod plan;
 mod run;
+mod surroundings;
 mod workload;
 
 pub use kubeconfig::kubeconfig;
 pub use nephele_pki::KeyAlgorithm;
-pub use plan::{ClusterPlan, Plan};
-pub use run::{Error, crds, run};
+pub use plan::{ClusterPlan, Plan, PlannedClusters};
+pub use run::{Error, crds, create, play, run};
+pub use surroundings::{Connect, KeyPairs, Surroundings};
 
 /// The type of the Cluster's condition that says that all of it is up.
 pub const AVAILABLE: &str = "Available";

@@ -1,7 +1,12 @@
 //! What is to be played.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::{Stream, stream};
 use nephele_api::infrastructure::v1beta2::{Behaviour, PoolReference};
 use nephele_pki::KeyAlgorithm;
+use tokio::sync::watch;
 
 /// The clusters to be created.
 #[derive(Clone, Debug, Default)]
@@ -50,8 +55,39 @@ impl ClusterPlan {
             control_plane_address_pool: None,
         }
     }
+}
 
-    pub(crate) fn is_of(&self, namespace: &str, name: &str) -> bool {
-        self.namespace == namespace && self.name == name
+/// The plans of clusters, which may change while they are followed. Cheap to clone, and all clones are one. An entry
+/// stays until it is taken out: a cluster that is deleted has to be let go of in order.
+#[derive(Clone)]
+pub struct PlannedClusters(Arc<watch::Sender<Plans>>);
+
+type Plans = BTreeMap<(String, String), ClusterPlan>;
+
+impl PlannedClusters {
+    /// The clusters of a plan.
+    #[must_use]
+    pub fn new(plan: Plan) -> Self {
+        let plans = plan.clusters.into_iter().map(|plan| ((plan.namespace.clone(), plan.name.clone()), plan));
+        Self(Arc::new(watch::Sender::new(plans.collect())))
+    }
+
+    /// Plans a cluster, or plans it otherwise: its size and version are what it is brought to.
+    pub fn set(&self, plan: ClusterPlan) {
+        self.0.send_modify(|plans| drop(plans.insert((plan.namespace.clone(), plan.name.clone()), plan)));
+    }
+
+    /// What is planned for a cluster.
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<ClusterPlan> {
+        self.0.borrow().get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// Yields each time something is planned otherwise.
+    pub(crate) fn changes(&self) -> impl Stream<Item = ()> + Send + 'static {
+        stream::unfold(self.0.subscribe(), |mut plans| async {
+            plans.changed().await.ok()?;
+            Some(((), plans))
+        })
     }
 }

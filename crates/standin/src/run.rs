@@ -20,11 +20,12 @@ use nephele_kit::Clock;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use crate::act::{ActError, Actor, create, reference};
+use crate::act::{self, ActError, Actor, reference};
 use crate::decide::{asks_workload, decide};
 use crate::names::CLUSTER_FINALIZER;
 use crate::observe::observe;
-use crate::plan::{ClusterPlan, Plan};
+use crate::plan::{ClusterPlan, Plan, PlannedClusters};
+use crate::surroundings::{KeyPairs, Surroundings};
 use crate::workload::{self, Clients};
 
 /// How long until a cluster is asked again whether its Nodes are there. Only machines that boot are waited for so.
@@ -54,8 +55,9 @@ enum RoundError {
 
 struct Context {
     client: Client,
-    plan: Plan,
+    clusters: PlannedClusters,
     clock: Clock,
+    key_pairs: KeyPairs,
     clients: Clients,
 }
 
@@ -71,11 +73,32 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 /// When the clusters cannot be created.
 pub async fn run(client: Client, plan: Plan, clock: Clock, shutdown: CancellationToken) -> Result<(), Error> {
     for cluster in &plan.clusters {
-        create_cluster(&client, cluster).await.map_err(|error| Error::Create(nephele_kit::chain(&error)))?;
+        create(&client, cluster).await?;
     }
+    play(client, PlannedClusters::new(plan), Surroundings::real(clock), shutdown).await;
+    Ok(())
+}
+
+/// Plays Cluster API for the clusters until `shutdown`, and follows when they are planned otherwise. The definitions have
+/// to be there; clusters come to be by [`create`].
+pub async fn play(
+    client: Client,
+    clusters: PlannedClusters,
+    surroundings: Surroundings,
+    shutdown: CancellationToken,
+) {
     let everything = watcher::Config::default;
-    let context = Arc::new(Context { client: client.clone(), plan, clock, clients: Clients::default() });
+    let Surroundings { clock, connect, key_pairs } = surroundings;
+    let planned = clusters.changes();
+    let context = Arc::new(Context {
+        client: client.clone(),
+        clusters,
+        clock,
+        key_pairs,
+        clients: Clients::new(connect),
+    });
     Controller::new(Api::<Cluster>::all(client.clone()), everything())
+        .reconcile_all_on(planned)
         .with_config(Config::default().concurrency(CONCURRENCY))
         .watches(Api::<Machine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
         .watches(Api::<InMemoryMachine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
@@ -89,7 +112,6 @@ pub async fn run(client: Client, plan: Plan, clock: Clock, shutdown: Cancellatio
             std::future::ready(())
         })
         .await;
-    Ok(())
 }
 
 fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Cluster>> {
@@ -97,11 +119,18 @@ fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Cluster>> {
     Some(ObjectRef::new(name).within(object.meta().namespace.as_deref()?))
 }
 
-/// What a user applies: a Cluster and its infrastructure, which nobody owns yet.
-async fn create_cluster(client: &Client, plan: &ClusterPlan) -> Result<(), ActError> {
+/// Applies what a user applies: a Cluster and its infrastructure, which nobody owns yet. What is there already stays.
+///
+/// # Errors
+/// When one of the objects cannot be created.
+pub async fn create(client: &Client, plan: &ClusterPlan) -> Result<(), Error> {
+    create_objects(client, plan).await.map_err(|error| Error::Create(nephele_kit::chain(&error)))
+}
+
+async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActError> {
     let metadata = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata: metadata(&plan.namespace), ..Namespace::default() };
-    create(&Api::all(client.clone()), &namespace).await?;
+    act::create(&Api::all(client.clone()), &namespace).await?;
     let pool = plan.control_plane_address_pool.clone();
     let network =
         pool.map(|pool| infrastructure::ClusterNetwork { control_plane_address_from_pool: Some(pool) });
@@ -110,7 +139,7 @@ async fn create_cluster(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
         spec: InMemoryClusterSpec { network, ..InMemoryClusterSpec::default() },
         status: None,
     };
-    create(&Api::namespaced(client.clone(), &plan.namespace), &infrastructure).await?;
+    act::create(&Api::namespaced(client.clone(), &plan.namespace), &infrastructure).await?;
     let blocks = |block: &str| Some(NetworkRanges { cidr_blocks: vec![block.to_owned()] });
     let cluster = Cluster {
         metadata: ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.to_owned()]), ..metadata(&plan.name) },
@@ -125,17 +154,17 @@ async fn create_cluster(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
         },
         status: None,
     };
-    create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await
+    act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await
 }
 
 /// Observes, decides, acts. What was written wakes the next round.
 async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, RoundError> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-    let Some(plan) = context.plan.clusters.iter().find(|plan| plan.is_of(&namespace, &name)) else {
+    let Some(plan) = context.clusters.get(&namespace, &name) else {
         return Ok(Requeue::await_change());
     };
     let mut observed = observe(&context.client, &cluster).await.map_err(RoundError::Observe)?;
-    if observed.cluster.uid().is_none() {
+    if observed.cluster.uid().is_none() || observed.cluster.is_paused() {
         return Ok(Requeue::await_change());
     }
     let mut workload = None;
@@ -160,9 +189,15 @@ async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, 
         }
     }
     let now = (context.clock)();
-    let decision = decide(plan, &observed, now);
-    let actor =
-        Actor { client: &context.client, workload: workload.as_ref(), plan, observed: &observed, now };
+    let decision = decide(&plan, &observed, now);
+    let actor = Actor {
+        client: &context.client,
+        workload: workload.as_ref(),
+        plan: &plan,
+        key_pairs: &context.key_pairs,
+        observed: &observed,
+        now,
+    };
     for action in decision.actions {
         tracing::debug!(cluster = name, ?action, "Acting");
         actor.act(action).await.map_err(RoundError::Act)?;

@@ -13,6 +13,7 @@ use thiserror::Error;
 use tokio::sync::Mutex;
 
 use crate::observe::Workload;
+use crate::surroundings::Connect;
 
 /// How long a request may take; Cluster API's clients have the same (`controllers/clustercache`).
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,27 +33,33 @@ pub(crate) enum WorkloadError {
 
 /// Clients of clusters, so that not every question costs a handshake. An entry goes when its kubeconfig changes, and when
 /// its cluster is gone.
-#[derive(Default)]
-pub(crate) struct Clients(Mutex<BTreeMap<String, (String, Client)>>);
+pub(crate) struct Clients {
+    connect: Connect,
+    known: Mutex<BTreeMap<String, (String, Client)>>,
+}
 
 impl Clients {
+    pub(crate) fn new(connect: Connect) -> Self {
+        Self { connect, known: Mutex::default() }
+    }
+
     /// The client of the cluster whose kubeconfig this is.
     pub(crate) async fn get(&self, kubeconfig: &Secret) -> Result<Client, WorkloadError> {
         let key = key(kubeconfig);
         let version = kubeconfig.resource_version().unwrap_or_default();
-        let mut clients = self.0.lock().await;
+        let mut clients = self.known.lock().await;
         if let Some((known, client)) = clients.get(&key)
             && *known == version
         {
             return Ok(client.clone());
         }
-        let client = connect(kubeconfig).await?;
+        let client = (self.connect)(config(kubeconfig).await?).map_err(WorkloadError::Client)?;
         clients.insert(key, (version, client.clone()));
         Ok(client)
     }
 
     pub(crate) async fn forget(&self, kubeconfig: &Secret) {
-        self.0.lock().await.remove(&key(kubeconfig));
+        self.known.lock().await.remove(&key(kubeconfig));
     }
 }
 
@@ -60,7 +67,7 @@ fn key(kubeconfig: &Secret) -> String {
     format!("{}/{}", kubeconfig.namespace().unwrap_or_default(), kubeconfig.name_any())
 }
 
-async fn connect(secret: &Secret) -> Result<Client, WorkloadError> {
+async fn config(secret: &Secret) -> Result<Config, WorkloadError> {
     let value = secret.data.as_ref().and_then(|data| data.get("value")).ok_or(WorkloadError::NoKubeconfig)?;
     let text = String::from_utf8_lossy(&value.0);
     let kubeconfig = Kubeconfig::from_yaml(&text).map_err(WorkloadError::Kubeconfig)?;
@@ -68,7 +75,7 @@ async fn connect(secret: &Secret) -> Result<Client, WorkloadError> {
     let mut config = config.map_err(WorkloadError::Kubeconfig)?;
     config.connect_timeout = Some(TIMEOUT);
     config.read_timeout = Some(TIMEOUT);
-    Client::try_from(config).map_err(WorkloadError::Client)
+    Ok(config)
 }
 
 /// Asks the cluster what it has.

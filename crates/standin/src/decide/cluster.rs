@@ -1,8 +1,10 @@
 //! The Cluster while it is to be there: core's part and the control plane provider's.
 
 use jiff::Timestamp;
-use nephele_api::conditions::{self, types};
+use kube::ResourceExt as _;
+use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{ClusterInitialization, ClusterStatus, Endpoint, Machine};
+use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
 use nephele_kit::owner_cluster;
 
@@ -53,32 +55,79 @@ fn is_initialized(observed: &Observed) -> bool {
         || observed.workload.as_ref().is_some_and(|workload| workload.initialized)
 }
 
-/// Machines that are missing. Those of the control plane come one after the other, as kubeadm joins them; workers come at
-/// once, and wait for their bootstrap data.
+/// Machines that are missing or too many. Those of the control plane come and go one after the other, as kubeadm joins
+/// them; workers come at once, and wait for their bootstrap data. Machines of another version than planned, and those
+/// whose instance was terminated, are replaced: first comes a new one, then an old one goes.
 fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
-    let present = |control_plane: bool| -> Vec<&Machine> {
-        let is_present = |machine: &&Machine| {
-            !machine::is_deleting(machine) && labels::is_control_plane(&machine.metadata) == control_plane
-        };
-        observed.machines.iter().filter(is_present).collect()
-    };
     let mut taken = names(&observed.machines);
-    let mut create = |control_plane: bool| {
-        let base = format!("{}-{}", plan.name, if control_plane { "control-plane" } else { "md-0" });
-        let name = crate::names::machine(&base, &taken);
-        taken.insert(name.clone());
-        Action::CreateMachine { name, control_plane }
-    };
     let mut actions = Vec::new();
-    let control_plane = present(true);
-    let settled = observed.cluster.is_control_plane_initialized()
-        && control_plane.iter().all(|machine| machine::is_up(machine));
-    if control_plane.len() < as_count(plan.control_plane) && (control_plane.is_empty() || settled) {
-        actions.push(create(true));
+    for (control_plane, wanted) in [(true, plan.control_plane), (false, plan.workers)] {
+        let set = MachineSet::of(plan, observed, control_plane, as_count(wanted));
+        for _ in 0..set.missing() {
+            let base = format!("{}-{}", plan.name, if control_plane { "control-plane" } else { "md-0" });
+            let name = crate::names::machine(&base, &taken);
+            taken.insert(name.clone());
+            actions.push(Action::CreateMachine { name, control_plane });
+        }
+        actions.extend(set.surplus().map(|machine| Action::DeleteMachine(machine.name_any())));
     }
-    let missing = as_count(plan.workers).saturating_sub(present(false).len());
-    actions.extend((0..missing).map(|_| create(false)));
     actions
+}
+
+/// The Machines of one kind that are to stay, and how many of them there are to be.
+struct MachineSet<'a> {
+    is_control_plane: bool,
+    wanted: usize,
+    machines: Vec<&'a Machine>,
+    /// Those of them that are to be replaced.
+    old: Vec<&'a Machine>,
+    /// Those of the old ones that nothing runs on any more.
+    dead: Vec<&'a Machine>,
+    /// All that are there are up, but for the dead, and none is going.
+    is_settled: bool,
+}
+
+impl<'a> MachineSet<'a> {
+    fn of(plan: &ClusterPlan, observed: &'a Observed, control_plane: bool, wanted: usize) -> Self {
+        let all: Vec<&Machine> = observed
+            .machines
+            .iter()
+            .filter(|machine| labels::is_control_plane(&machine.metadata) == control_plane)
+            .collect();
+        let machines: Vec<_> = all.iter().copied().filter(|machine| !machine::is_deleting(machine)).collect();
+        let is_dead = |machine: &&&Machine| observed.infrastructure_of(machine).is_some_and(is_terminated);
+        let dead: Vec<_> = machines.iter().filter(is_dead).copied().collect();
+        let outdated = |machine: &&&Machine| machine.spec.version != plan.version;
+        let old = machines.iter().filter(|machine| outdated(machine) || is_dead(machine)).copied().collect();
+        let is_up = |machine: &&Machine| {
+            machine::is_up(machine) || dead.iter().any(|dead| dead.name_any() == machine.name_any())
+        };
+        let is_settled = observed.cluster.is_control_plane_initialized() && all.iter().all(is_up);
+        Self { is_control_plane: control_plane, wanted, machines, old, dead, is_settled }
+    }
+
+    fn missing(&self) -> usize {
+        let surge = usize::from(!self.old.is_empty() && self.wanted > 0 && self.is_settled);
+        let missing = (self.wanted + surge).saturating_sub(self.machines.len());
+        match (self.is_control_plane, self.machines.is_empty(), self.is_settled) {
+            (false, _, _) => missing,
+            (true, true, _) | (true, _, true) => missing.min(1),
+            (true, false, false) => 0,
+        }
+    }
+
+    /// The next one to go, old ones first.
+    fn surplus(&self) -> impl Iterator<Item = &'a Machine> {
+        let has_surplus = self.machines.len() > self.wanted && self.is_settled;
+        let candidates = self.dead.iter().chain(&self.old).chain(self.machines.iter().rev());
+        candidates.copied().take(usize::from(has_surplus))
+    }
+}
+
+/// Whether the provider says that the instance is gone for good, as a MachineHealthCheck would be told to look for.
+fn is_terminated(infrastructure: &InMemoryMachine) -> bool {
+    let conditions = infrastructure.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|condition| condition.reason == reasons::INSTANCE_TERMINATED)
 }
 
 fn as_count(number: u32) -> usize {
