@@ -23,6 +23,7 @@ mod record_hooks;
 mod release;
 mod tidy;
 mod wait;
+mod worlds;
 
 use std::process::ExitCode;
 
@@ -63,6 +64,8 @@ enum Task {
     RecordHooks(record_hooks::Args),
     /// Check what compilers do not: purity of crates, freshness of files, lints, words.
     Tidy,
+    /// Run worlds that seeds make, and say which of them break a rule: `--seeds N [--from SEED]`.
+    Worlds(worlds::Args),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Contract(args) => contract::run(&args),
         Task::RecordHooks(args) => record_hooks::run(&args),
         Task::Tidy => tidy::run(),
+        Task::Worlds(args) => worlds::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

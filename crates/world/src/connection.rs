@@ -1,0 +1,228 @@
+//! The connection of one manager to the management API, and what goes wrong with it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use futures::StreamExt as _;
+use http::{Method, Request, Response, StatusCode, header};
+use kube::Client;
+use nephele_apiserver::ApiServer;
+use parking_lot::Mutex;
+use rand::RngExt as _;
+use serde_json::json;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::scenario::draws_about;
+
+/// A request that a manager sends, at the moment it does.
+pub(crate) struct Sent<'a> {
+    pub(crate) identity: &'a str,
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+}
+
+/// Told of each request before it is sent.
+pub(crate) type Witness = Arc<dyn Fn(&Sent<'_>) + Send + Sync>;
+
+/// The connection of one manager.
+pub(crate) struct Connection {
+    server: ApiServer,
+    seed: u64,
+    /// Who is connected: the identity of the manager.
+    identity: String,
+    /// Whether requests go astray; shared by all connections of a world.
+    trouble: Arc<AtomicBool>,
+    witness: Witness,
+    /// How often each request was made, by method and path.
+    requests: Mutex<HashMap<String, u64>>,
+    frozen_until: Mutex<Instant>,
+    severed: AtomicBool,
+}
+
+/// What happens to one request.
+enum Fate {
+    Arrives,
+    /// It never arrives.
+    Lost,
+    /// It arrives, and the answer does not.
+    AnswerLost,
+    /// It arrives long after its sender was told that the connection broke.
+    GivenUp,
+    /// The server answers this and does nothing.
+    Refused(StatusCode, &'static str),
+}
+
+/// What happens to one watch.
+enum WatchFate {
+    Lasts,
+    /// It ends after some time, and whatever happens until it is made again is not told.
+    Cut(Duration),
+    /// It asks for what the server remembers no more.
+    Expired,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        server: ApiServer,
+        seed: u64,
+        identity: String,
+        trouble: Arc<AtomicBool>,
+        witness: Witness,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            server,
+            seed,
+            identity,
+            trouble,
+            witness,
+            requests: Mutex::default(),
+            frozen_until: Mutex::new(Instant::now()),
+            severed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn client(self: &Arc<Self>) -> Client {
+        let connection = Arc::clone(self);
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let connection = Arc::clone(&connection);
+            async move { connection.send(request.map(Body::new)).await }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Nothing arrives on either side for this long, and everything after it.
+    pub(crate) fn freeze(&self, time: Duration) {
+        *self.frozen_until.lock() = Instant::now() + time;
+    }
+
+    pub(crate) fn thaw(&self) {
+        *self.frozen_until.lock() = Instant::now();
+    }
+
+    /// The process is gone: whatever it would still do, nobody hears of it.
+    pub(crate) fn sever(&self) {
+        self.severed.store(true, Ordering::Relaxed);
+    }
+
+    async fn thawed(&self) {
+        loop {
+            let until = *self.frozen_until.lock();
+            if until <= Instant::now() {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+
+    async fn send(self: Arc<Self>, request: Request<Body>) -> io::Result<Response<Body>> {
+        if self.severed.load(Ordering::Relaxed) {
+            return Err(lost());
+        }
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        (self.witness)(&Sent { identity: &self.identity, method: &method, path: &path });
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let number = {
+            let mut requests = self.requests.lock();
+            let count = requests.entry(format!("{method} {path} {is_watch}")).or_default();
+            *count += 1;
+            *count
+        };
+        let mut draws = draws_about(self.seed, &[&self.identity, method.as_str(), &path], number);
+        if !self.trouble.load(Ordering::Relaxed) {
+            self.thawed().await;
+            return self.answer(request).await;
+        }
+        if is_watch {
+            let fate = match draws.random_range(0..20_u8) {
+                0 => WatchFate::Expired,
+                1..5 => WatchFate::Cut(Duration::from_millis(draws.random_range(1..40_000))),
+                _ => WatchFate::Lasts,
+            };
+            return self.watch(request, fate).await;
+        }
+        let is_update = matches!(method, Method::PUT | Method::PATCH);
+        let fate = match draws.random_range(0..120_u8) {
+            0..3 => Fate::Lost,
+            3..6 => Fate::AnswerLost,
+            6..8 => Fate::GivenUp,
+            8..11 if is_update => Fate::Refused(StatusCode::CONFLICT, "Conflict"),
+            11..13 => Fate::Refused(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            13 => Fate::Refused(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+            _ => Fate::Arrives,
+        };
+        let mut delay = || match draws.random_range(0..10_u8) {
+            0 => Duration::from_millis(draws.random_range(0..4_000)),
+            _ => Duration::from_millis(draws.random_range(0..20)),
+        };
+        let (before, after) = (delay(), delay());
+        let late = Duration::from_millis(draws.random_range(0..30_000));
+        let connection = Arc::clone(&self);
+        let deliver = async move |before: Duration| {
+            sleep(before).await;
+            connection.thawed().await;
+            let response = connection.answer(request).await;
+            sleep(after).await;
+            connection.thawed().await;
+            response
+        };
+        match fate {
+            Fate::Lost => {
+                sleep(before).await;
+                Err(lost())
+            }
+            Fate::Refused(code, reason) => {
+                sleep(before).await;
+                Ok(refusal(code, reason))
+            }
+            Fate::GivenUp => {
+                tokio::spawn(deliver(late));
+                sleep(before).await;
+                Err(lost())
+            }
+            // On its own, because what was sent arrives even if its sender is gone.
+            Fate::AnswerLost => {
+                let _ = tokio::spawn(deliver(before)).await;
+                Err(lost())
+            }
+            Fate::Arrives => tokio::spawn(deliver(before)).await.map_err(io::Error::other)?,
+        }
+    }
+
+    async fn answer(&self, request: Request<Body>) -> io::Result<Response<Body>> {
+        Ok(self.server.handle(request).await)
+    }
+
+    async fn watch(&self, request: Request<Body>, fate: WatchFate) -> io::Result<Response<Body>> {
+        self.thawed().await;
+        match fate {
+            WatchFate::Lasts => self.answer(request).await,
+            WatchFate::Expired => Ok(refusal(StatusCode::GONE, "Expired")),
+            WatchFate::Cut(after) => {
+                let (head, body) = self.answer(request).await?.into_parts();
+                let frames = body.into_data_stream().take_until(Box::pin(sleep(after)));
+                Ok(Response::from_parts(head, Body::from_stream(frames)))
+            }
+        }
+    }
+}
+
+fn lost() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "the connection was lost")
+}
+
+fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": reason, "code": code.as_u16(), "message": format!("the world answers {reason}"),
+        "details": { "retryAfterSeconds": 1 },
+    });
+    let mut response = Response::new(Body::from(status.to_string()));
+    *response.status_mut() = code;
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,116 @@
+//! Runs worlds: `cargo xtask worlds --seeds N [--from SEED]`.
+
+#![allow(clippy::print_stdout, reason = "a command line speaks through its output")]
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Parser;
+use nephele_world::{Scenario, Violation, run, shrink};
+use parking_lot::Mutex;
+use tracing_subscriber::EnvFilter;
+
+/// Runs worlds and says which of them break a rule.
+#[derive(Debug, Parser)]
+struct Args {
+    /// How many worlds to run.
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+    /// The seed of the first one.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Worlds that are run at a time, each by a thread.
+    #[arg(long, default_value_t = 2)]
+    jobs: u64,
+    /// Run the scenario of this text, as a failing world prints it, and no seeds.
+    #[arg(long, value_name = "JSON")]
+    replay: Option<String>,
+    /// Scenarios that are tried to make a failing one shorter.
+    #[arg(long, default_value_t = 60)]
+    shrink: usize,
+    /// Go on after this many failing worlds.
+    #[arg(long, default_value_t = 1)]
+    failures: usize,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off")))
+        .with_writer(std::io::stderr)
+        .init();
+    if let Some(text) = &args.replay {
+        let scenario: Scenario = serde_json::from_str(text).context("failed to read the scenario")?;
+        print!("{scenario}");
+        return Ok(match run(&scenario) {
+            Ok(summary) => {
+                println!("ok: {summary:?}");
+                ExitCode::SUCCESS
+            }
+            Err(violation) => {
+                println!("{violation}");
+                ExitCode::FAILURE
+            }
+        });
+    }
+    let started = Instant::now();
+    let failed = run_all(&args);
+    let minutes = started.elapsed().as_secs_f64() / 60.0;
+    let (ran, failures) = (failed.ran, failed.found.len());
+    #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
+    let rate = ran as f64 / minutes;
+    println!("{ran} worlds, {failures} violations, {rate:.0} seeds per minute");
+    for (scenario, violation) in &failed.found {
+        report(scenario, violation, args.shrink)?;
+    }
+    Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Results {
+    ran: u64,
+    found: Vec<(Scenario, Violation)>,
+}
+
+fn run_all(args: &Args) -> Results {
+    let (next, ran) = (AtomicU64::new(args.from), AtomicU64::new(0));
+    let found = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..args.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= args.from.saturating_add(args.seeds) || found.lock().len() >= args.failures {
+                        return;
+                    }
+                    let scenario = Scenario::of(seed);
+                    let outcome = run(&scenario);
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    if let Err(violation) = outcome {
+                        println!("seed {seed}: {violation}");
+                        found.lock().push((scenario, violation));
+                    }
+                }
+            });
+        }
+    });
+    Results { ran: ran.into_inner(), found: found.into_inner() }
+}
+
+fn report(scenario: &Scenario, violation: &Violation, tries: usize) -> anyhow::Result<()> {
+    println!("\n{violation}\n{scenario}again: cargo xtask worlds --seeds 1 --from {}", scenario.seed);
+    if tries == 0 {
+        return Ok(());
+    }
+    let shorter = shrink(scenario, tries, |candidate| run(candidate).is_err());
+    if let Err(violation) = run(&shorter) {
+        println!(
+            "shorter: {violation}\n{shorter}again: cargo xtask worlds --replay '{}'",
+            serde_json::to_string(&shorter)?
+        );
+    } else {
+        println!("what is left of it after shrinking does not fail each time");
+    }
+    Ok(())
+}

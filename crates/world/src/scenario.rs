@@ -1,0 +1,191 @@
+//! What happens in a world, as data that a seed makes and that can be cut shorter.
+
+use std::fmt;
+
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+/// Clusters that a world knows by number. Few, so that names come again.
+pub const CLUSTERS: u8 = 4;
+
+/// A world, before it is run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// What the fate of each request is drawn from.
+    pub seed: u64,
+    /// Whether requests of managers go astray.
+    pub trouble: bool,
+    /// Whether a second manager stands by.
+    pub standby: bool,
+    /// Whether the objects of workload clusters are kept over a restart.
+    pub keeps_state: bool,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+}
+
+/// What a manager looks after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    /// Every namespace.
+    All,
+    /// The namespace of clusters with even numbers.
+    Even,
+    /// A watch filter that no object carries.
+    Nothing,
+}
+
+/// Something that happens. A step about a cluster that is not there, or is there already, does nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// A user creates a cluster.
+    Create {
+        /// Which.
+        cluster: u8,
+        /// Control plane machines: 0, 1 or 3.
+        control_plane: u8,
+        /// Worker machines.
+        workers: u8,
+        /// Whether its addresses come from pools.
+        pooled: bool,
+    },
+    /// A user asks for another number of workers.
+    Scale {
+        /// Which.
+        cluster: u8,
+        /// Worker machines.
+        workers: u8,
+    },
+    /// A user asks for the other one of two versions.
+    Upgrade(u8),
+    /// A user deletes a cluster.
+    Delete(u8),
+    /// A user pauses a cluster.
+    Pause(u8),
+    /// A user lets a paused cluster go on.
+    Unpause(u8),
+    /// An instance of a worker vanishes.
+    Terminate {
+        /// Of which cluster.
+        cluster: u8,
+        /// Which of its workers, modulo their number.
+        worker: u8,
+    },
+    /// A worker is deleted, and somebody in a hurry takes our finalizer off its InMemoryMachine.
+    Strip {
+        /// Of which cluster.
+        cluster: u8,
+        /// Which of its workers, modulo their number.
+        worker: u8,
+    },
+    /// A client of a workload cluster writes something, and is told that it is written.
+    Note(u8),
+    /// All managers end in an orderly way, and others start.
+    Restart(Scope),
+    /// The leading manager dies, and another starts.
+    Kill,
+    /// Nothing that the leading manager sends or is sent arrives, for so many milliseconds.
+    Freeze(u32),
+    /// The wall clock of this world is set, by so many seconds.
+    Jump(i8),
+    /// Time passes, in milliseconds.
+    Wait(u32),
+    /// Trouble ends for a while, and everything has to become as it was asked for.
+    Settle,
+}
+
+impl Scenario {
+    /// The world of this seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut draws = ChaCha8Rng::seed_from_u64(seed);
+        let trouble = draws.random_ratio(2, 3);
+        let standby = draws.random_ratio(1, 3);
+        let keeps_state = draws.random_ratio(1, 2);
+        let count = draws.random_range(6..20);
+        let mut steps: Vec<Step> = (0..2).map(|_| create(&mut draws)).collect();
+        steps.extend((0..count).map(|_| step(&mut draws)));
+        steps.push(Step::Restart(Scope::All));
+        steps.push(Step::Settle);
+        Self { seed, trouble, standby, keeps_state, steps }
+    }
+}
+
+fn create(draws: &mut ChaCha8Rng) -> Step {
+    Step::Create {
+        cluster: draws.random_range(0..CLUSTERS),
+        control_plane: [0, 1, 1, 1, 3][draws.random_range(0..5_usize)],
+        workers: draws.random_range(0..7),
+        pooled: draws.random_ratio(1, 3),
+    }
+}
+
+fn step(draws: &mut ChaCha8Rng) -> Step {
+    let cluster = draws.random_range(0..CLUSTERS);
+    let other = draws.random_range(0..7);
+    match draws.random_range(0..40_u8) {
+        0..6 => create(draws),
+        6..9 => Step::Scale { cluster, workers: other },
+        9..11 => Step::Upgrade(cluster),
+        11..14 => Step::Delete(cluster),
+        14..17 => Step::Pause(cluster),
+        17..19 => Step::Unpause(cluster),
+        19..21 => Step::Terminate { cluster, worker: other },
+        21 => Step::Strip { cluster, worker: other },
+        22..25 => Step::Note(cluster),
+        25..28 => Step::Restart(match draws.random_range(0..6_u8) {
+            0..4 => Scope::All,
+            4 => Scope::Even,
+            _ => Scope::Nothing,
+        }),
+        28 => Step::Kill,
+        29 => Step::Freeze(draws.random_range(1_000..25_000)),
+        30 => Step::Jump(draws.random_range(-60..60)),
+        31..37 => Step::Wait(draws.random_range(1..20_000)),
+        _ => Step::Settle,
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, trouble, standby, keeps_state, steps } = self;
+        writeln!(f, "seed {seed}, trouble {trouble}, standby {standby}, keeps state {keeps_state}")?;
+        steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "  {number:2} {step:?}"))
+    }
+}
+
+/// Draws that depend on the seed and on what they are about, and on nothing else.
+pub(crate) fn draws_about(seed: u64, about: &[&str], number: u64) -> ChaCha8Rng {
+    // FNV-1a: the same on every machine and in every version.
+    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let words = about.iter().flat_map(|word| word.bytes().chain([0]));
+    let hash = words.chain(number.to_be_bytes()).chain(seed.to_be_bytes()).fold(0xcbf2_9ce4_8422_2325, fold);
+    let mut draws = ChaCha8Rng::seed_from_u64(hash);
+    // The first words of similar seeds are as good as others; one is spent so that nobody has to know.
+    let _ = draws.next_u32();
+    draws
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_makes_one_scenario_and_its_text_leads_back_to_it() {
+        for seed in 0..50 {
+            let scenario = Scenario::of(seed);
+            assert_eq!(scenario, Scenario::of(seed));
+            let text = serde_json::to_string(&scenario).expect("data is JSON");
+            assert_eq!(serde_json::from_str::<Scenario>(&text).expect("read back"), scenario);
+        }
+        assert_ne!(Scenario::of(1).steps, Scenario::of(2).steps);
+    }
+
+    #[test]
+    fn draws_depend_on_what_they_are_about_alone() {
+        let draw = |seed, about: &[&str], number| draws_about(seed, about, number).next_u64();
+        assert_eq!(draw(1, &["get", "a"], 0), draw(1, &["get", "a"], 0));
+        let others = [draw(2, &["get", "a"], 0), draw(1, &["geta", ""], 0), draw(1, &["get", "a"], 1)];
+        assert!(!others.contains(&draw(1, &["get", "a"], 0)));
+    }
+}

@@ -1,0 +1,643 @@
+//! A world that runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Method, Request, StatusCode};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
+use nephele_api::infrastructure::v1beta2::{
+    Behaviour, Component, InMemoryMachine, PoolReference, Provisioning,
+};
+use nephele_api::ipam;
+use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
+use nephele_api::labels;
+use nephele_apiserver::{GroupResource, Key, Store, UserInfo};
+use nephele_cloud::InProcess;
+use nephele_pki::{Authority, KeyAlgorithm};
+use nephele_standin::{ClusterPlan, KeyPairs, Plan, PlannedClusters, Surroundings};
+use nephele_testkit::ManagementApi;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::{Asked, Auditor, ClusterKey, Seen, Violation, endpoint, key_of, unsettled};
+use crate::connection::{Connection, Sent, Witness};
+use crate::process::{EVEN, LEASE, ODD, Process};
+use crate::scenario::{CLUSTERS, Scenario, Scope, Step};
+use crate::time::WorldClock;
+
+/// How often the auditor looks while time passes.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Simulated time in which a world without trouble has to become as it was asked for: an upgrade of ten machines, one by
+/// one, takes seven minutes, and what waits longest comes again after sixteen.
+const SETTLES_WITHIN: Duration = Duration::from_secs(3600);
+/// Simulated time in which a world that is as it was asked for has to be left alone.
+const QUIET: Duration = Duration::from_secs(30);
+/// The versions that clusters have.
+const VERSIONS: [&str; 2] = ["v1.36.3", "v1.35.8"];
+
+/// What a run was like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Simulated time.
+    pub lasted: Duration,
+    /// Requests of managers.
+    pub requests: u64,
+    /// Stands for what managers sent and when, in order.
+    pub digest: u64,
+}
+
+/// Runs a world in this thread.
+///
+/// # Errors
+/// With the first thing that must not be, a panic among them.
+pub fn run(scenario: &Scenario) -> Result<Summary, Violation> {
+    // The jitter of kube's backoff.
+    fastrand::seed(scenario.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = runtime.expect("a runtime can be made");
+    let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async { World::start(scenario).await.live().await })
+    }));
+    runtime.shutdown_background();
+    outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Violation { step: 0, what: format!("it panicked: {}", text.unwrap_or_default()) })
+    })
+}
+
+/// The clusters that can be reached: what the managers that run serve.
+type Hub = Arc<Mutex<Vec<InProcess>>>;
+
+struct World<'a> {
+    scenario: &'a Scenario,
+    clock: WorldClock,
+    api: ManagementApi,
+    planned: PlannedClusters,
+    asked: BTreeMap<u8, Asked>,
+    managers: Vec<Process>,
+    started: u32,
+    scope: Scope,
+    trouble: Arc<AtomicBool>,
+    hub: Hub,
+    auditor: Auditor,
+    witnessed: Arc<Witnessed>,
+    state: Option<StateDirectory>,
+    step: usize,
+    notes: u32,
+}
+
+/// What managers were seen to send.
+struct Witnessed {
+    store: Arc<Store>,
+    begun: tokio::time::Instant,
+    requests: AtomicU64,
+    writes: AtomicU64,
+    digest: Mutex<u64>,
+    last_write: Mutex<String>,
+    /// The first write of a manager that does not lead.
+    violation: Mutex<Option<String>>,
+}
+
+impl Witnessed {
+    fn note(&self, sent: &Sent<'_>) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let text = format!("{:?} {} {} {}", self.begun.elapsed(), sent.identity, sent.method, sent.path);
+        let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        {
+            let mut digest = self.digest.lock();
+            *digest = text.bytes().fold(*digest, fold);
+        }
+        // Events tell of what was done, and may come after it.
+        if *sent.method == Method::GET || sent.path.contains("/leases") || sent.path.ends_with("/events") {
+            return;
+        }
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        *self.last_write.lock() = text;
+        let lease = self.store.get(&Key::new("coordination.k8s.io", "leases", LEASE.0, LEASE.1));
+        let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].clone());
+        let holder = holder.as_ref().and_then(Value::as_str).unwrap_or_default();
+        if holder != sent.identity {
+            let Sent { identity, method, path } = sent;
+            let what = format!("{identity} sent {method} {path} while {holder:?} held the lease");
+            self.violation.lock().get_or_insert(what);
+        }
+    }
+}
+
+/// A directory of its own for the state, removed with the world.
+struct StateDirectory(PathBuf);
+
+impl StateDirectory {
+    fn new() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let memory = PathBuf::from("/dev/shm");
+        let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self(parent.join(format!("nephele-world-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for StateDirectory {
+    fn drop(&mut self) {
+        // What was never made need not go.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl<'a> World<'a> {
+    async fn start(scenario: &'a Scenario) -> Self {
+        let clock = WorldClock::start();
+        let api = ManagementApi::start_at(clock.clock());
+        let odd = Namespace {
+            metadata: ObjectMeta { name: Some(ODD.into()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        Api::all(api.client()).create(&PostParams::default(), &odd).await.expect("a namespace");
+        for (number, namespace) in [EVEN, ODD].into_iter().enumerate() {
+            create_pools(&api, namespace, number).await;
+        }
+        let planned = PlannedClusters::new(Plan::default());
+        let hub = Hub::default();
+        let surroundings = Surroundings {
+            clock: clock.clock(),
+            connect: connect(&hub),
+            key_pairs: KeyPairs::Shared(key_pairs()),
+        };
+        // Whoever plays Cluster API goes with the runtime.
+        let standin =
+            nephele_standin::play(api.client(), planned.clone(), surroundings, CancellationToken::new());
+        tokio::spawn(standin);
+        let witnessed = Witnessed {
+            store: Arc::clone(api.server().store()),
+            begun: tokio::time::Instant::now(),
+            requests: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            digest: Mutex::new(0xcbf2_9ce4_8422_2325),
+            last_write: Mutex::default(),
+            violation: Mutex::default(),
+        };
+        let mut world = Self {
+            scenario,
+            clock,
+            api,
+            planned,
+            asked: BTreeMap::new(),
+            managers: Vec::new(),
+            started: 0,
+            scope: Scope::All,
+            trouble: Arc::new(AtomicBool::new(scenario.trouble)),
+            hub,
+            auditor: Auditor::new(scenario.keeps_state),
+            witnessed: Arc::new(witnessed),
+            state: scenario.keeps_state.then(StateDirectory::new),
+            step: 0,
+            notes: 0,
+        };
+        world.fill_up();
+        world
+    }
+
+    async fn live(mut self) -> Result<Summary, Violation> {
+        for (number, step) in self.scenario.steps.iter().enumerate() {
+            self.step = number;
+            tracing::debug!(number, ?step, "Step");
+            let happened = self.happen(step).await;
+            let looked = match happened {
+                Ok(()) => self.look().await,
+                Err(what) => Err(what),
+            };
+            looked.map_err(|what| Violation { step: number, what })?;
+        }
+        let (requests, digest) =
+            (self.witnessed.requests.load(Ordering::Relaxed), *self.witnessed.digest.lock());
+        let lasted = self.witnessed.begun.elapsed();
+        for manager in std::mem::take(&mut self.managers) {
+            manager.stop().await;
+        }
+        Ok(Summary { lasted, requests, digest })
+    }
+
+    async fn happen(&mut self, step: &Step) -> Result<(), String> {
+        match *step {
+            Step::Create { cluster, control_plane, workers, pooled } => {
+                self.create(cluster, control_plane, workers, pooled).await;
+            }
+            Step::Scale { cluster, workers } => {
+                self.plan(cluster, |plan, asked| {
+                    if plan.control_plane > 0 {
+                        plan.workers = workers.into();
+                        asked.workers = workers.into();
+                    }
+                });
+            }
+            Step::Upgrade(cluster) => self.plan(cluster, |plan, asked| {
+                let other = VERSIONS[usize::from(plan.version == VERSIONS[0])];
+                other.clone_into(&mut plan.version);
+                other.clone_into(&mut asked.version);
+            }),
+            Step::Delete(cluster) => self.delete(cluster).await,
+            Step::Pause(cluster) => self.pause(cluster, true).await,
+            Step::Unpause(cluster) => self.pause(cluster, false).await,
+            Step::Terminate { cluster, worker } => {
+                if let Some(instance) = self.worker(cluster, worker) {
+                    let patch = json!({ "metadata": { "annotations": { TERMINATE_ANNOTATION: "" } } });
+                    self.patch::<InMemoryMachine>(&key_of(&instance), &patch).await;
+                }
+            }
+            Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
+            Step::Note(cluster) => self.note(cluster).await,
+            Step::Restart(scope) => self.restart(scope).await?,
+            Step::Kill => self.kill().await?,
+            Step::Freeze(time) => {
+                if let Some(leader) = self.leader() {
+                    leader.connection.freeze(Duration::from_millis(time.into()));
+                }
+            }
+            Step::Jump(seconds) => self.clock.jump(seconds.into()),
+            Step::Wait(time) => self.pass(Duration::from_millis(time.into())).await?,
+            Step::Settle => self.settle().await?,
+        }
+        Ok(())
+    }
+
+    // --- What users do.
+
+    async fn create(&mut self, cluster: u8, control_plane: u8, workers: u8, pooled: bool) {
+        let key = key(cluster);
+        if self.api_in::<Cluster>(&key.0).get_opt(&key.1).await.expect("an answer").is_some() {
+            return;
+        }
+        let workers = if control_plane == 0 { 0 } else { workers };
+        let plan = ClusterPlan {
+            namespace: key.0.clone(),
+            behaviour: behaviour(),
+            key_algorithm: KeyAlgorithm::EcdsaP256,
+            address_pools: if pooled { vec![pool("machines")] } else { Vec::new() },
+            control_plane_address_pool: pooled.then(|| pool("balancers")),
+            ..ClusterPlan::new(&key.1, VERSIONS[0], control_plane.into(), workers.into())
+        };
+        let asked = Asked {
+            key,
+            control_plane: control_plane.into(),
+            workers: workers.into(),
+            version: VERSIONS[0].to_owned(),
+            paused: false,
+            deleted: false,
+            notes: BTreeSet::new(),
+        };
+        self.asked.insert(cluster, asked);
+        self.planned.set(plan.clone());
+        nephele_standin::create(&self.api.client(), &plan).await.expect("objects are taken");
+    }
+
+    fn plan(&mut self, cluster: u8, change: impl FnOnce(&mut ClusterPlan, &mut Asked)) {
+        let Some(asked) = self.asked.get_mut(&cluster).filter(|asked| !asked.deleted) else { return };
+        let Some(mut plan) = self.planned.get(&asked.key.0, &asked.key.1) else { return };
+        change(&mut plan, asked);
+        self.planned.set(plan);
+    }
+
+    async fn delete(&mut self, cluster: u8) {
+        let Some(asked) = self.asked.get_mut(&cluster).filter(|asked| !asked.deleted) else { return };
+        asked.deleted = true;
+        let key = asked.key.clone();
+        let deleted = self.api_in::<Cluster>(&key.0).delete(&key.1, &DeleteParams::default()).await;
+        deleted.expect("it was there");
+    }
+
+    async fn pause(&mut self, cluster: u8, paused: bool) {
+        let Some(asked) = self.asked.get_mut(&cluster).filter(|asked| asked.paused != paused) else { return };
+        if paused && asked.deleted {
+            return;
+        }
+        asked.paused = paused;
+        let key = asked.key.clone();
+        self.patch::<Cluster>(&key, &json!({ "spec": { "paused": paused.then_some(true) } })).await;
+    }
+
+    async fn strip(&mut self, cluster: u8, worker: u8) {
+        let paused = self.asked.get(&cluster).is_some_and(|asked| asked.paused);
+        let Some(instance) = self.worker(cluster, worker).filter(|_| !paused) else { return };
+        let key = key_of(&instance);
+        let _ = self.api_in::<Machine>(&key.0).delete(&key.1, &DeleteParams::default()).await;
+        let _ = self.api_in::<InMemoryMachine>(&key.0).delete(&key.1, &DeleteParams::default()).await;
+        self.patch::<InMemoryMachine>(&key, &json!({ "metadata": { "finalizers": null } })).await;
+    }
+
+    /// A worker's InMemoryMachine that is not going.
+    fn worker(&self, cluster: u8, number: u8) -> Option<InMemoryMachine> {
+        let key = &self.asked.get(&cluster)?.key;
+        let mut workers: Vec<InMemoryMachine> =
+            self.list("infrastructure.cluster.x-k8s.io", "inmemorymachines");
+        workers.retain(|instance| {
+            instance.metadata.deletion_timestamp.is_none()
+                && crate::audit::cluster_of(instance).as_ref() == Some(key)
+                && !labels::is_control_plane(&instance.metadata)
+        });
+        let index = usize::from(number) % workers.len().max(1);
+        (index < workers.len()).then(|| workers.swap_remove(index))
+    }
+
+    /// A client writes to a workload cluster; what is not answered in time was not written for all it knows.
+    async fn note(&mut self, cluster: u8) {
+        let Some(key) = self.asked.get(&cluster).map(|asked| asked.key.clone()) else { return };
+        let Some(port) = self.port(&key) else { return };
+        self.notes += 1;
+        let name = format!("note-{}", self.notes);
+        let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+        let request = Request::post("/api/v1/namespaces/default/configmaps")
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string()))
+            .expect("a request");
+        let hub = Arc::clone(&self.hub);
+        let answer = timeout(Duration::from_secs(5), reach(&hub, port, request)).await;
+        if let Ok(Ok(response)) = answer
+            && response.status() == StatusCode::CREATED
+            && let Some(asked) = self.asked.get_mut(&cluster)
+        {
+            asked.notes.insert(name);
+        }
+    }
+
+    // --- What happens to managers.
+
+    /// Starts managers until there are as many as there shall be, in the place of those that ended.
+    fn fill_up(&mut self) {
+        self.managers.retain(|manager| !manager.has_ended());
+        let wanted = 1 + usize::from(self.scenario.standby);
+        while self.managers.len() < wanted {
+            self.started += 1;
+            let identity = format!("manager-{}", self.started);
+            let witnessed = Arc::clone(&self.witnessed);
+            let witness: Witness = Arc::new(move |sent| witnessed.note(sent));
+            let server = self.api.server().clone();
+            let connection =
+                Connection::new(server, self.scenario.seed, identity.clone(), self.trouble.clone(), witness);
+            let state = self.state.as_ref().map(|state| state.0.as_path());
+            let process = Process::start(connection, identity, &self.clock, self.scope, state);
+            self.managers.push(process);
+        }
+        *self.hub.lock() = self.managers.iter().map(|manager| manager.network.clone()).collect();
+    }
+
+    fn leader(&self) -> Option<&Process> {
+        let lease =
+            self.api.server().store().get(&Key::new("coordination.k8s.io", "leases", LEASE.0, LEASE.1));
+        let holder = lease?.value()["spec"]["holderIdentity"].clone();
+        self.managers.iter().find(|manager| holder == manager.identity.as_str())
+    }
+
+    async fn restart(&mut self, scope: Scope) -> Result<(), String> {
+        for manager in std::mem::take(&mut self.managers) {
+            manager.stop().await;
+        }
+        self.hub.lock().clear();
+        self.look().await?;
+        sleep(Process::START).await;
+        self.scope = scope;
+        self.fill_up();
+        Ok(())
+    }
+
+    async fn kill(&mut self) -> Result<(), String> {
+        let Some(identity) = self.leader().map(|leader| leader.identity.clone()) else { return Ok(()) };
+        let at = self.managers.iter().position(|manager| manager.identity == identity);
+        let leader = self.managers.remove(at.expect("just found"));
+        *self.hub.lock() = self.managers.iter().map(|manager| manager.network.clone()).collect();
+        leader.kill().await;
+        sleep(Process::START).await;
+        self.fill_up();
+        Ok(())
+    }
+
+    // --- Time, and looking.
+
+    async fn pass(&mut self, time: Duration) -> Result<(), String> {
+        let until = tokio::time::Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(tokio::time::Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            sleep(left.min(LOOK_EVERY)).await;
+            self.look().await?;
+            self.fill_up();
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), String> {
+        let seen = self.seen().await;
+        if let Some(what) = self.witnessed.violation.lock().clone() {
+            return Err(what);
+        }
+        self.auditor.look(&seen)
+    }
+
+    async fn settle(&mut self) -> Result<(), String> {
+        self.trouble.store(false, Ordering::Relaxed);
+        for manager in &self.managers {
+            manager.connection.thaw();
+        }
+        let until = tokio::time::Instant::now() + SETTLES_WITHIN;
+        loop {
+            self.pass(LOOK_EVERY).await?;
+            let missing = self.missing().await;
+            if missing.is_empty() {
+                break;
+            }
+            if tokio::time::Instant::now() >= until {
+                return Err(format!("not settled after {SETTLES_WITHIN:?}: {}", missing.join("; ")));
+            }
+        }
+        // What was told late, and what was sent late while there was trouble, has time to arrive.
+        self.pass(QUIET).await?;
+        let writes = self.witnessed.writes.load(Ordering::Relaxed);
+        self.pass(QUIET).await?;
+        if self.witnessed.writes.load(Ordering::Relaxed) != writes {
+            return Err(format!("nothing is left to do, and {}", self.witnessed.last_write.lock()));
+        }
+        let missing = self.missing().await;
+        if !missing.is_empty() {
+            return Err(format!("it was settled, and does not stay so: {}", missing.join("; ")));
+        }
+        self.trouble.store(self.scenario.trouble, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn missing(&self) -> Vec<String> {
+        let seen = self.seen().await;
+        let in_scope = |asked: &&Asked| match self.scope {
+            Scope::All => true,
+            Scope::Even => asked.key.0 == EVEN,
+            Scope::Nothing => false,
+        };
+        let asked = self.asked.values().filter(in_scope);
+        asked.flat_map(|asked| unsettled(asked, &seen, self.scenario.keeps_state)).collect()
+    }
+
+    fn list<K: DeserializeOwned>(&self, group: &str, resource: &str) -> Vec<K> {
+        let listed = self.api.server().store().list(&GroupResource::new(group, resource), None);
+        let read = |value: Value| serde_json::from_value(value).expect("an object of the kind");
+        listed.objects.iter().map(|object| read(object.value())).collect()
+    }
+
+    async fn seen(&self) -> Seen {
+        let secrets = self.api.server().store().list(&GroupResource::new("", "secrets"), None).objects;
+        let secrets = secrets.iter().filter_map(|object| {
+            let cluster = object.value()["metadata"]["labels"][labels::CLUSTER_NAME].as_str()?.to_owned();
+            Some(((object.namespace.to_string(), cluster), object.name.to_string()))
+        });
+        let mut seen = Seen {
+            clusters: self.list("cluster.x-k8s.io", "clusters"),
+            infrastructure: self.list("infrastructure.cluster.x-k8s.io", "inmemoryclusters"),
+            machines: self.list("cluster.x-k8s.io", "machines"),
+            instances: self.list("infrastructure.cluster.x-k8s.io", "inmemorymachines"),
+            claims: self.list("ipam.cluster.x-k8s.io", "ipaddressclaims"),
+            addresses: self.list("ipam.cluster.x-k8s.io", "ipaddresses"),
+            secrets: secrets.collect(),
+            ports: self.hub.lock().iter().flat_map(InProcess::ports).collect(),
+            ..Seen::default()
+        };
+        for object in &seen.infrastructure {
+            let Some((_, port)) = endpoint(object).filter(|(_, port)| seen.ports.contains(port)) else {
+                continue;
+            };
+            if let Some(nodes) = self.ask(port, "/api/v1/nodes").await {
+                seen.nodes.insert(key_of(object), nodes);
+            }
+            let notes: Option<Vec<k8s_openapi::api::core::v1::ConfigMap>> =
+                self.ask(port, "/api/v1/namespaces/default/configmaps").await;
+            if let Some(notes) = notes {
+                seen.notes.insert(key_of(object), notes.iter().map(ResourceExt::name_any).collect());
+            }
+        }
+        seen
+    }
+
+    /// A list of a workload cluster, if that answers at once.
+    async fn ask<K: DeserializeOwned>(&self, port: u16, path: &str) -> Option<Vec<K>> {
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        let response = timeout(Duration::from_millis(1), reach(&self.hub, port, request)).await.ok()?.ok()?;
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.ok()?;
+        let mut list: Value = serde_json::from_slice(&bytes).ok()?;
+        serde_json::from_value(list["items"].take()).ok()
+    }
+
+    fn port(&self, key: &ClusterKey) -> Option<u16> {
+        let clusters: Vec<nephele_api::infrastructure::v1beta2::InMemoryCluster> =
+            self.list("infrastructure.cluster.x-k8s.io", "inmemoryclusters");
+        clusters.iter().find(|cluster| key_of(*cluster) == *key).and_then(endpoint).map(|(_, port)| port)
+    }
+
+    fn api_in<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.api.client(), namespace)
+    }
+
+    async fn patch<K>(&self, (namespace, name): &ClusterKey, patch: &Value)
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        // It may have gone in between.
+        let _ = self.api_in::<K>(namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    }
+}
+
+/// The cluster of a number.
+fn key(cluster: u8) -> ClusterKey {
+    let namespace = if cluster.is_multiple_of(2) { EVEN } else { ODD };
+    (namespace.to_owned(), format!("cluster-{}", cluster % CLUSTERS))
+}
+
+/// Machines take some seconds to boot, not always the same.
+fn behaviour() -> Behaviour {
+    let part = |startup_duration: &str| {
+        let startup_duration = startup_duration.to_owned();
+        Some(Component { provisioning: Provisioning { startup_duration, startup_jitter: "0.5".to_owned() } })
+    };
+    Behaviour { vm: part("10s"), node: part("4s"), api_server: part("5s"), etcd: part("3s") }
+}
+
+fn pool(name: &str) -> PoolReference {
+    PoolReference {
+        api_group: ipam::GROUP.to_owned(),
+        kind: "InClusterIPPool".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+async fn create_pools(api: &ManagementApi, namespace: &str, number: usize) {
+    // More than all machines and load balancers that there ever are at a time.
+    for (name, addresses) in [("machines", "10-99"), ("balancers", "100-119")] {
+        let (first, last) = addresses.split_once('-').expect("a range");
+        let spec = InClusterIPPoolSpec {
+            addresses: vec![format!("10.20.{number}.{first}-10.20.{number}.{last}")],
+            prefix: 24,
+            gateway: format!("10.20.{number}.1"),
+            ..InClusterIPPoolSpec::default()
+        };
+        let mut pool = InClusterIPPool::new(name, spec);
+        pool.metadata.namespace = Some(namespace.to_owned());
+        let pools: Api<InClusterIPPool> = Api::namespaced(api.client(), namespace);
+        pools.create(&PostParams::default(), &pool).await.expect("a pool");
+    }
+}
+
+/// How whoever plays Cluster API reaches clusters: by the port of their kubeconfig.
+fn connect(hub: &Hub) -> nephele_standin::Connect {
+    let hub = Arc::clone(hub);
+    Arc::new(move |config| {
+        let (hub, port) = (Arc::clone(&hub), config.cluster_url.port_u16().unwrap_or(443));
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let hub = Arc::clone(&hub);
+            // As long as Cluster API's clients wait.
+            async move { timeout(Duration::from_secs(10), reach(&hub, port, request.map(Body::new))).await? }
+        });
+        Ok(Client::new(service, "default"))
+    })
+}
+
+async fn reach(hub: &Hub, port: u16, request: Request<Body>) -> io::Result<http::Response<Body>> {
+    let network = hub.lock().iter().find(|network| network.ports().contains(&port)).cloned();
+    let network = network.ok_or(io::ErrorKind::ConnectionRefused)?;
+    let groups = vec!["system:masters".to_owned()];
+    network.request(port, UserInfo { name: "kubernetes-admin".to_owned(), groups }, request).await
+}
+
+/// The key pairs of all clusters of all worlds of this process: finding keys is the slow part of a cluster.
+fn key_pairs() -> Arc<BTreeMap<String, BTreeMap<String, ByteString>>> {
+    static MADE: std::sync::OnceLock<Arc<BTreeMap<String, BTreeMap<String, ByteString>>>> =
+        std::sync::OnceLock::new();
+    let make = || {
+        let second = |second: i64| jiff::Timestamp::from_second(second).expect("in range");
+        // From 2020 to 2100.
+        let (begin, end) = (second(1_577_836_800), second(4_102_444_800));
+        let pair = |purpose: &str| {
+            let authority = Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, begin, end);
+            let authority = authority.expect("an authority can be made");
+            let data = [("tls.crt", authority.certificate_pem()), ("tls.key", authority.key_pem())];
+            let data = data.map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes())));
+            (purpose.to_owned(), data.into())
+        };
+        Arc::new(["ca", "etcd", "proxy", "sa"].map(pair).into())
+    };
+    Arc::clone(MADE.get_or_init(make))
+}
