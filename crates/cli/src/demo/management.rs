@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use axum::body::Body;
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use jiff::SignedDuration;
 use kube::{Client, ResourceExt as _};
@@ -21,7 +21,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -29,9 +30,20 @@ use tokio_util::sync::CancellationToken;
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
 const EVENT_LOG_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// How long a handshake may take, and requests in flight when the demo ends.
+/// How long a handshake may take, the head of a request (idle time before it included, and later than clients in Go let
+/// go of an idle connection), and requests in flight when the demo ends.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+const HEADER_MAX: Duration = Duration::from_secs(120);
 const DRAIN_MAX: Duration = Duration::from_millis(500);
+
+/// Connections at a time. A person has some terminals open; 64 of them hold some 64 sockets and a few megabytes.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Streams of one HTTP/2 connection. Go's client assumes as many until it is told.
+const STREAMS_MAX: u32 = 250;
+
+/// The pause after an accept that failed, most often for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The demo's management API.
 pub(super) struct Management {
@@ -139,17 +151,31 @@ fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {
 }
 
 async fn serve(listener: TcpListener, tls: TlsAcceptor, server: ApiServer, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => break,
         };
-        match accepted {
-            Ok((stream, _)) => {
-                tokio::spawn(serve_connection(stream, tls.clone(), server.clone(), stop.clone()));
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "Failed to accept a connection to the management API");
+                if stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await.is_none() {
+                    break;
+                }
+                continue;
             }
-            Err(error) => tracing::warn!(%error, "Failed to accept a connection to the management API"),
-        }
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            tracing::warn!("Refused a connection to the management API: too many are open");
+            continue;
+        };
+        let connection = serve_connection(stream, tls.clone(), server.clone(), stop.clone());
+        tokio::spawn(async move {
+            connection.await;
+            drop(place);
+        });
     }
 }
 
@@ -164,7 +190,9 @@ async fn serve_connection(stream: TcpStream, tls: TlsAcceptor, server: ApiServer
         let server = server.clone();
         async move { Ok::<_, Infallible>(server.handle(request).await) }
     });
-    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_MAX);
+    builder.http2().max_concurrent_streams(STREAMS_MAX);
     let mut connection =
         std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let result = tokio::select! {
