@@ -14,6 +14,7 @@ mod conditions;
 mod contract;
 mod e2e;
 mod emptied;
+mod hostile;
 mod installed;
 mod kube_state_metrics;
 mod paths;
@@ -57,6 +58,8 @@ enum Task {
     /// Measure on a real cluster.
     #[command(subcommand)]
     Bench(bench::Subject),
+    /// Send requests that nobody should send to the API server, from a seed, and check that it survives them.
+    Hostile(hostile::Args),
     /// Say which rows of Cluster API's contracts hold, and by which tests.
     Contract(contract::Args),
     /// Make fixtures of the calls of Cluster API that a manager recorded: those of
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Helm(args) => chart::cluster::run(&args),
         Task::Installed(args) => installed::run(&args),
         Task::Bench(subject) => bench::run(&subject),
+        Task::Hostile(args) => hostile::run(&args),
         Task::Contract(args) => contract::run(&args),
         Task::RecordHooks(args) => record_hooks::run(&args),
         Task::Tidy => tidy::run(),

@@ -1,0 +1,118 @@
+//! Sends requests that nobody should send to the API server, over TLS and with a good certificate, and tells whether it
+//! survives them. `cargo xtask hostile` runs it.
+//!
+//! ```text
+//!  seed ─▶ Generator ─Request─▶ Client ──HTTP/2 or HTTP/1.1 over TLS──▶ ApiServer
+//!                                 │
+//!                                 └─Outcome─▶ Tally ─▶ what is printed
+//! ```
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
+
+mod body;
+mod client;
+mod generator;
+mod patch;
+mod server;
+mod tally;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+use client::Client;
+use generator::Generator;
+use server::Server;
+use tally::Tally;
+
+/// Hostile but authenticated clients of the API server.
+#[derive(Debug, Parser)]
+#[command(name = "hostile")]
+struct Args {
+    /// What the requests are drawn from. The same seed makes the same requests on each connection.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many requests are sent.
+    #[arg(long, default_value_t = 100_000)]
+    requests: u64,
+    /// How many connections send them. With one, the order in which the server gets them is the same on every run.
+    #[arg(long, default_value_t = 4)]
+    connections: u64,
+}
+
+/// Panics of the process so far. Those of a request are caught by the runtime, which ends its task alone.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        report(panic);
+    }));
+    match tokio::runtime::Runtime::new()
+        .context("failed to start")
+        .and_then(|runtime| runtime.block_on(run(&args)))
+    {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the server survived.
+async fn run(args: &Args) -> anyhow::Result<bool> {
+    let Args { seed, requests, connections } = *args;
+    println!("seed {seed}, {requests} requests on {connections} connections");
+    let started = Instant::now();
+    let server = Arc::new(Server::start().await?);
+    let mut workers = Vec::new();
+    for worker in 0..connections.max(1) {
+        let share = requests / connections.max(1) + u64::from(worker < requests % connections.max(1));
+        workers.push(tokio::spawn(work(server.clone(), seed, worker, share)));
+    }
+    let mut tally = Tally::default();
+    for worker in workers {
+        tally.add(worker.await.context("a client panicked")??);
+    }
+    tally.print();
+    let alive = server.answers().await;
+    let panics = PANICS.load(Ordering::Relaxed);
+    let seconds = started.elapsed().as_secs();
+    println!(
+        "seed {seed}: {} requests in {seconds} s, {panics} panics, {} connections broken, {} ended by a limit, {} \
+         internal errors; the server {}",
+        tally.requests(),
+        tally.broken.len(),
+        tally.limited,
+        tally.internal_errors,
+        if alive { "answers" } else { "does not answer" }
+    );
+    for broken in tally.broken.iter().take(10) {
+        println!("broken: {broken}");
+    }
+    Ok(alive && panics == 0 && tally.broken.is_empty() && tally.internal_errors == 0)
+}
+
+/// Sends one connection's share of the requests. Every fourth connection speaks HTTP/1.1.
+async fn work(server: Arc<Server>, seed: u64, worker: u64, requests: u64) -> anyhow::Result<Tally> {
+    let mut generator = Generator::new(seed, worker);
+    let mut client = Client::new(server, worker % 4 != 3);
+    let mut tally = Tally::default();
+    for index in 0..requests {
+        let request = generator.next_request();
+        let outcome = client.send(&request).await?;
+        generator.learn(&outcome);
+        tally.count(&request, &outcome, || {
+            format!("connection {worker}, request {index}: {}", request.brief())
+        });
+    }
+    Ok(tally)
+}

@@ -1,0 +1,146 @@
+//! The server under attack, on a loopback port.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::body::Body;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use jiff::{SignedDuration, Timestamp};
+use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOptions, UserInfo, Version};
+use nephele_pki::{Authority, KeyAlgorithm, LeafRequest, parse_client};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+/// A server and how to reach it.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    /// How an administrator of it speaks TLS, but for the protocols.
+    pub(crate) client: ClientConfig,
+    api: ApiServer,
+}
+
+impl Server {
+    /// Starts one with a custom kind, until the process ends.
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("failed to listen")?;
+        let address = listener.local_addr().context("failed to read the address")?;
+        let api = api_server()?;
+        let (acceptor, client) = credentials()?;
+        let served = api.clone();
+        tokio::spawn(async move {
+            // The only clients are this process's, which are few.
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, acceptor.clone(), served.clone()));
+            }
+        });
+        Ok(Self { address, client, api })
+    }
+
+    /// Whether every object can still be listed, as itself and as a table.
+    pub(crate) async fn answers(&self) -> bool {
+        for kind in self.api.store().resource_types() {
+            let group = if kind.group.is_empty() { "api".to_owned() } else { format!("apis/{}", kind.group) };
+            for accept in ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"] {
+                let uri = format!("/{group}/{}/{}", kind.versions[0], kind.plural);
+                let mut request =
+                    Request::get(&uri).header("accept", accept).body(Body::empty()).expect("a path");
+                request.extensions_mut().insert(UserInfo::default());
+                let status = self.api.handle(request).await.status();
+                if status != StatusCode::OK {
+                    println!("{uri} as {accept}: {status}");
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+async fn serve(stream: TcpStream, tls: TlsAcceptor, api: ApiServer) {
+    let Ok(stream) = tls.accept(stream).await else { return };
+    let user = stream.get_ref().1.peer_certificates().and_then(|chain| user(chain.first()?));
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        if let Some(user) = &user {
+            request.extensions_mut().insert(user.clone());
+        }
+        let api = api.clone();
+        async move { Ok::<_, Infallible>(api.handle(request).await) }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    // How a connection ended is what its client tells.
+    let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+}
+
+fn api_server() -> anyhow::Result<ApiServer> {
+    let store = Store::new(StoreOptions { uid_seed: "hostile".to_owned(), ..StoreOptions::default() });
+    let now = Timestamp::now();
+    store.create_default_namespaces(now);
+    let columns = json!([
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
+        {"name": "Since", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]);
+    let definition = json!({
+        "metadata": {"name": "things.x.io"},
+        "spec": {"group": "x.io", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+                 "versions": [{"name": "v1", "served": true, "storage": true, "additionalPrinterColumns": columns,
+                               "subresources": {"status": {}, "scale": {}}}]},
+    });
+    let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", "things.x.io");
+    store.create(now, &key, definition).context("failed to define a kind")?;
+    let settings = Settings {
+        version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3".into() },
+        authentication: Authentication::Required,
+        clock: Arc::new(Timestamp::now),
+        observer: None,
+    };
+    Ok(ApiServer::new(store, Arc::new(settings)))
+}
+
+fn credentials() -> anyhow::Result<(TlsAcceptor, ClientConfig)> {
+    let now = Timestamp::now();
+    let (not_before, not_after) = (now - SignedDuration::from_mins(5), now + SignedDuration::from_hours(24));
+    let authority = Authority::generate("hostile", KeyAlgorithm::EcdsaP256, not_before, not_after)?;
+    let request = |common_name: &str, is_server: bool| LeafRequest {
+        common_name: common_name.to_owned(),
+        organizations: if is_server { Vec::new() } else { vec!["system:masters".to_owned()] },
+        dns_names: Vec::new(),
+        ip_addresses: if is_server { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { Vec::new() },
+        server_auth: is_server,
+        client_auth: !is_server,
+        not_before,
+        not_after,
+        identity: common_name.to_owned(),
+    };
+    let (server, client) =
+        (authority.issue(&request("kube-apiserver", true))?, authority.issue(&request("admin", false))?);
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(authority.certificate_der().to_vec()))?;
+    let roots = Arc::new(roots);
+    let chain = |leaf: &nephele_pki::Leaf| vec![CertificateDer::from(leaf.certificate_der().to_vec())];
+    let key = |leaf: &nephele_pki::Leaf| PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into());
+    let verifier = WebPkiClientVerifier::builder(roots.clone()).build()?;
+    let mut acceptor = ServerConfig::builder()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain(&server), key(&server))?;
+    acceptor.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let client = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain(&client), key(&client))?;
+    Ok((TlsAcceptor::from(Arc::new(acceptor)), client))
+}
+
+fn user(certificate: &CertificateDer<'_>) -> Option<UserInfo> {
+    let identity = parse_client(certificate).ok()?;
+    Some(UserInfo { name: identity.common_name, groups: identity.organizations })
+}
