@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nephele_cloud::{InProcess, Network};
-use nephele_manager::{Config, Manager, Options, RunError};
+use nephele_manager::{Clients, Config, Manager, Options, RunError};
 use prometheus::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ impl Process {
             ..Options::default()
         };
         let config = Config::new(options).expect("these options are a configuration");
-        let manager = Manager::build_with(config, connection.client(), Registry::new());
+        let manager = Manager::build_with(config, Clients::one(connection.client()), Registry::new());
         let network = InProcess::default();
         let manager =
             manager.expect("nothing to listen on").within(clock.clock(), Network::InProcess(network.clone()));
