@@ -242,6 +242,9 @@ mod tests {
         let registry = Registry::of([]).expect("an empty registry");
         let client = Client::builder(catalog()).registry(registry).build();
         let reconciler = Reconciler::<Registered>::new(api.client(), client, Mode::ReadWrite);
+        let said = reconciler.reconcile("quota", jiff::Timestamp::now).await;
+        assert!(matches!(said, Ok(Next::OnChange)), "it says first that it is not paused: {said:?}");
+        let _ = api.take_writes();
         // Nobody listens there.
         let discovered = reconciler.reconcile("quota", jiff::Timestamp::now).await;
         assert!(matches!(discovered, Err(ReconcilerError::Discover(_))), "{discovered:?}");

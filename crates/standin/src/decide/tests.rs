@@ -117,6 +117,7 @@ impl World {
                     metadata.labels = Some(BTreeMap::from([(labels::CONTROL_PLANE.into(), String::new())]));
                 }
                 let spec = MachineSpec {
+                    version: self.plan.version.clone(),
                     infrastructure_ref: Some(act::reference("InMemoryMachine", &name)),
                     ..MachineSpec::default()
                 };
