@@ -254,15 +254,7 @@ mod tests {
         let written: Vec<_> =
             api.take_writes().into_iter().map(|write| format!("{} {}", write.verb, write.resource)).collect();
         // What the ClusterRole has to allow.
-        assert_eq!(
-            written,
-            [
-                "create secrets",
-                "create cloudextensionconfigs",
-                "patch cloudextensionconfigs",
-                "patch cloudextensionconfigs/status"
-            ]
-        );
+        assert_eq!(written, ["patch cloudextensionconfigs", "patch cloudextensionconfigs/status"]);
         let role = include_str!("../../../config/rbac/role.yaml");
         assert!(role.contains("resources: [cloudextensionconfigs]\n    verbs: [get, list, watch, patch]\n"));
     }
