@@ -2,7 +2,7 @@
 //!
 //! Owners are made before the clock starts; each measured call ends with the pool changed, its maps included.
 
-use std::{hint::black_box, net::IpAddr, time::SystemTime};
+use std::{hint::black_box, net::IpAddr};
 
 use divan::{Bencher, counter::ItemsCount};
 use nephele_ipam::{AddressPool, AddressPoolSpec, Owner, Prefix, PrefixPool, PrefixPoolSpec};
@@ -80,13 +80,13 @@ fn release_and_allocate_among_gaps(bencher: Bencher<'_, '_>, n: usize) {
         gaps.allocate(owner, None).expect("it is large");
     }
     for owner in owners.iter().step_by(2) {
-        gaps.release(owner, SystemTime::UNIX_EPOCH);
+        gaps.release(owner);
     }
     let changed: Vec<_> =
         scattered(n).filter(|index| index % 2 == 1).take(n / 10).map(|index| &owners[index]).collect();
     bencher.counter(ItemsCount::new(changed.len())).with_inputs(|| gaps.clone()).bench_local_refs(|pool| {
         for owner in &changed {
-            black_box(pool.release(owner, SystemTime::UNIX_EPOCH));
+            black_box(pool.release(owner));
             black_box(pool.allocate(owner, None).expect("there are gaps"));
         }
     });

@@ -1,38 +1,28 @@
 //! The allocator of one pool of addresses.
 
-use std::{
-    net::IpAddr,
-    time::{Duration, SystemTime},
-};
+use std::net::IpAddr;
 
 use crate::{
     address_spec::AddressLayout,
     family::{Family, number},
     free::FreeIntervals,
     holdings::Holdings,
-    holds::Holds,
     intervals::Intervals,
     owner::Owner,
     usage::Usage,
 };
 
-/// Who holds which address of one pool, and what is free. Plain data: it knows neither the objects nor the time.
+/// Who holds which address of one pool, and what is free. Plain data: it knows no objects.
 ///
 /// Allocating and releasing take O(log n), whatever the size of the pool; its memory goes with what is in use.
 ///
-/// ```text
-///   free ──allocate, adopt──▶ in use ──release──▶ held ──expire_holds──▶ free
-///                               │    (no grace period)                    ▲
-///                               └──────────release, forget────────────────┘
-/// ```
+/// An address whose IPAddress is held back for a grace period is in use like any other: the allocator knows no time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressPool {
     layout: AddressLayout,
-    /// Allocatable, not in use, not held.
+    /// Allocatable and not in use.
     free: FreeIntervals,
     holdings: Holdings<IpAddr>,
-    /// Nothing in use is held.
-    holds: Holds,
     /// Addresses in use that are not allocatable.
     out_of_range: usize,
 }
@@ -63,14 +53,6 @@ pub enum AllocateAddressError {
         /// Who has it.
         owner: Owner,
     },
-    /// The wanted address was released and its grace period is not over.
-    #[error("address {address} was released and is still held back")]
-    Held {
-        /// The wanted address.
-        address: IpAddr,
-        /// When it was released.
-        released_at: SystemTime,
-    },
 }
 
 impl AllocateAddressError {
@@ -81,7 +63,6 @@ impl AllocateAddressError {
             Self::Exhausted => "exhausted",
             Self::NotAllocatable(_) => "not_allocatable",
             Self::InUse { .. } => "in_use",
-            Self::Held { .. } => "held",
         }
     }
 }
@@ -91,7 +72,7 @@ impl AddressPool {
     #[must_use]
     pub fn new(layout: AddressLayout) -> Self {
         let free = FreeIntervals::new(allocatable(&layout));
-        Self { layout, free, holdings: Holdings::default(), holds: Holds::default(), out_of_range: 0 }
+        Self { layout, free, holdings: Holdings::default(), out_of_range: 0 }
     }
 
     /// What the pool was made from.
@@ -134,10 +115,7 @@ impl AddressPool {
         if let Some(owner) = self.holdings.owners_of(address).next() {
             return Err(AllocateAddressError::InUse { address, owner: owner.clone() });
         }
-        match self.holds.released_at(address) {
-            Some(released_at) => Err(AllocateAddressError::Held { address, released_at }),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Takes note that `owner` has `address`: for rebuilding a pool from what exists, in any order.
@@ -149,7 +127,6 @@ impl AddressPool {
         let also_held_by =
             self.holdings.owners_of(address).filter(|other| **other != owner).cloned().collect();
         if self.holdings.insert(owner, address) {
-            self.holds.remove(address);
             if in_range {
                 self.free.take(number(address), number(address));
             } else {
@@ -159,91 +136,33 @@ impl AddressPool {
         Adoption { in_range, also_held_by }
     }
 
-    /// Gives back every address of `owner`, and says which those were. What nobody else has is held from `now` on,
-    /// or free at once if there is no grace period.
-    pub fn release(&mut self, owner: &Owner, now: SystemTime) -> Vec<IpAddr> {
+    /// Gives back every address of `owner`, and says which those were. What nobody else has is free.
+    pub fn release(&mut self, owner: &Owner) -> Vec<IpAddr> {
         let addresses: Vec<_> = self.holdings.keys_of(owner).collect();
         for address in &addresses {
-            self.release_address(owner, *address, now);
+            self.release_address(owner, *address);
         }
         addresses
     }
 
     /// Gives back one address of `owner`; false when `owner` does not have it.
-    pub fn release_address(&mut self, owner: &Owner, address: IpAddr, now: SystemTime) -> bool {
+    pub fn release_address(&mut self, owner: &Owner, address: IpAddr) -> bool {
         let known = self.holdings.has(owner, address);
-        if self.take_from(owner, address) {
-            if self.layout.grace_period() > Duration::ZERO {
-                self.holds.insert(address, now);
+        if self.holdings.remove(owner, address) {
+            if self.layout.allocatable().contains(address) {
+                self.free.give_back(number(address), number(address));
             } else {
-                self.set_free(address);
+                self.out_of_range -= 1;
             }
         }
         known
     }
 
-    /// Gives back one address of `owner` without holding it, as nobody ever used it or its time is over; false when
-    /// `owner` does not have it.
-    pub fn forget_address(&mut self, owner: &Owner, address: IpAddr) -> bool {
-        let known = self.holdings.has(owner, address);
-        if self.take_from(owner, address) {
-            self.set_free(address);
-        }
-        known
-    }
-
-    /// Ends a holding; true when nobody has the address after it.
-    fn take_from(&mut self, owner: &Owner, address: IpAddr) -> bool {
-        let last = self.holdings.remove(owner, address);
-        if last && !self.layout.allocatable().contains(address) {
-            self.out_of_range -= 1;
-        }
-        last
-    }
-
-    /// Takes note that `address` was released: for rebuilding. No effect on one that is in use.
-    pub fn hold(&mut self, address: IpAddr, released_at: SystemTime) {
-        if self.holdings.is_held(address) {
-            return;
-        }
-        if self.layout.allocatable().contains(address) {
-            self.free.take(number(address), number(address));
-        }
-        self.holds.insert(address, released_at);
-    }
-
-    /// Frees what was released a grace period before `now` or earlier, and says what that was, longest held first.
-    pub fn expire_holds(&mut self, now: SystemTime) -> Vec<IpAddr> {
-        let mut freed = Vec::new();
-        while let Some(address) = self.holds.pop_over(now, self.layout.grace_period()) {
-            self.set_free(address);
-            freed.push(address);
-        }
-        freed
-    }
-
-    /// How long after `now` the next held address is free; zero when one is due, none when none is held.
-    #[must_use]
-    pub fn next_hold_expires_in(&self, now: SystemTime) -> Option<Duration> {
-        self.holds.next_over_in(now, self.layout.grace_period())
-    }
-
-    /// Addresses held and when they were released, ascending by address.
-    pub fn holds(&self) -> impl Iterator<Item = (IpAddr, SystemTime)> {
-        self.holds.iter()
-    }
-
-    fn set_free(&mut self, address: IpAddr) {
-        if self.layout.allocatable().contains(address) {
-            self.free.give_back(number(address), number(address));
-        }
-    }
-
-    /// Goes by another spec from now on. What is in use or held stays so.
+    /// Goes by another spec from now on. What is in use stays so.
     pub fn replace_layout(&mut self, layout: AddressLayout) {
         self.layout = layout;
         let family = self.layout.family();
-        let taken = (self.holdings.keys().chain(self.holds.iter().map(|(address, _)| address)))
+        let taken = (self.holdings.keys())
             .filter(|address| Family::of(*address) == family)
             .map(|address| (number(address), number(address)));
         self.free = FreeIntervals::new(&allocatable(&self.layout).subtract(&Intervals::new(taken)));
@@ -270,13 +189,7 @@ impl AddressPool {
     /// Counts.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        Usage::new(
-            allocatable(&self.layout),
-            &self.free,
-            self.holdings.pairs(),
-            self.holds.count(),
-            self.out_of_range,
-        )
+        Usage::new(allocatable(&self.layout), &self.free, self.holdings.pairs(), self.out_of_range)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The spec of a pool of addresses: what it says, what is wrong with it, and what may be allocated from it.
 
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use crate::{
     address_range::AddressRange, address_set::AddressSet, family::Family, field_error::FieldError,
@@ -39,7 +39,6 @@ pub struct AddressLayout {
     family: Family,
     prefix: u8,
     gateway: Option<IpAddr>,
-    grace_period: Duration,
     allocatable: AddressSet,
 }
 
@@ -60,12 +59,6 @@ impl AddressLayout {
     #[must_use]
     pub fn gateway(&self) -> Option<IpAddr> {
         self.gateway
-    }
-
-    /// How long a released address is held back.
-    #[must_use]
-    pub fn grace_period(&self) -> Duration {
-        self.grace_period
     }
 
     /// Everything that may ever be allocated: without exclusions, reserved addresses and gateway.
@@ -95,18 +88,12 @@ impl AddressPoolSpec {
             let message = "addresses and excluded addresses are of mixed IP families";
             errors.push(FieldError::new(EXCLUDED, &*self.excluded_addresses, message));
         }
-        let grace_period = u64::try_from(self.address_reuse_grace_period_seconds.unwrap_or(0));
-        if grace_period.is_err() {
-            errors.push(FieldError::new(
-                GRACE_PERIOD,
-                self.address_reuse_grace_period_seconds.unwrap_or(0),
-                "addressReuseGracePeriodSeconds must not be negative",
-            ));
+        let grace_period = self.address_reuse_grace_period_seconds.unwrap_or(0);
+        if grace_period < 0 {
+            let message = "addressReuseGracePeriodSeconds must not be negative";
+            errors.push(FieldError::new(GRACE_PERIOD, grace_period, message));
         }
-        let (Some(lowest), Ok(grace_period), true) = (addresses.lowest(), grace_period, errors.is_empty())
-        else {
-            return Err(errors);
-        };
+        let (Some(lowest), true) = (addresses.lowest(), errors.is_empty()) else { return Err(errors) };
         let prefix = self
             .subnet_prefix(lowest)
             .ok_or_else(|| vec![FieldError::new(PREFIX, self.prefix, "provided prefix is not valid")])?;
@@ -115,7 +102,6 @@ impl AddressPoolSpec {
             family: Family::of(lowest),
             prefix,
             gateway,
-            grace_period: Duration::from_secs(grace_period),
             allocatable: self.without_what_is_kept_back(&addresses, &excluded, gateway),
         })
     }

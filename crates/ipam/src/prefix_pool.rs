@@ -111,14 +111,8 @@ impl PrefixPool {
     /// stays in use until all have released it, and an owner may have several, of which the lowest is its answer.
     pub fn adopt(&mut self, owner: Owner, prefix: Prefix) -> Adoption {
         let in_range = self.layout.is_allocatable(prefix);
-        // Two in one block may be apart nevertheless, when they are longer than the pool's.
-        let overlapping = self.overlapping(prefix).filter(|other| other.overlaps(prefix));
-        let mut also_held_by: Vec<_> = (overlapping.flat_map(|other| self.holdings.owners_of(other)))
-            .filter(|other| **other != owner)
-            .cloned()
-            .collect();
-        also_held_by.sort_unstable();
-        also_held_by.dedup();
+        let overlapping = self.owners_overlapping(prefix).into_iter();
+        let also_held_by = overlapping.filter(|other| **other != owner).cloned().collect();
         if self.insert(owner, prefix) {
             let (first, last) = self.layout.blocks(prefix);
             self.free.take(first, last);
@@ -178,6 +172,17 @@ impl PrefixPool {
         self.holdings.owners_of(prefix)
     }
 
+    /// Who has a prefix that has an address in common with `prefix`, ascending.
+    #[must_use]
+    pub fn owners_overlapping(&self, prefix: Prefix) -> Vec<&Owner> {
+        // Two in one block may be apart nevertheless, when they are longer than the pool's.
+        let overlapping = self.overlapping(prefix).filter(|other| other.overlaps(prefix));
+        let mut owners: Vec<_> = overlapping.flat_map(|other| self.holdings.owners_of(other)).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners
+    }
+
     /// Every prefix in use and an owner of it, ascending by prefix and owner.
     pub fn in_use(&self) -> impl Iterator<Item = (Prefix, &Owner)> {
         self.holdings.iter().flat_map(|(prefix, owners)| owners.iter().map(move |owner| (prefix, owner)))
@@ -186,7 +191,7 @@ impl PrefixPool {
     /// Counts, in prefixes.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        Usage::new(self.layout.allocatable_blocks(), &self.free, self.holdings.pairs(), 0, self.out_of_range)
+        Usage::new(self.layout.allocatable_blocks(), &self.free, self.holdings.pairs(), self.out_of_range)
     }
 
     /// Adds a pair; true when nobody held the prefix before.

@@ -11,12 +11,10 @@ pub struct Usage {
     pub total: u128,
     /// Of `total`, what can be allocated now.
     pub free: u128,
-    /// Of `total`, what cannot: in use, held, or part of a prefix in use that has another length.
+    /// Of `total`, what cannot: in use, or part of a prefix in use that has another length.
     pub taken: u128,
     /// What is allocated: IPAddress objects, inside and outside of the spec. Two objects of one address count twice.
     pub used: u128,
-    /// Released, and not free before the grace period is over.
-    pub held: u128,
     /// Different addresses in use that the spec does not allow.
     pub out_of_range: u128,
 }
@@ -28,7 +26,7 @@ pub struct StatusCounts {
     pub total: i64,
     /// What can be allocated now; never negative.
     pub free: i64,
-    /// What is allocated or held.
+    /// What is allocated.
     pub used: i64,
     /// What is in use and not allowed by the spec.
     pub out_of_range: i64,
@@ -39,7 +37,6 @@ impl Usage {
         allocatable: &Intervals,
         free: &FreeIntervals,
         used: usize,
-        held: usize,
         out_of_range: usize,
     ) -> Self {
         let total = allocatable.count();
@@ -54,7 +51,6 @@ impl Usage {
             free: left.unwrap_or(u128::MAX),
             taken,
             used: used as u128,
-            held: held as u128,
             out_of_range: out_of_range as u128,
         }
     }
@@ -68,7 +64,7 @@ impl Usage {
         StatusCounts {
             total,
             free: saturated(self.free).min(total.saturating_sub(saturated(self.taken))),
-            used: saturated(self.used.saturating_add(self.held)),
+            used: saturated(self.used),
             out_of_range: saturated(self.out_of_range),
         }
     }

@@ -1,10 +1,6 @@
 //! A pool of addresses against a model that lists everything: none twice, none outside, in any order.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use nephele_ipam::{AddressPool, AddressPoolSpec, AddressRange, AllocateAddressError, Owner, Usage};
 use proptest::prelude::*;
@@ -19,10 +15,6 @@ fn in_window(window: usize, offset: u128) -> IpAddr {
         IpAddr::V4(base) => IpAddr::V4((base.to_bits() + u32::try_from(offset).expect("it is small")).into()),
         IpAddr::V6(base) => IpAddr::V6((base.to_bits() + offset).into()),
     }
-}
-
-fn at(seconds: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
 fn owner(number: u8) -> Owner {
@@ -50,9 +42,8 @@ fn specs(window: usize) -> impl Strategy<Value = AddressPoolSpec> {
         gateway,
         any::<bool>(),
         entries(window, 3),
-        prop::option::of(0..20_i64),
     )
-        .prop_map(move |(mut addresses, one, host, gateway, reserved, excluded, grace)| {
+        .prop_map(move |(mut addresses, one, host, gateway, reserved, excluded)| {
             addresses.push(one);
             AddressPoolSpec {
                 addresses,
@@ -60,7 +51,7 @@ fn specs(window: usize) -> impl Strategy<Value = AddressPoolSpec> {
                 gateway: gateway.unwrap_or_default(),
                 allocate_reserved_ip_addresses: reserved,
                 excluded_addresses: excluded,
-                address_reuse_grace_period_seconds: grace,
+                address_reuse_grace_period_seconds: None,
             }
         })
 }
@@ -70,9 +61,6 @@ enum Step {
     Allocate(u8, Option<(usize, u128)>),
     Adopt(u8, (usize, u128)),
     Release(u8),
-    Hold((usize, u128), u64),
-    /// Time passes, and what is due is freed.
-    Pass(u64),
     Replace(AddressPoolSpec),
 }
 
@@ -87,8 +75,6 @@ fn steps(window: usize) -> impl Strategy<Value = Vec<Step>> {
         6 => (owners.clone(), prop::option::weighted(0.3, somewhere(window))).prop_map(|(o, w)| Step::Allocate(o, w)),
         2 => (owners.clone(), somewhere(window)).prop_map(|(owner, at)| Step::Adopt(owner, at)),
         4 => owners.prop_map(Step::Release),
-        1 => (somewhere(window), 0..100_u64).prop_map(|(at, time)| Step::Hold(at, time)),
-        2 => (0..15_u64).prop_map(Step::Pass),
         1 => prop_oneof![4 => specs(window), 1 => (0..WINDOWS.len()).prop_flat_map(specs)].prop_map(Step::Replace),
     ];
     prop::collection::vec(step, 0..60)
@@ -101,9 +87,7 @@ fn cases() -> impl Strategy<Value = (AddressPoolSpec, Vec<Step>)> {
 /// Everything listed, nothing clever.
 struct Model {
     allocatable: BTreeSet<IpAddr>,
-    grace: u64,
     pairs: BTreeSet<(Owner, IpAddr)>,
-    held: BTreeMap<IpAddr, u64>,
 }
 
 fn list(entry: &str) -> impl Iterator<Item = IpAddr> {
@@ -130,9 +114,7 @@ fn allocatable(spec: &AddressPoolSpec) -> BTreeSet<IpAddr> {
 
 impl Model {
     fn new(spec: &AddressPoolSpec) -> Self {
-        let grace =
-            u64::try_from(spec.address_reuse_grace_period_seconds.unwrap_or(0)).expect("not negative");
-        Self { allocatable: allocatable(spec), grace, pairs: BTreeSet::new(), held: BTreeMap::new() }
+        Self { allocatable: allocatable(spec), pairs: BTreeSet::new() }
     }
 
     fn in_use(&self) -> BTreeSet<IpAddr> {
@@ -145,8 +127,7 @@ impl Model {
 
     fn free(&self) -> BTreeSet<IpAddr> {
         let in_use = self.in_use();
-        let taken = |address: &IpAddr| in_use.contains(address) || self.held.contains_key(address);
-        self.allocatable.iter().filter(|address| !taken(address)).copied().collect()
+        self.allocatable.difference(&in_use).copied().collect()
     }
 
     fn allocate(&mut self, owner: &Owner, wanted: Option<IpAddr>) -> Option<IpAddr> {
@@ -161,31 +142,10 @@ impl Model {
 
     fn adopt(&mut self, owner: Owner, address: IpAddr) {
         self.pairs.insert((owner, address));
-        self.held.remove(&address);
     }
 
-    fn release(&mut self, owner: &Owner, now: u64) {
-        let before = self.in_use();
+    fn release(&mut self, owner: &Owner) {
         self.pairs.retain(|(other, _)| other != owner);
-        let after = self.in_use();
-        if self.grace > 0 {
-            self.held.extend(before.difference(&after).map(|address| (*address, now)));
-        }
-    }
-
-    fn hold(&mut self, address: IpAddr, released_at: u64) {
-        if !self.in_use().contains(&address) {
-            let held = self.held.entry(address).or_insert(released_at);
-            *held = released_at.max(*held);
-        }
-    }
-
-    fn expire(&mut self, now: u64) -> Vec<IpAddr> {
-        let mut due: Vec<_> =
-            self.held.iter().filter(|(_, at)| **at + self.grace <= now).map(|(a, at)| (*at, *a)).collect();
-        due.sort_unstable();
-        self.held.retain(|_, at| *at + self.grace > now);
-        due.into_iter().map(|(_, address)| address).collect()
     }
 
     fn usage(&self) -> Usage {
@@ -195,17 +155,15 @@ impl Model {
             free,
             taken: self.allocatable.len() as u128 - free,
             used: self.pairs.len() as u128,
-            held: self.held.len() as u128,
             out_of_range: self.in_use().difference(&self.allocatable).count() as u128,
         }
     }
 }
 
-/// Plays the steps on both and compares after each; gives the pool and the time in the end.
-fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<(AddressPool, u64), TestCaseError> {
+/// Plays the steps on both and compares after each; gives the pool in the end.
+fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseError> {
     let mut model = Model::new(spec);
     let mut pool = AddressPool::new(spec.validate().expect("specs are good"));
-    let mut now = 50;
     for step in steps {
         match step.clone() {
             Step::Allocate(number, wanted) => {
@@ -224,15 +182,8 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<(AddressPool, u64), Te
                             (Some(address), None) => AllocateAddressError::NotAllocatable(address),
                             (_, Some(address)) => {
                                 let holder = model.pairs.iter().find(|(_, other)| *other == address);
-                                match holder {
-                                    Some((owner, _)) => {
-                                        AllocateAddressError::InUse { address, owner: owner.clone() }
-                                    }
-                                    None => AllocateAddressError::Held {
-                                        address,
-                                        released_at: at(model.held[&address]),
-                                    },
-                                }
+                                let (owner, _) = holder.expect("an address that is not free has an owner");
+                                AllocateAddressError::InUse { address, owner: owner.clone() }
                             }
                         };
                         prop_assert_eq!(error, expected);
@@ -251,33 +202,19 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<(AddressPool, u64), Te
                 model.adopt(owner, address);
             }
             Step::Release(number) => {
-                prop_assert_eq!(pool.release(&owner(number), at(now)), model.of(&owner(number)));
-                model.release(&owner(number), now);
-            }
-            Step::Hold((window, offset), time) => {
-                pool.hold(in_window(window, offset), at(time));
-                model.hold(in_window(window, offset), time);
-            }
-            Step::Pass(seconds) => {
-                now += seconds;
-                prop_assert_eq!(pool.expire_holds(at(now)), model.expire(now));
+                prop_assert_eq!(pool.release(&owner(number)), model.of(&owner(number)));
+                model.release(&owner(number));
             }
             Step::Replace(spec) => {
                 pool.replace_layout(spec.validate().expect("specs are good"));
                 model.allocatable = allocatable(&spec);
-                model.grace = Model::new(&spec).grace;
             }
         }
         prop_assert_eq!(pool.usage(), model.usage());
-        let holds: Vec<_> = model.held.iter().map(|(address, time)| (*address, at(*time))).collect();
-        prop_assert_eq!(pool.holds().collect::<Vec<_>>(), holds);
-        let next =
-            model.held.values().min().map(|at| Duration::from_secs((at + model.grace).saturating_sub(now)));
-        prop_assert_eq!(pool.next_hold_expires_in(at(now)), next);
         let in_use: BTreeSet<_> = pool.in_use().map(|(address, owner)| (owner.clone(), address)).collect();
         prop_assert_eq!(&in_use, &model.pairs);
     }
-    Ok((pool, now))
+    Ok(pool)
 }
 
 proptest! {
@@ -300,33 +237,23 @@ proptest! {
         (spec, steps) in cases(),
         order in prop::collection::vec(any::<u32>(), 200),
     ) {
-        let (pool, _) = play(&spec, &steps)?;
-        let mut known: Vec<(u32, Option<Owner>, IpAddr, SystemTime)> = Vec::new();
-        known.extend(pool.in_use().map(|(address, owner)| (0, Some(owner.clone()), address, at(0))));
-        known.extend(pool.holds().map(|(address, released_at)| (0, None, address, released_at)));
-        // A hold that was not lifted when the address came into use again.
-        let forgotten: Vec<_> = pool.in_use().map(|(address, _)| (0, None, address, at(7))).take(2).collect();
-        known.extend(forgotten);
+        let pool = play(&spec, &steps)?;
+        let in_use = pool.in_use().map(|(address, owner)| (0, owner.clone(), address));
+        let mut known: Vec<(u32, Owner, IpAddr)> = in_use.collect();
         for (fact, key) in known.iter_mut().zip(order) {
             fact.0 = key;
         }
         known.sort();
         let mut rebuilt = AddressPool::new(pool.layout().clone());
-        for (_, owner, address, released_at) in known {
-            match owner {
-                Some(owner) => drop(rebuilt.adopt(owner, address)),
-                None => rebuilt.hold(address, released_at),
-            }
+        for (_, owner, address) in known {
+            rebuilt.adopt(owner, address);
         }
         prop_assert_eq!(rebuilt, pool);
     }
 
     #[test]
     fn release_undoes_allocate((spec, steps) in cases(), wanted in prop::option::of(0..WINDOW), count in 1..20_u8) {
-        let (mut pool, _) = play(&spec, &steps)?;
-        // Without a grace period what comes back is free at once.
-        let spec = AddressPoolSpec { address_reuse_grace_period_seconds: None, ..spec };
-        pool.replace_layout(spec.validate().expect("specs are good"));
+        let mut pool = play(&spec, &steps)?;
         let before = pool.clone();
         let wanted = wanted.map(|offset| in_window(0, offset));
         let new = |number| Owner::new("new", &format!("{number}"));
@@ -334,7 +261,7 @@ proptest! {
             let _ = pool.allocate(&new(number), wanted.filter(|_| number == 0));
         }
         for number in (0..count).rev() {
-            pool.release(&new(number), at(0));
+            pool.release(&new(number));
         }
         prop_assert_eq!(pool, before);
     }

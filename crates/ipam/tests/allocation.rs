@@ -1,9 +1,6 @@
 //! What pools give out, take back and count (`U22` to `U29`, `U39` to `U49`, `E1`, `E3`, `E7`, `E11`, `E19`).
 
-use std::{
-    net::{IpAddr, Ipv6Addr},
-    time::{Duration, SystemTime},
-};
+use std::net::{IpAddr, Ipv6Addr};
 
 use nephele_ipam::{
     AddressPool, AddressPoolSpec, Adoption, AllocateAddressError, AllocatePrefixError, Owner, Prefix,
@@ -42,10 +39,6 @@ fn prefix(text: &str) -> Prefix {
 
 fn owner(name: &str) -> Owner {
     Owner::new("default", name)
-}
-
-fn at(seconds: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
 /// The next addresses of a pool, each for a new owner, until it has no more or `count` are there.
@@ -153,30 +146,20 @@ fn the_same_owner_gets_the_same_answer() {
 
 #[test]
 fn a_wanted_address_is_given_or_the_reason_against_it() {
-    let grace = AddressPoolSpec {
-        address_reuse_grace_period_seconds: Some(60),
-        ..spec(&["10.0.0.10-10.0.0.20"], 24, "10.0.0.12")
-    };
-    let mut pool = pool(&grace);
+    let mut pool = pool(&spec(&["10.0.0.10-10.0.0.20"], 24, "10.0.0.12"));
     assert_eq!(pool.allocate(&owner("a"), Some(address("10.0.0.15"))), Ok(address("10.0.0.15")));
-    pool.allocate(&owner("gone"), Some(address("10.0.0.16"))).expect("it is free");
-    pool.release(&owner("gone"), at(5));
     let before = pool.clone();
     let mut refused = |wanted: &str| {
         let error = pool.allocate(&owner("b"), Some(address(wanted))).expect_err("it is not free");
         (error.category(), error.to_string())
     };
     assert_eq!(refused("10.0.0.15"), ("in_use", "address 10.0.0.15 is in use by default/a".into()));
-    assert_eq!(
-        refused("10.0.0.16"),
-        ("held", "address 10.0.0.16 was released and is still held back".into())
-    );
     for outside in ["10.0.0.12", "10.0.0.21", "fd00::1", "::ffff:10.0.0.10"] {
         let text = format!("address {outside} cannot be allocated from the pool");
         assert_eq!(refused(outside), ("not_allocatable", text));
     }
     assert_eq!(pool, before);
-    assert_eq!(next(&mut pool, 7).len(), 7);
+    assert_eq!(next(&mut pool, 8).len(), 8);
 }
 
 #[test]
@@ -185,55 +168,24 @@ fn the_lowest_released_address_is_given_first() {
     let mut pool = pool(&spec(&["10.0.0.10-10.0.0.20"], 24, ""));
     next(&mut pool, 6);
     for name in ["next-4", "next-1", "next-3"] {
-        pool.release(&owner(name), at(0));
+        pool.release(&owner(name));
     }
     let again: Vec<_> = ["a", "b", "c", "d"].iter().map(|name| pool.allocate(&owner(name), None)).collect();
     assert_eq!(again, ["10.0.0.11", "10.0.0.13", "10.0.0.14", "10.0.0.16"].map(|a| Ok(address(a))));
 }
 
 #[test]
-fn released_addresses_are_held_for_the_grace_period_and_freed_in_the_order_of_their_release() {
-    let grace = AddressPoolSpec {
-        address_reuse_grace_period_seconds: Some(60),
-        ..spec(&["10.0.0.10-10.0.0.12"], 24, "")
-    };
-    let mut pool = pool(&grace);
-    next(&mut pool, 3);
-    assert_eq!(pool.next_hold_expires_in(at(0)), None);
-    assert_eq!(pool.release(&owner("next-2"), at(100)), [address("10.0.0.12")]);
-    assert_eq!(pool.release(&owner("next-0"), at(110)), [address("10.0.0.10")]);
-    assert_eq!(pool.allocate(&owner("late"), None), Err(AllocateAddressError::Exhausted));
-    assert_eq!(pool.usage(), Usage { total: 3, free: 0, taken: 3, used: 1, held: 2, out_of_range: 0 });
-    assert_eq!(pool.next_hold_expires_in(at(120)), Some(Duration::from_secs(40)));
-    assert_eq!(pool.expire_holds(at(159)), Vec::<IpAddr>::new());
-    let mut both = pool.clone();
-    assert_eq!(both.expire_holds(at(1000)), [address("10.0.0.12"), address("10.0.0.10")]);
-    assert_eq!(pool.expire_holds(at(160)), [address("10.0.0.12")]);
-    assert_eq!(pool.next_hold_expires_in(at(500)), Some(Duration::ZERO));
-    assert_eq!(pool.allocate(&owner("late"), None), Ok(address("10.0.0.12")));
-    assert_eq!(pool.holds().collect::<Vec<_>>(), [(address("10.0.0.10"), at(110))]);
-    // The period in force counts, not the one at release; and a clock set back makes holds longer, never shorter.
-    assert_eq!(pool.next_hold_expires_in(at(105)), Some(Duration::from_secs(65)));
-    pool.replace_layout(spec(&["10.0.0.10-10.0.0.12"], 24, "").validate().expect("the spec is good"));
-    assert_eq!(pool.expire_holds(at(110)), [address("10.0.0.10")]);
-}
-
-#[test]
-fn an_address_nobody_used_is_not_held() {
-    let grace = AddressPoolSpec {
-        address_reuse_grace_period_seconds: Some(60),
-        ..spec(&["10.0.0.10-10.0.0.12"], 24, "")
-    };
-    let mut pool = pool(&grace);
+fn releasing_all_leaves_the_pool_as_it_was() {
+    let mut pool = pool(&spec(&["10.0.0.10-10.0.0.12"], 24, ""));
     let fresh = pool.clone();
     let lowest = pool.allocate(&owner("a"), None).expect("it is free");
     pool.adopt(owner("b"), lowest);
     pool.adopt(owner("b"), address("10.0.0.99"));
-    assert!(!pool.forget_address(&owner("c"), lowest));
-    assert!(pool.forget_address(&owner("a"), lowest) && !pool.forget_address(&owner("a"), lowest));
-    assert_eq!(pool.usage(), Usage { total: 3, free: 2, taken: 1, used: 2, held: 0, out_of_range: 1 });
+    assert!(!pool.release_address(&owner("c"), lowest));
+    assert!(pool.release_address(&owner("a"), lowest) && !pool.release_address(&owner("a"), lowest));
+    assert_eq!(pool.usage(), Usage { total: 3, free: 2, taken: 1, used: 2, out_of_range: 1 });
     assert!(
-        pool.forget_address(&owner("b"), lowest) && pool.forget_address(&owner("b"), address("10.0.0.99"))
+        pool.release_address(&owner("b"), lowest) && pool.release_address(&owner("b"), address("10.0.0.99"))
     );
     assert_eq!(pool, fresh);
 }
@@ -245,13 +197,13 @@ fn addresses_out_of_range_are_counted_and_free_is_never_negative() {
     next(&mut pool, 5);
     let layout = |addresses: &[&str]| spec(addresses, 24, "10.0.0.1").validate().expect("the spec is good");
     pool.replace_layout(layout(&["10.0.0.13-10.0.0.20"]));
-    assert_eq!(pool.usage(), Usage { total: 8, free: 6, taken: 2, used: 5, held: 0, out_of_range: 3 });
+    assert_eq!(pool.usage(), Usage { total: 8, free: 6, taken: 2, used: 5, out_of_range: 3 });
     assert_eq!(pool.usage().status_counts(), StatusCounts { total: 8, free: 6, used: 5, out_of_range: 3 });
     pool.replace_layout(layout(&["10.0.0.40"]));
     assert_eq!(pool.usage().status_counts(), StatusCounts { total: 1, free: 1, used: 5, out_of_range: 5 });
     // The owner keeps what it has; what comes back is not given out.
     assert_eq!(pool.allocate(&owner("next-0"), None), Ok(address("10.0.0.10")));
-    assert_eq!(pool.release(&owner("next-0"), at(0)), [address("10.0.0.10")]);
+    assert_eq!(pool.release(&owner("next-0")), [address("10.0.0.10")]);
     assert_eq!(pool.usage().status_counts(), StatusCounts { total: 1, free: 1, used: 4, out_of_range: 4 });
     assert_eq!(pool.allocate(&owner("new"), None), Ok(address("10.0.0.40")));
     pool.replace_layout(layout(&["10.0.0.10-10.0.0.20"]));
@@ -271,14 +223,14 @@ fn an_address_two_have_is_reported_and_in_use_until_both_release_it() {
         Adoption { in_range: true, also_held_by: vec![owner("b"), owner("c")] }
     );
     assert_eq!(pool.owners_of(shared).cloned().collect::<Vec<_>>(), ["a", "b", "c"].map(owner));
-    assert_eq!(pool.usage(), Usage { total: 2, free: 1, taken: 1, used: 3, held: 0, out_of_range: 0 });
+    assert_eq!(pool.usage(), Usage { total: 2, free: 1, taken: 1, used: 3, out_of_range: 0 });
     for name in ["a", "b"] {
-        assert_eq!(pool.release(&owner(name), at(0)), [shared]);
+        assert_eq!(pool.release(&owner(name)), [shared]);
         assert_eq!(pool.usage().free, 1);
     }
-    assert_eq!(pool.release(&owner("c"), at(0)), [shared]);
-    assert_eq!(pool.release(&owner("c"), at(0)), Vec::<IpAddr>::new());
-    assert_eq!(pool.usage(), Usage { total: 2, free: 2, taken: 0, used: 0, held: 0, out_of_range: 0 });
+    assert_eq!(pool.release(&owner("c")), [shared]);
+    assert_eq!(pool.release(&owner("c")), Vec::<IpAddr>::new());
+    assert_eq!(pool.usage(), Usage { total: 2, free: 2, taken: 0, used: 0, out_of_range: 0 });
 }
 
 #[test]
@@ -287,10 +239,10 @@ fn an_owner_of_two_addresses_answers_with_the_lowest_and_may_release_one() {
     pool.adopt(owner("a"), address("10.0.0.11"));
     pool.adopt(owner("a"), address("10.0.0.10"));
     assert_eq!(pool.address_of(&owner("a")), Some(address("10.0.0.10")));
-    assert!(!pool.release_address(&owner("a"), address("10.0.0.12"), at(0)));
-    assert!(pool.release_address(&owner("a"), address("10.0.0.10"), at(0)));
+    assert!(!pool.release_address(&owner("a"), address("10.0.0.12")));
+    assert!(pool.release_address(&owner("a"), address("10.0.0.10")));
     assert_eq!(pool.address_of(&owner("a")), Some(address("10.0.0.11")));
-    assert_eq!(pool.release(&owner("a"), at(0)), [address("10.0.0.11")]);
+    assert_eq!(pool.release(&owner("a")), [address("10.0.0.11")]);
 }
 
 #[test]
@@ -316,14 +268,14 @@ fn counts_beyond_64_bits_are_cut_and_still_go_down() {
 fn all_addresses_there_are_make_a_pool() {
     let all = AddressPoolSpec { allocate_reserved_ip_addresses: true, ..spec(&["::/0"], 0, "") };
     let mut pool = pool(&all);
-    let whole = Usage { total: u128::MAX, free: u128::MAX, taken: 0, used: 0, held: 0, out_of_range: 0 };
+    let whole = Usage { total: u128::MAX, free: u128::MAX, taken: 0, used: 0, out_of_range: 0 };
     assert_eq!(pool.usage(), whole);
     assert_eq!(pool.allocate(&owner("first"), None), Ok(address("::")));
     let last = Ipv6Addr::from_bits(u128::MAX).into();
     assert_eq!(pool.allocate(&owner("last"), Some(last)), Ok(last));
     assert_eq!(pool.usage(), Usage { free: u128::MAX - 1, taken: 2, used: 2, ..whole });
-    pool.release(&owner("first"), at(0));
-    pool.release(&owner("last"), at(0));
+    pool.release(&owner("first"));
+    pool.release(&owner("last"));
     assert_eq!(pool.usage(), whole);
     let mut blocks = prefix_pool(&prefix_spec(&["::/0"], 128));
     assert_eq!(blocks.usage(), whole);
@@ -447,7 +399,7 @@ fn prefixes_of_other_lengths_block_what_they_overlap() {
     assert_eq!(pool.adopt(owner("short"), prefix("fd00::/63")), short);
     assert_eq!(pool.adopt(owner("host"), prefix("fd00:0:0:1::5/128")).also_held_by, [owner("short")]);
     assert_eq!(pool.adopt(owner("other-host"), prefix("fd00:0:0:1::6/128")).also_held_by, [owner("short")]);
-    assert_eq!(pool.usage(), Usage { total: 4, free: 2, taken: 2, used: 3, held: 0, out_of_range: 3 });
+    assert_eq!(pool.usage(), Usage { total: 4, free: 2, taken: 2, used: 3, out_of_range: 3 });
     assert_eq!(
         pool.allocate(&owner("new"), Some(prefix("fd00::/64"))).map_err(|error| error.to_string()),
         Err("prefix fd00::/64 is in use by default/short".into())
@@ -457,7 +409,7 @@ fn prefixes_of_other_lengths_block_what_they_overlap() {
         Err(AllocatePrefixError::NotAllocatable(prefix("fd00::/63")))
     );
     assert_eq!(pool.release(&owner("short")), [prefix("fd00::/63")]);
-    assert_eq!(pool.usage(), Usage { total: 4, free: 3, taken: 1, used: 2, held: 0, out_of_range: 2 });
+    assert_eq!(pool.usage(), Usage { total: 4, free: 3, taken: 1, used: 2, out_of_range: 2 });
     assert_eq!(pool.allocate(&owner("a"), None), Ok(prefix("fd00::/64")));
     assert_eq!(pool.allocate(&owner("b"), None), Ok(prefix("fd00:0:0:2::/64")));
     pool.release(&owner("host"));

@@ -169,7 +169,7 @@ impl Model {
         let prefixes: BTreeSet<_> = self.pairs.iter().map(|(_, prefix)| *prefix).collect();
         let (total, free) = (self.allocatable.len() as u128, self.free().len() as u128);
         let out_of_range = prefixes.difference(&self.allocatable).count() as u128;
-        Usage { total, free, taken: total - free, used: self.pairs.len() as u128, held: 0, out_of_range }
+        Usage { total, free, taken: total - free, used: self.pairs.len() as u128, out_of_range }
     }
 }
 

@@ -87,7 +87,6 @@ fn a_good_spec_is_read_once_and_for_all() {
     let layout = spec.validate().expect("the spec is good");
     assert_eq!(layout.family().to_string(), "IPv4");
     assert_eq!((layout.prefix(), layout.gateway()), (28, Some(IpAddr::from([10, 0, 0, 1]))));
-    assert_eq!(layout.grace_period().as_secs(), 60);
     assert_eq!(layout.allocatable(), &spec.allocatable());
     assert_eq!(layout.allocatable().to_string(), "10.0.0.2-10.0.0.14");
 }

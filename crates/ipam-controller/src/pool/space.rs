@@ -124,8 +124,7 @@ impl Space {
                     AllocateAddressError::NotAllocatable(_) => {
                         Refusal::Impossible { message: error.to_string() }
                     }
-                    AllocateAddressError::InUse { address, .. }
-                    | AllocateAddressError::Held { address, .. } => {
+                    AllocateAddressError::InUse { address, .. } => {
                         Refusal::Taken { by: Place::Address(*address), message: error.to_string() }
                     }
                 })
@@ -173,8 +172,7 @@ impl Space {
     pub(crate) fn release(&mut self, owner: &Owner, place: Place) {
         match (self, place) {
             (Self::Addresses { pool, .. }, Place::Address(address)) => {
-                // The allocator's own holds are not used: they would not outlive the process.
-                pool.forget_address(owner, address);
+                pool.release_address(owner, address);
             }
             (Self::Prefixes { pool, .. }, Place::Prefix(prefix)) => {
                 pool.release_prefix(owner, prefix);
