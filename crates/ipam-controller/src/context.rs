@@ -17,10 +17,10 @@ use nephele_kit::{Cache, Clock, Events, WatchFilter, paused, paused_message};
 use parking_lot::Mutex;
 
 use crate::address::{Lister, version};
-use crate::claim::Turns;
+use crate::claim_queue::ClaimQueue;
 use crate::metrics::Metrics;
 use crate::overlap::Overlaps;
-use crate::pool::{PoolKey, Pools, Request, Woken};
+use crate::pool::{PoolKey, Pools, Request};
 
 /// Shared by all.
 pub(crate) struct Context {
@@ -29,8 +29,7 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
     pub(crate) pools: Arc<Pools>,
-    pub(crate) woken: Woken,
-    pub(crate) turns: Turns,
+    pub(crate) queue: ClaimQueue,
     pub(crate) lister: Lister,
     pub(crate) claims: Store<IPAddressClaim>,
     /// Whether `claims` has had its first list.
@@ -157,7 +156,7 @@ impl Context {
     pub(crate) fn wake_claims(&self, wanted: impl Fn(&IPAddressClaim) -> bool) {
         let claims = self.claims.state();
         let woken = claims.iter().filter(|claim| wanted(claim));
-        self.woken.wake(woken.map(|claim| owner(&claim.metadata)));
+        self.queue.wake(woken.map(|claim| owner(&claim.metadata)));
     }
 }
 

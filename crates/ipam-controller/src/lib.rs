@@ -2,23 +2,24 @@
 //! in-cluster IPAM provider.
 //!
 //! ```text
-//!  IPAddressClaim ─▶ fetch ▶ plan ▶ act ▶ report          (crate::claim, many at a time)
-//!                               │ ask    ▲ granted
-//!                               ▼        │
-//!  pools ──watch──▶ Pool: ledger ◀── Keeper: choose ▶ write the pool ▶ tell   (crate::pool, a task per pool)
-//!                     ▲
-//!  IPAddress ─watch───┘                                   (crate::address)
+//!  IPAddressClaim ─▶ fetch ▶ plan ▶ act ▶ report             (crate::claim, in the order of crate::claim_queue)
+//!                              │ ask   ▲ call
+//!                              ▼       │
+//!  pools ─watch─▶ Pool: Allocations ◀─ PoolTask: choose ▶ write the pool ▶ call   (crate::pool, a task per pool)
+//!                              ▲
+//!  IPAddress ─watch────────────┘                            (crate::address)
 //! ```
 //!
-//! Which address a claim gets is decided in the pool's ledger, plain data without a client. It is promised to the claim
-//! once the pool's status names it: that write is the guard against duplicates, see [`pool`](crate) `keeper`. All that
-//! has to outlive the process is in the objects: IPAddresses, what is pending in a pool's status, and for an address
-//! that is held back the time at which the deletion of its IPAddress was asked for.
+//! The pool's `Allocations` decide which address a claim gets: plain data without a client. The claim is told once the
+//! status of the pool names the address. That write is the guard against duplicates: see `pool/task.rs`. All that has to
+//! outlive the process is in objects: IPAddresses, pending allocations in the status of a pool, and, for an address that
+//! is held back, the deletion timestamp of its IPAddress.
 //!
 //! What it must not know: the simulated cloud and who makes claims.
 
 mod address;
 mod claim;
+mod claim_queue;
 mod context;
 mod metrics;
 mod overlap;

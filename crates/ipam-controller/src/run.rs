@@ -24,10 +24,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::address::lister;
+use crate::claim_queue::ClaimQueue;
 use crate::context::{Ahead, Context, cluster_name};
 use crate::metrics::Metrics;
 use crate::overlap::{OverlapPolicy, Overlaps};
-use crate::pool::{PoolObject, Pools, Woken};
+use crate::pool::{PoolObject, Pools};
 use crate::{address, claim, pool};
 
 /// The gate that is closed until it is known whether there is anything to control. The rest of the gates are there
@@ -37,7 +38,7 @@ pub const GATE: &str = "ipam";
 /// How long to wait before looking again whether Cluster API's core is installed.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// So many claims are looked at besides those that have a turn: to find a place in the line, which takes no time.
+/// So many claims are looked at besides those that have a turn. A look takes memory only, and no time.
 const LOOKS: u16 = 16;
 
 /// What the controllers look after, and how.
@@ -49,7 +50,7 @@ pub struct Settings {
     /// The value of `cluster.x-k8s.io/watch-filter` that a claim must carry; none for any. A pool that does not carry
     /// it is used, but its status is left to others.
     pub watch_filter: Option<String>,
-    /// Claims reconciled at a time. Those that wait for a write of their pool count, so this bounds how many share one.
+    /// Claims for which requests are sent at a time.
     pub concurrency: NonZeroU16,
     /// Whether IPAddresses whose claim is gone are deleted, and not only told of.
     pub reclaim_orphans: bool,
@@ -89,7 +90,7 @@ pub async fn run(
     let (clusters, follow_clusters) =
         Cache::<Cluster>::start(&services, clusters_api, watcher::Config::default(), shutdown.clone());
     let (lister, serve_lists) = lister(Api::all(client.clone()), shutdown.clone());
-    let woken = Woken::default();
+    let queue = ClaimQueue::new(concurrency.get().into());
     let runner = Runner::<IPAddressClaim>::new(
         "ipaddressclaim",
         &services,
@@ -103,8 +104,7 @@ pub async fn run(
         events: services.events.clone(),
         metrics,
         pools: Arc::new(Pools::default()),
-        woken: woken.clone(),
-        turns: claim::Turns::new(concurrency.get().into(), woken.clone()),
+        queue: queue.clone(),
         lister,
         claims: runner.store(),
         claims_listed: AtomicBool::new(false),
@@ -126,7 +126,7 @@ pub async fn run(
         let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
         let api = Api::<IPAddress>::all(client.clone());
         follows.push(
-            async move { address::follow(api, &context.pools, &context.woken, gate, sender, shutdown).await }
+            async move { address::follow(api, &context.pools, &context.queue, gate, sender, shutdown).await }
                 .boxed(),
         );
     }
@@ -157,7 +157,7 @@ pub async fn run(
         if shutdown.run_until_cancelled(all_listed).await != Some(true) {
             return Ok(());
         }
-        let runner = runner.reads(&clusters).reconcile_on(woken.listen());
+        let runner = runner.reads(&clusters).reconcile_on(queue.listen(context.claims.clone()));
         let run =
             runner.run(move |object| claim::reconcile(object, Arc::clone(&for_claims)), shutdown.clone());
         run.await.map_err(Error::Claim)

@@ -35,3 +35,13 @@ pub(crate) async fn create(client: &Client, address: &IPAddress) -> Result<IPAdd
     // The two versions differ in nothing else.
     made.try_parse().map_err(|error| kube::Error::SerdeError(serde::de::Error::custom(error)))
 }
+
+/// Whether the answer says what became of the request. Without one, or when the API server itself failed, the IPAddress
+/// may be created still.
+pub(crate) fn is_answered(created: &Result<IPAddress, kube::Error>) -> bool {
+    match created {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) => status.code < 500,
+        Err(_) => false,
+    }
+}

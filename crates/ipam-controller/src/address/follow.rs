@@ -11,13 +11,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::Record;
-use crate::pool::{Pools, Woken};
+use crate::claim_queue::ClaimQueue;
+use crate::pool::Pools;
 
 /// Follows until `shutdown`; says in `listed` when the first list is in.
 pub(crate) async fn follow(
     api: Api<IPAddress>,
     pools: &Pools,
-    woken: &Woken,
+    claims: &ClaimQueue,
     gate: Gate,
     listed: watch::Sender<bool>,
     shutdown: CancellationToken,
@@ -33,8 +34,8 @@ pub(crate) async fn follow(
                 {
                     // Its claim takes it over again.
                     let stripped = (!record.is_whole()).then(|| owner.clone());
-                    pool.applied(owner, record);
-                    woken.wake(stripped);
+                    pool.applied(&owner, record);
+                    claims.wake(stripped);
                 }
             }
             Ok(watcher::Event::Delete(address)) => {
@@ -45,7 +46,7 @@ pub(crate) async fn follow(
                 }
                 // Its claim may have lost it, or another one have waited for its name.
                 let namespace = address.namespace().unwrap_or_default();
-                woken.wake([Owner::new(&namespace, &address.name_any())]);
+                claims.wake([Owner::new(&namespace, &address.name_any())]);
             }
             Ok(watcher::Event::Init) => {}
             Ok(watcher::Event::InitDone) => {

@@ -8,7 +8,7 @@ mod record;
 mod release;
 
 pub(crate) use content::{adopted, made_for, same};
-pub(crate) use create::create;
+pub(crate) use create::{create, is_answered};
 pub(crate) use follow::follow;
 pub(crate) use list::{Listed, Lister, lister};
 pub(crate) use record::{Finalizers, Record, version};

@@ -7,7 +7,7 @@ use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_api::ipam::{GROUP, finalizers};
 use nephele_ipam::Owner;
 
-use crate::pool::{Place, PoolKey};
+use crate::pool::{Block, PoolKey};
 
 /// The kind of claims.
 pub(crate) const CLAIM_KIND: &str = "IPAddressClaim";
@@ -20,7 +20,7 @@ pub(crate) struct Record {
     /// (KEP-5504: resource versions of one kind are ordered numbers).
     pub(crate) version: u64,
     /// What it takes out of the pool; none when what it says cannot be read.
-    pub(crate) place: Option<Place>,
+    pub(crate) block: Option<Block>,
     /// The uid of the claim that owns it, when one does.
     pub(crate) claim_uid: Option<Box<str>>,
     /// Whether its pool owns it too, which nobody but this provider says.
@@ -47,11 +47,11 @@ impl Record {
         let pool = PoolKey::of_address(address)?;
         let name = address.name_any();
         let owner = Owner::new(&address.namespace().unwrap_or_default(), &name);
-        let place = Place::read(pool.kind, &address.spec.address, address.spec.prefix);
+        let block = Block::read(pool.kind, &address.spec.address, address.spec.prefix);
         let record = Self {
             uid: address.uid().unwrap_or_default().into(),
             version: version(address.metadata.resource_version.as_deref()),
-            place,
+            block,
             claim_uid: claim_owner(&address.metadata.owner_references, &name)
                 .map(|owner| owner.uid.as_str().into()),
             owned_by_pool: address

@@ -11,18 +11,28 @@ use nephele_kit::{PatchError, Precondition, patch};
 use tracing::info;
 
 use super::{Error, SHORTLY};
-use crate::address::{Left, Record, adopted, create, hold_back, let_go, made_for, same};
+use crate::address::{Left, Record, adopted, create, hold_back, is_answered, let_go, made_for, same};
 use crate::context::{Context, owner};
-use crate::pool::{Grant, Pool, PoolKey, Standing, remaining};
+use crate::pool::{Grant, Pool, PoolKey, Release, remaining};
 
-/// What came of making or taking over an IPAddress.
-pub(super) enum Made {
-    /// It is there and the claim's.
-    There,
+/// What came of creating or taking over an IPAddress.
+pub(super) enum Bound {
+    /// It exists and is the claim's.
+    Yes,
     /// It cannot be, for this reason, before something changes.
     Refused(String),
-    /// There is another one of its name, which the pool has just been told of. Ask again.
-    Another,
+    /// Another IPAddress has its name, of which the pool has just been told.
+    AskAgain,
+}
+
+/// What came of holding a claim.
+pub(super) enum Protected {
+    /// It was held before.
+    Already,
+    /// It is held, as written.
+    Now(Box<IPAddressClaim>),
+    /// The claim is gone.
+    Gone,
 }
 
 /// What came of releasing a claim.
@@ -33,73 +43,78 @@ pub(super) enum Released {
     Later(Duration),
 }
 
-/// Keeps the claim from going before its address is released; the claim as written, if it was.
-pub(super) async fn protect(
-    claim: &IPAddressClaim,
-    context: &Context,
-) -> Result<Option<IPAddressClaim>, Error> {
+/// Keeps the claim from going before its address is released.
+pub(super) async fn protect(claim: &IPAddressClaim, context: &Context) -> Result<Protected, Error> {
     let api =
         Api::<IPAddressClaim>::namespaced(context.client.clone(), &claim.namespace().unwrap_or_default());
     match patch::add_finalizer(&api, claim, finalizers::CLAIM).await {
-        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) if error.is_not_found() => Ok(Protected::Gone),
+        Err(error) => Err(Error::Claim(error)),
+        Ok(None) => Ok(Protected::Already),
         Ok(Some(claim)) => {
             context.ahead.wrote(&claim);
-            Ok(Some(claim))
+            Ok(Protected::Now(Box::new(claim)))
         }
-        other => other.map_err(Error::Claim),
     }
 }
 
-/// Makes the IPAddress of a claim, as the pool decided.
-pub(super) async fn make(
+/// Creates the IPAddress of a claim, as the pool decided.
+pub(super) async fn create_address(
     claim: &IPAddressClaim,
     pool: &Pool,
     grant: &Grant,
     context: &Context,
-) -> Result<Made, Error> {
+) -> Result<Bound, Error> {
     let made = made_for(claim, &pool.key, &pool.facts().uid, grant);
     let api = addresses(claim, context);
+    let (name, uid) = (owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
     let _turn = pool.turn_to_write().await;
-    match create(&context.client, &made).await {
+    let until = pool.sending(&name, uid);
+    let created = create(&context.client, &made).await;
+    if is_answered(&created) {
+        pool.answered(&name, uid, until);
+    }
+    match created {
         Ok(address) => {
             if let Some((_, owner, record)) = Record::of(&address) {
-                pool.made(owner, record);
+                pool.created(&owner, record);
             }
-            Ok(Made::There)
+            Ok(Bound::Yes)
         }
         Err(kube::Error::Api(status)) if status.code == 409 => there_already(claim, pool, &made, &api).await,
-        // Webhooks refuse by 403 if they do not say how.
+        // Webhooks refuse with 403 if they do not say how.
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
-            // It will not be taken next time either: the address is better used by somebody else.
-            pool.drop_intent(&owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
-            Ok(Made::Refused(format!("the management API refused the IPAddress: {}", status.message)))
+            // It will not be taken next time either: the address is better used by another claim. An earlier request may
+            // have no answer yet, and then the address stays reserved.
+            pool.drop_decision(&name, uid);
+            Ok(Bound::Refused(format!("the management API refused the IPAddress: {}", status.message)))
         }
         Err(source) => Err(failed("create", claim, source)),
     }
 }
 
-/// There is an IPAddress of the claim's name: the one that was to be made, or another.
+/// An IPAddress of the claim's name exists: the one that was to be created, or another.
 async fn there_already(
     claim: &IPAddressClaim,
     pool: &Pool,
     made: &IPAddress,
     api: &Api<IPAddress>,
-) -> Result<Made, Error> {
+) -> Result<Bound, Error> {
     let there = api.get_opt(&claim.name_any()).await.map_err(|source| failed("get", claim, source))?;
-    let Some(there) = there else { return Ok(Made::Another) };
+    let Some(there) = there else { return Ok(Bound::AskAgain) };
     if same(&there, made) {
         note(pool, &there);
-        return Ok(Made::There);
+        return Ok(Bound::Yes);
     }
     if PoolKey::of_address(&there).as_ref() == Some(&pool.key) {
         note(pool, &there);
-        return Ok(Made::Another);
+        return Ok(Bound::AskAgain);
     }
     // Called again when that one is gone. Until then its address is free for others.
-    pool.drop_intent(&owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
+    pool.drop_decision(&owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
     let reference = &there.spec.pool_ref;
-    Ok(Made::Refused(format!(
-        "IPAddress {} is there and of another pool, {} {}",
+    Ok(Bound::Refused(format!(
+        "IPAddress {} exists and is of another pool, {} {}",
         owner(&claim.metadata),
         reference.kind,
         reference.name
@@ -107,19 +122,23 @@ async fn there_already(
 }
 
 /// Takes over the IPAddress of the claim's name.
-pub(super) async fn adopt(claim: &IPAddressClaim, pool: &Pool, context: &Context) -> Result<Made, Error> {
+pub(super) async fn take_over(
+    claim: &IPAddressClaim,
+    pool: &Pool,
+    context: &Context,
+) -> Result<Bound, Error> {
     let api = addresses(claim, context);
     let there = api.get_opt(&claim.name_any()).await.map_err(|source| failed("get", claim, source))?;
-    let Some(there) = there else { return Ok(Made::Another) };
+    let Some(there) = there else { return Ok(Bound::AskAgain) };
     if PoolKey::of_address(&there).as_ref() != Some(&pool.key) {
-        return Ok(Made::Another);
+        return Ok(Bound::AskAgain);
     }
     let taken_over = match adopted(&there, claim, &pool.key, &pool.facts().uid) {
         Ok(taken_over) => taken_over,
         Err(rival) => {
             let name = owner(&claim.metadata);
-            pool.drop_intent(&name, claim.metadata.uid.as_deref().unwrap_or_default());
-            return Ok(Made::Refused(format!("IPAddress {name} is there and is controlled by {rival}")));
+            pool.drop_decision(&name, claim.metadata.uid.as_deref().unwrap_or_default());
+            return Ok(Bound::Refused(format!("IPAddress {name} exists and is controlled by {rival}")));
         }
     };
     let _turn = pool.turn_to_write().await;
@@ -127,7 +146,7 @@ pub(super) async fn adopt(claim: &IPAddressClaim, pool: &Pool, context: &Context
     let written = written.map_err(Error::Address)?.unwrap_or(taken_over);
     note(pool, &written);
     info!(address = written.spec.address, "Took over an IPAddress that was there");
-    Ok(Made::There)
+    Ok(Bound::Yes)
 }
 
 /// Gives back what the claim has, and lets it go.
@@ -137,19 +156,19 @@ pub(super) async fn release(
     context: &Context,
 ) -> Result<Released, Error> {
     let (name, uid) = (owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
-    let standing = match pool {
+    let left = match pool {
         Some(pool) => {
             pool.withdraw(&name);
-            pool.standing(&name, uid)
+            pool.release(&name, uid)
         }
         // Nobody knows but the management API.
-        None => Standing::Decided,
+        None => Release::Decided,
     };
-    let record = match standing {
-        Standing::Busy => return Ok(Released::Later(SHORTLY)),
-        Standing::Exists(record) => Some(record),
+    let record = match left {
+        Release::Busy => return Ok(Released::Later(SHORTLY)),
+        Release::Exists(record) => Some(record),
         // The cache of a pool that was made anew, or a decision, may be behind or ahead of what there is.
-        Standing::Decided | Standing::Nothing => {
+        Release::Decided | Release::Nothing => {
             let there = addresses(claim, context).get_opt(&claim.name_any()).await;
             let there = there.map_err(|source| failed("get", claim, source))?;
             let of_pool = there.as_ref().and_then(Record::of);
@@ -165,7 +184,7 @@ pub(super) async fn release(
         return Ok(Released::Later(wait));
     }
     if let Some(pool) = pool {
-        pool.drop_intent(&name, uid);
+        pool.drop_decision(&name, uid);
         context.metrics.released(pool.key.kind);
     }
     let claims = Api::<IPAddressClaim>::namespaced(context.client.clone(), name.namespace());
@@ -224,7 +243,7 @@ fn note(pool: &Pool, address: &IPAddress) {
     if let Some((key, owner, record)) = Record::of(address)
         && key == pool.key
     {
-        pool.applied(owner, record);
+        pool.applied(&owner, record);
     }
 }
 

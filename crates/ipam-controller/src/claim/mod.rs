@@ -3,7 +3,6 @@
 mod act;
 mod plan;
 mod report;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +14,12 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::context::{Context, owner};
-use crate::pool::{Answer, Pool, Request};
-use act::{Made, Released};
-use plan::{Fetched, Plan};
-pub(crate) use turns::Turns;
+use crate::pool::{Pool, Request};
+use act::{Bound, Released};
+use plan::{Fetched, Plan, Wish};
 
 /// How long to wait for what is being written right now.
 const SHORTLY: Duration = Duration::from_millis(100);
-
-/// A claim that waits for its turn is called. It is looked at after this time too, lest it wait for one that was called
-/// and is gone.
-const TURN_MAX: Duration = Duration::from_secs(10);
 
 /// Why a claim could not be reconciled.
 #[derive(Debug, Error)]
@@ -36,126 +30,138 @@ pub(crate) enum Error {
     /// The IPAddress could not be written.
     #[error("failed to write the IPAddress")]
     Address(#[source] PatchError),
-    /// The pool could not be listed or written; its task says why, once for all claims.
-    #[error("failed to ask the pool")]
-    Pool,
 }
 
 impl ReconcileError for Error {
     fn category(&self) -> &'static str {
         match self {
             Self::Claim(error) | Self::Address(error) => error.category(),
-            Self::Pool => "pool",
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
             Self::Claim(error) | Self::Address(error) => error.retry(),
-            Self::Pool => Retry::After(Duration::from_secs(1)),
         }
     }
 }
 
 /// Brings a claim to an address, or lets it go.
 pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>) -> Result<Outcome, Error> {
+    let name = owner(&claim.metadata);
     if context.ahead.is_behind(&claim) {
         // The watch has yet to show what was written here last, and brings the claim back then.
+        context.queue.pass(&name);
         return Ok(Outcome::WaitingOn("watch"));
     }
     // 1. fetch: from memory.
     let fetched = Fetched::of(&claim, &context);
-    // 2. validate and 3. plan: pure.
-    let plan = plan::plan(&claim, &fetched);
-    let _turn = match (&plan, &fetched.key) {
-        (Plan::Leave(_), _) | (_, None) => None,
-        (_, Some(key)) => match context.turns.take(key, &owner(&claim.metadata), Instant::now()) {
-            Some(turn) => Some(turn),
-            None => return Ok(Outcome::After(TURN_MAX)),
-        },
-    };
-    match plan {
-        Plan::Leave(outcome) => Ok(outcome),
-        Plan::Wait { reason, message, protect } => {
-            if let Some(pool) = &fetched.pool {
-                pool.withdraw(&owner(&claim.metadata));
+    // 2. validate and 3. plan: pure, but that the pool takes note of what is asked.
+    let plan = match (plan::plan(&claim, &fetched), &fetched.pool) {
+        (Wish::Address { wanted }, Some(pool)) => {
+            plan::answered(&claim, &pool.key, pool.ask(request(&claim, wanted)))
+        }
+        (Wish::Address { .. }, None) => unreachable!("an address is asked only of a pool that exists"),
+        (Wish::Plan(plan), pool) => {
+            if let (Plan::Wait { .. }, Some(pool)) = (&plan, pool) {
+                pool.withdraw(&name);
             }
-            let protected = if protect { act::protect(&claim, &context).await? } else { None };
-            let claim = protected.as_ref().unwrap_or(&*claim);
-            report::waiting(claim, &context, reason, &message).await?;
-            Ok(Outcome::WaitingOn(reason))
+            plan
         }
-        Plan::Bind { wanted } => {
-            let protected = act::protect(&claim, &context).await?;
-            let claim = protected.as_ref().unwrap_or(&*claim);
-            let pool = fetched.pool.as_ref().expect("a claim is only bound to a pool that is there");
-            bind(claim, pool, wanted, &context).await
+    };
+    let turn = match &fetched.key {
+        Some(key) if plan.sends(&claim, context.now()) => context.queue.turn(key, &claim),
+        _ => {
+            context.queue.pass(&name);
+            return Ok(settled(&plan, fetched.pool.as_deref(), &claim));
         }
-        Plan::Release => match act::release(&claim, fetched.pool.as_ref(), &context).await? {
-            Released::Done => Ok(Outcome::Done),
-            Released::Later(wait) => Ok(Outcome::After(wait)),
-        },
+    };
+    let Some(_turn) = turn else { return Ok(Outcome::WaitingOn("turn")) };
+    // 4. act and 5. report.
+    carry_out(plan, &claim, fetched.pool.as_ref(), &context).await
+}
+
+/// What a claim asks its pool for.
+fn request(claim: &IPAddressClaim, wanted: Option<std::net::IpAddr>) -> Request {
+    let created = claim.metadata.creation_timestamp.as_ref();
+    Request {
+        owner: owner(&claim.metadata),
+        uid: claim.metadata.uid.as_deref().unwrap_or_default().into(),
+        created: created.map_or(jiff::Timestamp::UNIX_EPOCH, |time| time.0),
+        wanted,
+        published: claim.address_name().is_some(),
     }
 }
 
-async fn bind(
+/// The outcome when there is nothing to write.
+fn settled(plan: &Plan, pool: Option<&Pool>, claim: &IPAddressClaim) -> Outcome {
+    match plan {
+        Plan::Leave(outcome) => *outcome,
+        Plan::Wait { reason, .. } => Outcome::WaitingOn(reason),
+        _ => {
+            if let Some(pool) = pool {
+                pool.published(&owner(&claim.metadata));
+            }
+            Outcome::Done
+        }
+    }
+}
+
+async fn carry_out(
+    plan: Plan,
     claim: &IPAddressClaim,
-    pool: &Arc<Pool>,
-    wanted: Option<std::net::IpAddr>,
+    pool: Option<&Arc<Pool>>,
     context: &Context,
 ) -> Result<Outcome, Error> {
-    let request = Request {
-        owner: owner(&claim.metadata),
-        uid: claim.metadata.uid.as_deref().unwrap_or_default().into(),
-        created: claim
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map_or(jiff::Timestamp::UNIX_EPOCH, |time| time.0),
-        wanted,
-        published: claim.address_name().is_some(),
-    };
-    let waiting = |reason: &'static str, message: String| async move {
-        report::waiting(claim, context, reason, &message).await?;
-        Ok(Outcome::WaitingOn(reason))
-    };
-    match pool.ask(request).await {
-        Answer::Granted { grant, first_asked } => match act::make(claim, pool, &grant, context).await? {
-            Made::There => {
-                if report::bound(claim, pool, context).await? {
-                    let after = Instant::now().duration_since(first_asked);
-                    context.metrics.bound(pool.key.kind, Some(after));
+    let protected = match &plan {
+        Plan::Wait { protect: false, .. } | Plan::Leave(_) | Plan::Release => None,
+        _ => match act::protect(claim, context).await? {
+            act::Protected::Gone => {
+                if let Some(pool) = pool {
+                    let name = owner(&claim.metadata);
+                    pool.withdraw(&name);
+                    pool.drop_decision(&name, claim.metadata.uid.as_deref().unwrap_or_default());
                 }
-                Ok(Outcome::Done)
+                return Ok(Outcome::Done);
             }
-            Made::Refused(message) => waiting(reasons::ALLOCATION_FAILED, message).await,
-            Made::Another => Ok(Outcome::After(Duration::ZERO)),
+            act::Protected::Already => None,
+            act::Protected::Now(claim) => Some(claim),
         },
-        Answer::Bound => {
+    };
+    let claim = protected.as_deref().unwrap_or(claim);
+    let (outcome, first_asked) = match (plan, pool) {
+        (Plan::Wait { reason, message, .. }, _) => {
+            report::waiting(claim, context, reason, &message).await?;
+            return Ok(Outcome::WaitingOn(reason));
+        }
+        (Plan::Release, pool) => {
+            return Ok(match act::release(claim, pool, context).await? {
+                Released::Done => Outcome::Done,
+                Released::Later(wait) => Outcome::After(wait),
+            });
+        }
+        (Plan::Create { grant, first_asked }, Some(pool)) => {
+            (act::create_address(claim, pool, &grant, context).await?, Some(first_asked))
+        }
+        (Plan::TakeOver, Some(pool)) => (act::take_over(claim, pool, context).await?, None),
+        (Plan::Publish, Some(_)) => (Bound::Yes, None),
+        (Plan::Leave(outcome), _) => return Ok(outcome),
+        (Plan::Create { .. } | Plan::TakeOver | Plan::Publish, None) => {
+            unreachable!("an address is asked only of a pool that exists")
+        }
+    };
+    match (outcome, pool) {
+        (Bound::Yes, Some(pool)) => {
             if report::bound(claim, pool, context).await? {
-                context.metrics.bound(pool.key.kind, None);
+                let after = first_asked.map(|first_asked| Instant::now().duration_since(first_asked));
+                context.metrics.bound(pool.key.kind, after);
             }
             Ok(Outcome::Done)
         }
-        Answer::Adopt => match act::adopt(claim, pool, context).await? {
-            Made::There => {
-                if report::bound(claim, pool, context).await? {
-                    context.metrics.bound(pool.key.kind, None);
-                }
-                Ok(Outcome::Done)
-            }
-            Made::Refused(message) => waiting(reasons::ALLOCATION_FAILED, message).await,
-            Made::Another => Ok(Outcome::After(SHORTLY)),
-        },
-        Answer::Exhausted => {
-            waiting(reasons::POOL_EXHAUSTED, format!("{} has no address left", pool.key)).await
+        (Bound::Refused(message), _) => {
+            report::waiting(claim, context, reasons::ALLOCATION_FAILED, &message).await?;
+            Ok(Outcome::WaitingOn(reasons::ALLOCATION_FAILED))
         }
-        Answer::Refused { message } => waiting(reasons::ALLOCATION_FAILED, message).await,
-        // An address stays good whatever becomes of the pool.
-        Answer::Unavailable { reason, .. } if claim.address_name().is_some() => {
-            Ok(Outcome::WaitingOn(reason))
-        }
-        Answer::Unavailable { reason, message } => waiting(reason, message).await,
-        Answer::Failed => Err(Error::Pool),
+        (Bound::AskAgain, _) | (Bound::Yes, None) => Ok(Outcome::After(SHORTLY)),
     }
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use nephele_api::conditions::reasons as common;
 use nephele_api::core::Cluster;
@@ -10,18 +11,20 @@ use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_api::ipam::{annotations, conditions as reasons, finalizers};
 use nephele_ipam::parse_address;
 use nephele_kit::Outcome;
+use tokio::time::Instant;
 
+use super::report::{bound_status, waiting_status};
 use crate::context::{Context, why_paused};
-use crate::pool::{Facts, Pool, PoolKey};
+use crate::pool::{Answer, Facts, Grant, Pool, PoolKey};
 
-/// What was found. What is not there is none.
+/// What was found. What is absent is none.
 #[derive(Debug, Default)]
 pub(super) struct Fetched {
     /// The pool that the claim refers to, when its kind is one of ours.
     pub(super) key: Option<PoolKey>,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) facts: Facts,
-    /// The Cluster it belongs to, when it belongs to one, and whether that is there.
+    /// The Cluster that the claim belongs to, when it belongs to one, and whether the Cluster exists.
     pub(super) cluster: Option<(String, Option<Arc<Cluster>>)>,
 }
 
@@ -34,6 +37,15 @@ impl Fetched {
     }
 }
 
+/// What a claim wants.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// An address of its pool, which the pool is asked for.
+    Address { wanted: Option<IpAddr> },
+    /// Something for which the pool is not asked.
+    Plan(Plan),
+}
+
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
@@ -41,56 +53,97 @@ pub(super) enum Plan {
     Leave(Outcome),
     /// Nothing but to say why, and to hold the claim if `protect` says so.
     Wait { reason: &'static str, message: String, protect: bool },
-    /// Get it an address of the pool.
-    Bind { wanted: Option<IpAddr> },
+    /// Create its IPAddress.
+    Create { grant: Grant, first_asked: Instant },
+    /// Take over the IPAddress of its name.
+    TakeOver,
+    /// Say that it has its address.
+    Publish,
     /// Give back what it has and let it go.
     Release,
 }
 
-pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Plan {
-    let Some(key) = &fetched.key else { return Plan::Leave(Outcome::Done) };
+impl Plan {
+    /// Whether anything is to be written, or asked of the management API.
+    pub(super) fn sends(&self, claim: &IPAddressClaim, now: Timestamp) -> bool {
+        let says = |status| claim.status.as_ref() == Some(&status);
+        match self {
+            Self::Leave(_) => false,
+            Self::Wait { reason, message, protect } => {
+                (*protect && !is_protected(claim)) || !says(waiting_status(claim, reason, message, now))
+            }
+            Self::Publish => !is_protected(claim) || !says(bound_status(claim, now)),
+            Self::Create { .. } | Self::TakeOver | Self::Release => true,
+        }
+    }
+}
+
+fn is_protected(claim: &IPAddressClaim) -> bool {
+    claim.finalizers().iter().any(|finalizer| finalizer == finalizers::CLAIM)
+}
+
+pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
+    let leave = |outcome| Wish::Plan(Plan::Leave(outcome));
+    let wait = |reason, message, protect| Wish::Plan(Plan::Wait { reason, message, protect });
+    let Some(key) = &fetched.key else { return leave(Outcome::Done) };
     let deleting = claim.metadata.deletion_timestamp.is_some();
-    let held = claim.finalizers().iter().any(|finalizer| finalizer == finalizers::CLAIM);
     let cluster = match &fetched.cluster {
         None => None,
         Some((_, Some(cluster))) => Some(cluster),
         // A Cluster that went before its claims does not keep them.
         Some((_, None)) if deleting => None,
-        Some((_, None)) => return Plan::Leave(Outcome::WaitingOn("Cluster")),
+        Some((_, None)) => return leave(Outcome::WaitingOn("Cluster")),
     };
     let paused = why_paused(claim, cluster.map(|cluster| &**cluster))
         .or_else(|| fetched.facts.paused.then(|| format!("{key} is paused")));
     if let Some(message) = paused {
-        // One that has an address, or is on its way out, is left exactly as it is.
+        // One that has an address, or is being deleted, is left exactly as it is.
         return if deleting || claim.address_name().is_some() {
-            Plan::Leave(Outcome::WaitingOn(common::PAUSED))
+            leave(Outcome::WaitingOn(common::PAUSED))
         } else {
-            Plan::Wait { reason: common::PAUSED, message, protect: false }
+            wait(common::PAUSED, message, false)
         };
     }
     if deleting {
         // Without the finalizer there is nothing to wait for, and it could not be added any more.
-        return if held { Plan::Release } else { Plan::Leave(Outcome::Done) };
+        return if is_protected(claim) { Wish::Plan(Plan::Release) } else { leave(Outcome::Done) };
     }
     if fetched.pool.is_none() {
         if claim.address_name().is_some() {
-            return Plan::Leave(Outcome::WaitingOn(reasons::POOL_NOT_READY));
+            return leave(Outcome::WaitingOn(reasons::POOL_NOT_READY));
         }
-        let message = format!("{key} is not there");
-        return Plan::Wait { reason: reasons::POOL_NOT_READY, message, protect: true };
+        return wait(reasons::POOL_NOT_READY, format!("{key} does not exist"), true);
     }
     match claim.annotations().get(annotations::WANTED_ADDRESS) {
-        None => Plan::Bind { wanted: None },
+        None => Wish::Address { wanted: None },
         Some(text) => match parse_address(text) {
-            Ok(wanted) => Plan::Bind { wanted: Some(wanted) },
-            // Its IPAddress may be there all the same.
-            Err(_) if claim.address_name().is_some() => Plan::Bind { wanted: None },
-            Err(error) => Plan::Wait {
-                reason: reasons::ALLOCATION_FAILED,
-                message: format!("the annotation {} is no address: {error}", annotations::WANTED_ADDRESS),
-                protect: true,
-            },
+            Ok(wanted) => Wish::Address { wanted: Some(wanted) },
+            // Its IPAddress may exist all the same.
+            Err(_) if claim.address_name().is_some() => Wish::Address { wanted: None },
+            Err(error) => wait(
+                reasons::ALLOCATION_FAILED,
+                format!("the annotation {} is not an address: {error}", annotations::WANTED_ADDRESS),
+                true,
+            ),
         },
+    }
+}
+
+/// What is to be done after the pool has answered.
+pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer) -> Plan {
+    let wait = |reason, message| Plan::Wait { reason, message, protect: true };
+    match answer {
+        Answer::Granted { grant, first_asked } => Plan::Create { grant, first_asked },
+        Answer::Bound => Plan::Publish,
+        Answer::TakeOver => Plan::TakeOver,
+        Answer::Queued => Plan::Leave(Outcome::WaitingOn("pool")),
+        Answer::Exhausted => wait(reasons::POOL_EXHAUSTED, format!("{pool} has no address left")),
+        Answer::Refused { message } => wait(reasons::ALLOCATION_FAILED, message),
+        // An address stays good whatever becomes of the pool.
+        Answer::Unavailable { reason, .. } if claim.address_name().is_some() => {
+            Plan::Leave(Outcome::WaitingOn(reason))
+        }
+        Answer::Unavailable { reason, message } => wait(reason, message),
     }
 }
 

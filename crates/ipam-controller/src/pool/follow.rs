@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
-use super::{Keeper, Pool, PoolKey, PoolObject};
+use super::{Pool, PoolKey, PoolObject, PoolTask};
 use crate::context::Context;
 
 /// How long a pool rests after a bug of ours has ended its task.
@@ -104,12 +104,12 @@ impl<K: PoolObject> Followed<K> {
         self.context.pools.insert(Arc::clone(&pool));
         let uid = object.meta().uid.clone();
         let (newest, seen) = watch::channel(object);
-        let keeper = Keeper::new(Arc::clone(&self.context), Arc::clone(&pool), seen);
+        let task = PoolTask::new(Arc::clone(&self.context), Arc::clone(&pool), seen);
         self.known.insert(key.clone(), Known { pool, uid, newest });
         let shutdown = self.shutdown.clone();
         let ended = key.clone();
         self.tasks.spawn(async move {
-            let work = AssertUnwindSafe(keeper.run(shutdown.clone())).catch_unwind();
+            let work = AssertUnwindSafe(task.run(shutdown.clone())).catch_unwind();
             work.await.err()?;
             error!(pool = %ended, "The task of a pool panicked; starting it again");
             shutdown.run_until_cancelled(sleep(AFTER_PANIC)).await?;

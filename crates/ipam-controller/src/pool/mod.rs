@@ -1,13 +1,13 @@
 //! Pools: what each knows, the task that writes it, and all of them by name.
 
+mod allocations;
 mod follow;
-mod keeper;
 mod key;
 mod kinds;
-mod ledger;
 mod registry;
 mod report;
 mod space;
+mod task;
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+pub(crate) use allocations::{Answer, Release, Request, Troubles};
 pub(crate) use follow::follow;
-pub(crate) use keeper::Keeper;
 pub(crate) use key::PoolKey;
 pub(crate) use kinds::{PoolObject, PoolSpec};
-pub(crate) use ledger::{Answer, Request, Standing, Troubles};
-pub(crate) use registry::{Pools, Woken};
-pub(crate) use space::{Grant, Place, Space, address_spec, prefix_spec};
+pub(crate) use registry::Pools;
+pub(crate) use space::{Block, Grant, Space, address_spec, prefix_spec};
+pub(crate) use task::PoolTask;
 
-use self::ledger::Ledger;
+use self::allocations::Allocations;
 use crate::address::Record;
 
 /// IPAddresses of one pool written at a time.
@@ -36,7 +36,7 @@ const WRITES_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) key: PoolKey,
-    ledger: Mutex<Ledger>,
+    allocations: Mutex<Allocations>,
     facts: Mutex<Facts>,
     /// Wakes the pool's task.
     work: Notify,
@@ -58,7 +58,7 @@ impl Pool {
     pub(crate) fn new(key: PoolKey) -> Arc<Self> {
         Arc::new(Self {
             key,
-            ledger: Mutex::default(),
+            allocations: Mutex::default(),
             facts: Mutex::default(),
             work: Notify::new(),
             writes: Semaphore::new(WRITES_MAX),
@@ -70,83 +70,82 @@ impl Pool {
         self.facts.lock().clone()
     }
 
-    /// Asks for an address, and waits for the answer: until the next write of the pool at most.
-    pub(crate) async fn ask(&self, request: Request) -> Answer {
-        let asked = self.ledger.lock().ask(request, Instant::now());
-        match asked {
-            Ok(answer) => {
-                if answer == Answer::Exhausted {
-                    // The pool says how many wait.
-                    self.work.notify_one();
-                }
-                answer
-            }
-            Err(answer) => {
-                self.work.notify_one();
-                // The pool went, with everybody who asked.
-                answer.await.unwrap_or(Answer::Unavailable {
-                    reason: reasons::POOL_NOT_READY,
-                    message: format!("{} is gone", self.key),
-                })
-            }
+    /// Asks for an address. The claim is called when a later answer is there.
+    pub(crate) fn ask(&self, request: Request) -> Answer {
+        let answer = self.allocations.lock().ask(request, Instant::now());
+        if matches!(answer, Answer::Queued | Answer::Exhausted) {
+            // The pool says how many wait.
+            self.work.notify_one();
         }
+        answer
     }
 
-    /// The claim does not want anything for now.
+    /// The claim wants nothing for now.
     pub(crate) fn withdraw(&self, owner: &Owner) {
-        self.ledger.lock().withdraw(owner);
+        self.allocations.lock().withdraw(owner);
     }
 
-    /// What a claim that goes leaves behind here.
-    pub(crate) fn standing(&self, owner: &Owner, uid: &str) -> Standing {
-        self.ledger.lock().standing(owner, uid)
+    /// What a claim that is deleted leaves behind here.
+    pub(crate) fn release(&self, owner: &Owner, uid: &str) -> Release {
+        self.allocations.lock().release(owner, uid)
     }
 
-    /// What was decided on will not be made.
-    pub(crate) fn drop_intent(&self, owner: &Owner, uid: &str) {
-        self.ledger.lock().drop_intent(owner, uid);
+    /// The claim does not want what was decided on.
+    pub(crate) fn drop_decision(&self, owner: &Owner, uid: &str) {
+        self.allocations.lock().drop_decision(owner, uid);
         self.work.notify_one();
     }
 
-    /// An IPAddress is there, by the watch or by the answer to a write.
-    pub(crate) fn applied(&self, owner: Owner, record: Record) {
-        self.ledger.lock().applied(owner, record);
+    /// A request to create the IPAddress of a claim is about to be sent; until when it may take effect.
+    pub(crate) fn sending(&self, owner: &Owner, uid: &str) -> Instant {
+        self.allocations.lock().sending(owner, uid, Instant::now())
+    }
+
+    /// The request that may take effect until then was answered.
+    pub(crate) fn answered(&self, owner: &Owner, uid: &str, until: Instant) {
+        self.allocations.lock().answered(owner, uid, until);
+    }
+
+    /// An IPAddress exists, by the watch or by the answer to a write.
+    pub(crate) fn applied(&self, owner: &Owner, record: Record) {
+        self.allocations.lock().applied(owner, record);
         self.work.notify_one();
     }
 
-    /// This process made an IPAddress, and is about to tell its claim.
-    pub(crate) fn made(&self, owner: Owner, record: Record) {
-        self.ledger.lock().made(owner, record);
+    /// This process created an IPAddress, and is about to tell its claim.
+    pub(crate) fn created(&self, owner: &Owner, record: Record) {
+        self.allocations.lock().created(owner, record);
         self.work.notify_one();
     }
 
-    /// The claim was told.
+    /// The claim knows of its IPAddress.
     pub(crate) fn published(&self, owner: &Owner) {
-        self.ledger.lock().published(owner);
-        self.work.notify_one();
+        if self.allocations.lock().published(owner) {
+            self.work.notify_one();
+        }
     }
 
     /// The claim of an IPAddress may be gone.
     pub(crate) fn suspect(&self, owner: &Owner) {
-        self.ledger.lock().suspect(owner);
+        self.allocations.lock().suspect(owner);
         self.work.notify_one();
     }
 
     /// An IPAddress is gone, by the watch.
     pub(crate) fn deleted(&self, owner: &Owner, uid: &str) {
-        self.ledger.lock().deleted(owner, uid);
+        self.allocations.lock().deleted(owner, uid);
         self.work.notify_one();
     }
 
     /// An IPAddress is gone, by the answer to its deletion.
     pub(crate) fn released(&self, owner: &Owner, uid: &str) {
-        self.ledger.lock().released(owner, uid);
+        self.allocations.lock().released(owner, uid);
         self.work.notify_one();
     }
 
     /// The watch of IPAddresses had to start over.
     pub(crate) fn relisted(&self) {
-        self.ledger.lock().relisted();
+        self.allocations.lock().relisted();
         self.work.notify_one();
     }
 
@@ -155,10 +154,10 @@ impl Pool {
         self.work.notify_one();
     }
 
-    /// The pool is gone, and so are those who wait for it.
+    /// The pool is gone. Its claims are called by whoever removes it.
     pub(crate) fn gone(&self) {
         let message = format!("{} is gone", self.key);
-        self.ledger.lock().close(Some((reasons::POOL_NOT_READY, message)));
+        self.allocations.lock().close(Some((reasons::POOL_NOT_READY, message)));
     }
 
     /// Waits for the turn to write an IPAddress.

@@ -1,14 +1,9 @@
-//! All pools by name, and the claims that have to be looked at.
+//! All pools by name.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::{Stream, stream};
-use kube::runtime::reflector::ObjectRef;
-use nephele_api::ipam::v1beta2::IPAddressClaim;
-use nephele_ipam::Owner;
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
+use parking_lot::RwLock;
 
 use super::{Pool, PoolKey};
 
@@ -33,47 +28,5 @@ impl Pools {
 
     pub(crate) fn all(&self) -> Vec<Arc<Pool>> {
         self.pools.read().values().cloned().collect()
-    }
-}
-
-/// Claims that have to be looked at although nothing changed in them. Bounded by the claims that there are: each is in
-/// it once.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Woken {
-    inner: Arc<WokenInner>,
-}
-
-#[derive(Debug, Default)]
-struct WokenInner {
-    claims: Mutex<HashSet<Owner>>,
-    notify: Notify,
-}
-
-impl Woken {
-    /// These are looked at soon.
-    pub(crate) fn wake(&self, owners: impl IntoIterator<Item = Owner>) {
-        let mut claims = self.inner.claims.lock();
-        let before = claims.len();
-        claims.extend(owners);
-        if claims.len() > before {
-            self.inner.notify.notify_one();
-        }
-    }
-
-    /// The claims that are woken, as the controller's queue names them.
-    pub(crate) fn listen(&self) -> impl Stream<Item = ObjectRef<IPAddressClaim>> + Send + 'static {
-        let inner = Arc::clone(&self.inner);
-        stream::unfold((inner, Vec::new()), |(inner, mut batch): (Arc<WokenInner>, Vec<Owner>)| async move {
-            loop {
-                if let Some(owner) = batch.pop() {
-                    return Some((ObjectRef::new(owner.name()).within(owner.namespace()), (inner, batch)));
-                }
-                let notified = inner.notify.notified();
-                batch = inner.claims.lock().drain().collect();
-                if batch.is_empty() {
-                    notified.await;
-                }
-            }
-        })
     }
 }

@@ -6,7 +6,7 @@ use nephele_api::conditions::{self, condition, types};
 use nephele_api::ipam::conditions as reasons;
 use nephele_api::ipam::v1alpha2::{IPAddressCounts, PendingAllocation, PoolStatus};
 
-use super::ledger::{Names, Troubles};
+use super::allocations::{Names, Troubles};
 
 /// On a pool: another pool has some of its addresses too.
 pub(crate) const OVERLAPPING: &str = "Overlapping";

@@ -13,14 +13,14 @@ use super::kinds::PoolSpec;
 
 /// What one IPAddress takes out of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum Block {
     /// A single address.
     Address(IpAddr),
     /// A prefix.
     Prefix(Prefix),
 }
 
-impl Place {
+impl Block {
     /// What the spec of an IPAddress says; none when it cannot be read.
     pub(crate) fn read(kind: PoolKind, address: &str, prefix: Option<i32>) -> Option<Self> {
         let address = parse_address(address).ok()?;
@@ -42,6 +42,14 @@ impl Place {
         }
     }
 
+    /// Whether they have an address in common.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Prefix(prefix), Self::Prefix(other)) => prefix.overlaps(other),
+            (block, other) => block == other,
+        }
+    }
+
     /// The length, where it is a prefix.
     pub(crate) fn length(self) -> Option<u8> {
         match self {
@@ -57,7 +65,7 @@ pub(crate) enum Refusal {
     /// There is nothing left.
     Exhausted,
     /// The address that was asked for is not to be had as long as this holds it.
-    Taken { by: Place, message: String },
+    Taken { by: Block, message: String },
     /// The address that was asked for is none of the pool's.
     Impossible { message: String },
 }
@@ -116,16 +124,16 @@ impl Space {
     }
 
     /// Takes the wanted address or the lowest that is free.
-    pub(crate) fn allocate(&mut self, owner: &Owner, wanted: Option<IpAddr>) -> Result<Place, Refusal> {
+    pub(crate) fn allocate(&mut self, owner: &Owner, wanted: Option<IpAddr>) -> Result<Block, Refusal> {
         match self {
             Self::Addresses { pool, .. } => {
-                pool.allocate(owner, wanted).map(Place::Address).map_err(|error| match &error {
+                pool.allocate(owner, wanted).map(Block::Address).map_err(|error| match &error {
                     AllocateAddressError::Exhausted => Refusal::Exhausted,
                     AllocateAddressError::NotAllocatable(_) => {
                         Refusal::Impossible { message: error.to_string() }
                     }
                     AllocateAddressError::InUse { address, .. } => {
-                        Refusal::Taken { by: Place::Address(*address), message: error.to_string() }
+                        Refusal::Taken { by: Block::Address(*address), message: error.to_string() }
                     }
                 })
             }
@@ -141,68 +149,75 @@ impl Space {
                         return Err(Refusal::Impossible { message });
                     }
                 };
-                pool.allocate(owner, wanted).map(Place::Prefix).map_err(|error| match &error {
+                pool.allocate(owner, wanted).map(Block::Prefix).map_err(|error| match &error {
                     AllocatePrefixError::Exhausted => Refusal::Exhausted,
                     AllocatePrefixError::NotAllocatable(_) => {
                         Refusal::Impossible { message: error.to_string() }
                     }
                     AllocatePrefixError::InUse { prefix, .. } => {
-                        Refusal::Taken { by: Place::Prefix(*prefix), message: error.to_string() }
+                        Refusal::Taken { by: Block::Prefix(*prefix), message: error.to_string() }
                     }
                 })
             }
         }
     }
 
-    /// Takes note that `owner` has this; true when nobody else does.
-    pub(crate) fn adopt(&mut self, owner: &Owner, place: Place) -> bool {
-        match (self, place) {
-            (Self::Addresses { pool, .. }, Place::Address(address)) => {
-                pool.adopt(owner.clone(), address).also_held_by.is_empty()
+    /// Takes note that `owner` has this.
+    pub(crate) fn adopt(&mut self, owner: &Owner, block: Block) {
+        match (self, block) {
+            (Self::Addresses { pool, .. }, Block::Address(address)) => {
+                pool.adopt(owner.clone(), address);
             }
-            (Self::Prefixes { pool, .. }, Place::Prefix(prefix)) => {
-                pool.adopt(owner.clone(), prefix).also_held_by.is_empty()
+            (Self::Prefixes { pool, .. }, Block::Prefix(prefix)) => {
+                pool.adopt(owner.clone(), prefix);
             }
             // Records are read by the kind of the pool.
-            (Self::Addresses { .. }, Place::Prefix(_)) | (Self::Prefixes { .. }, Place::Address(_)) => true,
+            (Self::Addresses { .. }, Block::Prefix(_)) | (Self::Prefixes { .. }, Block::Address(_)) => {}
         }
     }
 
     /// Gives back what `owner` has of this, to be had at once: an address that is held back has its IPAddress still.
-    pub(crate) fn release(&mut self, owner: &Owner, place: Place) {
-        match (self, place) {
-            (Self::Addresses { pool, .. }, Place::Address(address)) => {
+    pub(crate) fn release(&mut self, owner: &Owner, block: Block) {
+        match (self, block) {
+            (Self::Addresses { pool, .. }, Block::Address(address)) => {
                 pool.release_address(owner, address);
             }
-            (Self::Prefixes { pool, .. }, Place::Prefix(prefix)) => {
+            (Self::Prefixes { pool, .. }, Block::Prefix(prefix)) => {
                 pool.release_prefix(owner, prefix);
             }
-            (Self::Addresses { .. }, Place::Prefix(_)) | (Self::Prefixes { .. }, Place::Address(_)) => {}
+            (Self::Addresses { .. }, Block::Prefix(_)) | (Self::Prefixes { .. }, Block::Address(_)) => {}
         }
     }
 
-    /// Somebody other than `owner` who has this too.
-    pub(crate) fn rival(&self, owner: &Owner, place: Place) -> Option<Owner> {
-        match (self, place) {
-            (Self::Addresses { pool, .. }, Place::Address(address)) => {
-                pool.owners_of(address).find(|other| *other != owner).cloned()
+    /// Somebody other than `owner` who has this or, for a prefix, one that overlaps it.
+    pub(crate) fn rival(&self, owner: &Owner, block: Block) -> Option<Owner> {
+        self.owners(block).into_iter().find(|other| other != owner)
+    }
+
+    /// Everybody who has this or, for a prefix, one that overlaps it, in the order of their names.
+    pub(crate) fn owners(&self, block: Block) -> Vec<Owner> {
+        match (self, block) {
+            (Self::Addresses { pool, .. }, Block::Address(address)) => {
+                pool.owners_of(address).cloned().collect()
             }
-            (Self::Prefixes { pool, .. }, Place::Prefix(prefix)) => {
-                pool.owners_of(prefix).find(|other| *other != owner).cloned()
+            (Self::Prefixes { pool, .. }, Block::Prefix(prefix)) => {
+                pool.owners_overlapping(prefix).into_iter().cloned().collect()
             }
-            (Self::Addresses { .. }, Place::Prefix(_)) | (Self::Prefixes { .. }, Place::Address(_)) => None,
+            (Self::Addresses { .. }, Block::Prefix(_)) | (Self::Prefixes { .. }, Block::Address(_)) => {
+                Vec::new()
+            }
         }
     }
 
     /// The same in full.
-    pub(crate) fn grant(&self, place: Place) -> Grant {
+    pub(crate) fn grant(&self, block: Block) -> Grant {
         match self {
             Self::Addresses { pool, gateway } => {
-                Grant { address: place.address(), prefix: pool.layout().prefix(), gateway: gateway.clone() }
+                Grant { address: block.address(), prefix: pool.layout().prefix(), gateway: gateway.clone() }
             }
             Self::Prefixes { pool, gateway } => Grant {
-                address: place.address(),
-                prefix: place.length().unwrap_or(pool.layout().allocation_prefix_length()),
+                address: block.address(),
+                prefix: block.length().unwrap_or(pool.layout().allocation_prefix_length()),
                 gateway: gateway.clone(),
             },
         }

@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::draws::Draws;
 use crate::world::{claim, controllers, is_ready, settings, spec};
 
 /// As many addresses as make claims wait, and few enough for every address to be used again and again.
@@ -35,21 +36,6 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(1200);
 
 /// How long a process may take to end.
 const DRAIN_MAX: Duration = Duration::from_secs(4);
-
-/// A small generator: good enough to mix.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-
-    /// True once in `times`.
-    fn once_in(&mut self, times: u64) -> bool {
-        self.next(times) == 0
-    }
-}
 
 /// What one process' connection does to its requests.
 struct Connection {

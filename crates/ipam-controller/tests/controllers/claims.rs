@@ -124,8 +124,8 @@ async fn a_missing_pool_is_said_and_its_arrival_serves_the_claim() {
     let world = World::start().await;
     world.claim("local", IP, "pool").await;
     world.claim("global", GLOBAL, "pool").await;
-    assert_eq!(world.waits("local", "PoolNotReady").await, "InClusterIPPool default/pool is not there");
-    assert_eq!(world.waits("global", "PoolNotReady").await, "GlobalInClusterIPPool pool is not there");
+    assert_eq!(world.waits("local", "PoolNotReady").await, "InClusterIPPool default/pool does not exist");
+    assert_eq!(world.waits("global", "PoolNotReady").await, "GlobalInClusterIPPool pool does not exist");
     assert_eq!(world.addresses().await, []);
     world.pool("pool", spec(&["10.0.0.7"], 24, "")).await;
     assert_eq!(address(&world, "local").await, "10.0.0.7");
@@ -460,7 +460,7 @@ async fn an_ip_address_of_the_name_and_another_pool_is_said_and_waited_for() {
     world.create_in(NAMESPACE, &foreign).await;
     world.claim("test", IP, "pool").await;
     let message = world.waits("test", "AllocationFailed").await;
-    assert_eq!(message, "IPAddress default/test is there and of another pool, OtherPool elsewhere");
+    assert_eq!(message, "IPAddress default/test exists and is of another pool, OtherPool elsewhere");
     // It keeps nothing from others while it waits.
     world.claim("another", IP, "pool").await;
     assert_eq!(address(&world, "another").await, "10.0.0.1");
@@ -482,10 +482,7 @@ async fn a_claim_takes_no_ip_address_along_that_is_not_its_own() {
     let by_hand = world.create_in(NAMESPACE, &reservation("test", "pool", "10.0.0.1")).await;
     world.claim("test", IP, "pool").await;
     let message = world.waits("test", "AllocationFailed").await;
-    assert_eq!(
-        message,
-        "IPAddress default/test is there and its address 10.0.0.1 is in use by default/holder"
-    );
+    assert_eq!(message, "IPAddress default/test exists and its address 10.0.0.1 is in use by default/holder");
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "test").await;
     assert_eq!(world.api.get::<IPAddress>("test").await, by_hand);
@@ -512,7 +509,7 @@ async fn a_wanted_address_is_had_or_the_reason_why_not() {
         assert_eq!(world.waits(name, "AllocationFailed").await, message);
     }
     world.api.create(&wanting("malformed", "ten")).await;
-    assert!(world.waits("malformed", "AllocationFailed").await.contains("is no address"));
+    assert!(world.waits("malformed", "AllocationFailed").await.contains("is not an address"));
     // Those that cannot be served keep nobody waiting.
     world.claim("plain", IP, "pool").await;
     assert_eq!(address(&world, "plain").await, "10.0.0.1");

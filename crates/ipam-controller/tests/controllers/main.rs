@@ -2,9 +2,11 @@
 
 mod chaos;
 mod claims;
+mod draws;
 mod load;
 mod pools;
 mod prefixes;
+mod quiet;
 mod requests;
 mod takeover;
 mod world;

@@ -1,5 +1,7 @@
 //! Pools: the cases of the in-cluster IPAM provider's own test suite, and what people see of a pool.
 
+use std::time::Duration;
+
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
@@ -10,8 +12,9 @@ use nephele_api::ipam::{PoolKind, finalizers};
 use nephele_ipam_controller::{OverlapPolicy, Settings};
 use nephele_testkit::objects::NAMESPACE;
 use serde_json::json;
+use tokio::time::{sleep, timeout};
 
-use crate::world::{World, counted, counts, reservation, settings, spec};
+use crate::world::{PATIENCE, World, counted, counts, reservation, settings, spec};
 
 const IP: PoolKind = PoolKind::InClusterIPPool;
 const GLOBAL: PoolKind = PoolKind::GlobalInClusterIPPool;
@@ -108,7 +111,7 @@ async fn a_pool_stays_until_its_last_address_is_gone() {
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     world.gone::<InClusterIPPool>(NAMESPACE, "pool").await;
     world.claim("later", IP, "pool").await;
-    assert_eq!(world.waits("later", "PoolNotReady").await, "InClusterIPPool default/pool is not there");
+    assert_eq!(world.waits("later", "PoolNotReady").await, "InClusterIPPool default/pool does not exist");
     world.delete::<IPAddressClaim>(NAMESPACE, "late").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "late").await;
     world.stop().await;
@@ -177,7 +180,7 @@ async fn a_malformed_ip_address_is_told_and_stops_nobody() {
     assert_eq!(world.bound("test").await.spec.address, "10.0.0.11");
     world.claim("bad", IP, "pool").await;
     let message = world.waits("bad", "AllocationFailed").await;
-    assert_eq!(message, "IPAddress default/bad is there and its address cannot be read");
+    assert_eq!(message, "IPAddress default/bad exists and its address cannot be read");
     world.delete::<IPAddress>(NAMESPACE, "bad").await;
     assert_eq!(world.bound("bad").await.spec.address, "10.0.0.12");
     world.stop().await;
@@ -279,7 +282,13 @@ async fn metrics_tell_of_each_pool_while_it_is_there() {
         format!("nephele_ipam_pool_addresses_used{of_pool}"),
         format!("nephele_ipam_pool_claims_waiting{of_pool}"),
     ];
-    assert_eq!(metrics(), expected);
+    // The claim that has the address is counted after its status was written.
+    let counted = async {
+        while metrics() != expected {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, counted).await.is_ok(), "{:?}", metrics());
     for name in ["a", "b"] {
         world.delete::<IPAddressClaim>(NAMESPACE, name).await;
         world.gone::<IPAddressClaim>(NAMESPACE, name).await;

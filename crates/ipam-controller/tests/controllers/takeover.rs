@@ -6,6 +6,7 @@ use kube::api::{Api, DeleteParams};
 use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::ipam::{GROUP, PoolKind, finalizers};
+use nephele_ipam_controller::Settings;
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::NAMESPACE;
 use serde_json::json;
@@ -90,5 +91,29 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
     world.gone::<IPAddressClaim>(NAMESPACE, "of-before").await;
     world.gone::<IPAddress>(NAMESPACE, "of-before").await;
     world.counts("pool", [8, 4, 4, 0]).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_decision_for_a_claim_without_a_group_is_seen_through_in_the_version_that_allows_that() {
+    let api = ManagementApi::start();
+    let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "10.0.0.1"));
+    pool.metadata.namespace = Some(NAMESPACE.into());
+    api.create(&pool).await;
+    let mut groupless = claim("claim", PoolKind::InClusterIPPool, "pool");
+    groupless.spec.pool_ref.api_group = String::new();
+    let groupless = api.create(&groupless).await;
+    // Another manager decided and is gone. This one does not look after the claim.
+    let pending = json!({ "name": "claim", "uid": groupless.uid(), "address": "10.0.0.5" });
+    let left = json!({ "allocator": { "holder": "another", "revision": 1 }, "pending": [pending] });
+    api.patch_status::<InClusterIPPool>("pool", &left).await;
+    let settings = Settings { watch_filter: Some("another".into()), ..settings() };
+    // As the schema of v1beta2 refuses a reference without a group.
+    let client = api.refusing(|method, path| {
+        method == "POST" && path.contains("/v1beta2/") && path.ends_with("/ipaddresses")
+    });
+    let world = World::through(api.clone(), client, settings);
+    let created = world.eventually::<IPAddress>(NAMESPACE, "claim", "to exist", |_| true).await;
+    assert_eq!((&created.spec.pool_ref, &*created.spec.address), (&groupless.spec.pool_ref, "10.0.0.5"));
     world.stop().await;
 }

@@ -29,7 +29,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Generous, because tests share the machine; nothing waits for it to pass.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One more namespace than the API starts with.
 pub(crate) const OTHER: &str = "other";

@@ -54,40 +54,44 @@ fn of_cluster(paused: Option<bool>) -> Fetched {
     Fetched { cluster: Some(("c".into(), Some(Arc::new(cluster)))), ..fetched() }
 }
 
-fn waiting(reason: &'static str, message: &str, protect: bool) -> Plan {
-    Plan::Wait { reason, message: message.into(), protect }
+fn waiting(reason: &'static str, message: &str, protect: bool) -> Wish {
+    Wish::Plan(Plan::Wait { reason, message: message.into(), protect })
+}
+
+fn leave(outcome: Outcome) -> Wish {
+    Wish::Plan(Plan::Leave(outcome))
 }
 
 #[test]
 fn a_claim_on_a_pool_that_is_there_is_bound() {
-    assert_eq!(plan(&claim(), &fetched()), Plan::Bind { wanted: None });
-    assert_eq!(plan(&claim(), &of_cluster(None)), Plan::Bind { wanted: None });
-    assert_eq!(plan(&claim(), &of_cluster(Some(false))), Plan::Bind { wanted: None });
+    assert_eq!(plan(&claim(), &fetched()), Wish::Address { wanted: None });
+    assert_eq!(plan(&claim(), &of_cluster(None)), Wish::Address { wanted: None });
+    assert_eq!(plan(&claim(), &of_cluster(Some(false))), Wish::Address { wanted: None });
 }
 
 #[test]
 fn a_claim_on_another_providers_pool_is_left_alone() {
     let fetched = Fetched { key: None, pool: None, ..fetched() };
     for claim in [claim(), held(deleted(claim()))] {
-        assert_eq!(plan(&claim, &fetched), Plan::Leave(Outcome::Done));
+        assert_eq!(plan(&claim, &fetched), leave(Outcome::Done));
     }
 }
 
 #[test]
 fn a_missing_pool_is_said_and_does_not_keep_a_claim_from_going() {
     let fetched = Fetched { pool: None, ..fetched() };
-    let message = "InClusterIPPool ns/pool is not there";
+    let message = "InClusterIPPool ns/pool does not exist";
     assert_eq!(plan(&claim(), &fetched), waiting("PoolNotReady", message, true));
-    assert_eq!(plan(&held(deleted(claim())), &fetched), Plan::Release);
+    assert_eq!(plan(&held(deleted(claim())), &fetched), Wish::Plan(Plan::Release));
     // Its address is as good as it was.
-    assert_eq!(plan(&bound(held(claim())), &fetched), Plan::Leave(Outcome::WaitingOn("PoolNotReady")));
+    assert_eq!(plan(&bound(held(claim())), &fetched), leave(Outcome::WaitingOn("PoolNotReady")));
 }
 
 #[test]
 fn a_missing_cluster_is_waited_for_in_silence_unless_the_claim_goes() {
     let fetched = Fetched { cluster: Some(("c".into(), None)), ..fetched() };
-    assert_eq!(plan(&claim(), &fetched), Plan::Leave(Outcome::WaitingOn("Cluster")));
-    assert_eq!(plan(&held(deleted(claim())), &fetched), Plan::Release);
+    assert_eq!(plan(&claim(), &fetched), leave(Outcome::WaitingOn("Cluster")));
+    assert_eq!(plan(&held(deleted(claim())), &fetched), Wish::Plan(Plan::Release));
 }
 
 #[test]
@@ -103,27 +107,27 @@ fn whoever_is_paused_stops_claims_both_ways() {
     for (claim, fetched, message) in cases {
         assert_eq!(plan(&claim, fetched), waiting("Paused", message, false));
         for left in [bound(claim.clone()), held(deleted(claim))] {
-            assert_eq!(plan(&left, fetched), Plan::Leave(Outcome::WaitingOn("Paused")));
+            assert_eq!(plan(&left, fetched), leave(Outcome::WaitingOn("Paused")));
         }
     }
 }
 
 #[test]
 fn a_claim_that_goes_without_our_finalizer_is_left_alone() {
-    assert_eq!(plan(&deleted(claim()), &fetched()), Plan::Leave(Outcome::Done));
-    assert_eq!(plan(&held(deleted(claim())), &fetched()), Plan::Release);
+    assert_eq!(plan(&deleted(claim()), &fetched()), leave(Outcome::Done));
+    assert_eq!(plan(&held(deleted(claim())), &fetched()), Wish::Plan(Plan::Release));
 }
 
 #[test]
 fn a_wanted_address_is_read_or_said_to_be_none() {
     let wanting = |text| annotated(claim(), annotations::WANTED_ADDRESS, text);
     let wanted = Some("10.0.0.7".parse().expect("an address"));
-    assert_eq!(plan(&wanting("10.0.0.7"), &fetched()), Plan::Bind { wanted });
-    let Plan::Wait { reason, message, .. } = plan(&wanting("10.0.0"), &fetched()) else {
+    assert_eq!(plan(&wanting("10.0.0.7"), &fetched()), Wish::Address { wanted });
+    let Wish::Plan(Plan::Wait { reason, message, .. }) = plan(&wanting("10.0.0"), &fetched()) else {
         panic!("it is no address")
     };
     assert_eq!(reason, "AllocationFailed");
-    assert!(message.starts_with("the annotation ipam.nephele.dev/address is no address: "), "{message}");
+    assert!(message.starts_with("the annotation ipam.nephele.dev/address is not an address: "), "{message}");
     // Somebody wrote that after the claim had got one.
-    assert_eq!(plan(&bound(wanting("10.0.0")), &fetched()), Plan::Bind { wanted: None });
+    assert_eq!(plan(&bound(wanting("10.0.0")), &fetched()), Wish::Address { wanted: None });
 }

@@ -22,8 +22,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, info_span, warn};
 
+use super::allocations::{BATCH_MAX, IN_PROGRESS_MAX};
 use super::kinds::PoolObject;
-use super::ledger::{Answer, BATCH_MAX};
 use super::report::{self, Report};
 use super::{Facts, Pool, PoolSpec};
 use crate::address::version;
@@ -36,6 +36,8 @@ const GATHER: Duration = Duration::from_millis(25);
 const GATHER_MAX: Duration = Duration::from_millis(500);
 /// Enough of a batch not to wait for more.
 const GATHERED: usize = BATCH_MAX / 2;
+/// Decisions that are not seen through for so long do not keep others waiting: their claims may be paused.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// Counts and conditions are written this long after the last write, so that a burst costs a few writes.
 const REPORT_AFTER: Duration = Duration::from_millis(300);
 /// Another process wrote the pool: it is left to it for this long, unless a claim of ours waits.
@@ -61,16 +63,16 @@ enum Error {
 }
 
 /// The task of one pool.
-pub(crate) struct Keeper<K: PoolObject> {
+pub(crate) struct PoolTask<K: PoolObject> {
     context: Arc<Context>,
     pool: Arc<Pool>,
     api: Api<K>,
     seen: watch::Receiver<Arc<K>>,
     /// The newest version that this process knows.
     object: K,
-    /// What the status said of the allocator when the ledger was built, or what was written since.
+    /// What the status said of the allocator when the allocations was built, or what was written since.
     expected: Option<AllocatorStatus>,
-    /// When another process was seen to have written, since the ledger was built.
+    /// When another process was seen to have written, since the allocations was built.
     foreign_since: Option<Instant>,
     spec: Option<PoolSpec>,
     last_write: Instant,
@@ -83,7 +85,7 @@ pub(crate) struct Keeper<K: PoolObject> {
     leftovers_retry_at: Option<Instant>,
 }
 
-impl<K: PoolObject> Keeper<K> {
+impl<K: PoolObject> PoolTask<K> {
     pub(crate) fn new(context: Arc<Context>, pool: Arc<Pool>, seen: watch::Receiver<Arc<K>>) -> Self {
         let object = (**seen.borrow()).clone();
         let api = K::api(context.client.clone(), object.namespace().as_deref());
@@ -130,7 +132,6 @@ impl<K: PoolObject> Keeper<K> {
             }
         };
         work.instrument(span).await;
-        self.pool.ledger.lock().stop();
     }
 
     /// One turn; when the next one is due although nothing happens.
@@ -138,8 +139,6 @@ impl<K: PoolObject> Keeper<K> {
         let now = Instant::now();
         self.look();
         if let Some(at) = self.retry_at.filter(|at| *at > now) {
-            // A pool that cannot be written lets nobody wait for it.
-            self.pool.ledger.lock().answer_all(&Answer::Failed);
             return Some(at);
         }
         match self.turn().await {
@@ -153,9 +152,8 @@ impl<K: PoolObject> Keeper<K> {
                 let at = Instant::now() + Backoff::default().delay(self.failures);
                 self.retry_at = Some(at);
                 warn!(error = %chain(&error), "Failed to keep the pool; trying again");
-                let mut ledger = self.pool.ledger.lock();
-                ledger.unchoose();
-                ledger.answer_all(&Answer::Failed);
+                self.pool.allocations.lock().unchoose();
+                self.call_claims();
                 Some(at)
             }
         }
@@ -166,15 +164,15 @@ impl<K: PoolObject> Keeper<K> {
             self.protect().await?;
         }
         self.admit();
-        let rebuild = self.pool.ledger.lock().is_stale() || self.is_foreign_due();
+        let rebuild = self.pool.allocations.lock().is_stale() || self.is_foreign_due();
         if rebuild {
             self.rebuild().await?;
         }
         self.specify();
         let gathering = self.serve().await?;
+        let late = self.pool.allocations.lock().expire(Instant::now());
         self.leftovers().await;
-        let calls = self.pool.ledger.lock().take_calls();
-        self.context.woken.wake(calls);
+        self.call_claims();
         if self.let_go().await? {
             return Ok(None);
         }
@@ -182,7 +180,7 @@ impl<K: PoolObject> Keeper<K> {
         let reporting = self.report().await?;
         self.measure();
         let foreign = self.foreign_since.map(|since| since + FOREIGN_PATIENCE);
-        let times = [gathering, reporting, foreign, self.next_hold(), self.leftovers_retry_at];
+        let times = [gathering, reporting, foreign, late, self.next_hold(), self.leftovers_retry_at];
         Ok(times.into_iter().flatten().chain([self.next_sweep]).min())
     }
 
@@ -214,8 +212,9 @@ impl<K: PoolObject> Keeper<K> {
 
     /// Whether what the other one wrote has to be looked at.
     fn is_foreign_due(&self) -> bool {
-        self.foreign_since
-            .is_some_and(|since| since.elapsed() >= FOREIGN_PATIENCE || self.pool.ledger.lock().has_work())
+        self.foreign_since.is_some_and(|since| {
+            since.elapsed() >= FOREIGN_PATIENCE || self.pool.allocations.lock().has_work()
+        })
     }
 
     async fn protect(&mut self) -> Result<(), Error> {
@@ -251,17 +250,17 @@ impl<K: PoolObject> Keeper<K> {
         };
         let changed = std::mem::replace(&mut *self.pool.facts.lock(), facts.clone()) != facts;
         if changed {
-            self.pool.ledger.lock().close(closed);
+            self.pool.allocations.lock().close(closed);
             self.context.wake_claims_of(&self.pool.key);
         }
     }
 
     async fn rebuild(&mut self) -> Result<(), Error> {
-        self.pool.ledger.lock().begin_rebuild();
+        self.pool.allocations.lock().begin_rebuild();
         let listed = self.context.lister.list(&self.pool.key).await;
-        let mut ledger = self.pool.ledger.lock();
+        let mut allocations = self.pool.allocations.lock();
         let Some(listed) = listed else {
-            ledger.abandon_rebuild();
+            allocations.abandon_rebuild();
             return Err(Error::List);
         };
         let status = self.object.pool_status();
@@ -273,8 +272,8 @@ impl<K: PoolObject> Keeper<K> {
             "Building the pool anew"
         );
         let crate::address::Listed { records, version } = listed;
-        ledger.rebuild(records, version, &status.pending, &self.pool.key, ours, Instant::now());
-        drop(ledger);
+        allocations.rebuild(records, version, &status.pending, &self.pool.key, ours, Instant::now());
+        drop(allocations);
         self.expected = status.allocator;
         self.foreign_since = None;
         self.spec = None;
@@ -288,11 +287,11 @@ impl<K: PoolObject> Keeper<K> {
         if self.spec.as_ref() == Some(&spec) {
             return;
         }
-        let mut ledger = self.pool.ledger.lock();
-        let failed_before = self.spec.is_some() && ledger.space().is_none();
-        ledger.specify(&spec);
-        let others = self.context.overlaps.specify(&self.pool.key, ledger.space());
-        drop(ledger);
+        let mut allocations = self.pool.allocations.lock();
+        let failed_before = self.spec.is_some() && allocations.space().is_none();
+        allocations.specify(&spec);
+        let others = self.context.overlaps.specify(&self.pool.key, allocations.space());
+        drop(allocations);
         self.spec = Some(spec);
         for other in others {
             if let Some(other) = self.context.pools.get(&other) {
@@ -304,23 +303,26 @@ impl<K: PoolObject> Keeper<K> {
         }
     }
 
-    /// Decides on addresses for those who wait, writes that, and tells them. When there is more to gather, until when.
+    /// Has the claims looked at whose answer is there.
+    fn call_claims(&self) {
+        let calls = self.pool.allocations.lock().take_calls();
+        self.context.queue.wake(calls);
+    }
+
+    /// Decides on addresses for the claims that wait, writes that, and calls them. When there is more to decide on later:
+    /// when.
     async fn serve(&mut self) -> Result<Option<Instant>, Error> {
         loop {
-            let gather_until = self.last_batch + self.gather;
-            {
-                let ledger = self.pool.ledger.lock();
-                let few = ledger.waiting() < GATHERED && ledger.has_intents() && !ledger.has_unwritten();
-                if ledger.has_work() && few && Instant::now() < gather_until {
-                    return Ok(Some(gather_until));
-                }
+            if let Some(later) = self.decide_later() {
+                return Ok(Some(later));
             }
-            let chosen =
-                self.pool.ledger.lock().choose(|request| self.context.wants(&self.pool.key, request));
-            let unwritten = self.pool.ledger.lock().has_unwritten();
-            if !unwritten {
-                let calls = self.pool.ledger.lock().tell_decided();
-                self.context.woken.wake(calls);
+            let chosen = self
+                .pool
+                .allocations
+                .lock()
+                .choose(BATCH_MAX, |request| self.context.wants(&self.pool.key, request));
+            self.call_claims();
+            if !self.pool.allocations.lock().has_unwritten() {
                 return Ok(None);
             }
             let begun = Instant::now();
@@ -334,17 +336,30 @@ impl<K: PoolObject> Keeper<K> {
                 continue;
             }
             debug!(chosen, "Decided");
-            let calls = {
-                let mut ledger = self.pool.ledger.lock();
-                let mut calls = ledger.persisted();
-                calls.extend(ledger.tell_decided());
-                calls
-            };
-            self.context.woken.wake(calls);
-            if !self.pool.ledger.lock().has_work() {
+            self.pool.allocations.lock().persisted();
+            self.call_claims();
+            if !self.pool.allocations.lock().has_work() {
                 return Ok(None);
             }
         }
+    }
+
+    /// Until when the next decisions wait: for more claims to share a write with, or for the last ones to be seen
+    /// through. None when they do not wait.
+    fn decide_later(&self) -> Option<Instant> {
+        let allocations = self.pool.allocations.lock();
+        if !allocations.has_work() || allocations.has_unwritten() {
+            return None;
+        }
+        let in_progress = allocations.in_progress();
+        let until = if in_progress + BATCH_MAX > IN_PROGRESS_MAX {
+            self.last_batch + STUCK_AFTER
+        } else if in_progress > 0 && allocations.waiting() < GATHERED {
+            self.last_batch + self.gather
+        } else {
+            return None;
+        };
+        (Instant::now() < until).then_some(until)
     }
 
     /// Writes what was decided on. False when another process has decided on something else meanwhile: nothing is
@@ -364,7 +379,7 @@ impl<K: PoolObject> Keeper<K> {
                 Err(error) if error.is_conflict() => {
                     self.refresh().await?;
                     if self.is_foreign() {
-                        self.pool.ledger.lock().unchoose();
+                        self.pool.allocations.lock().unchoose();
                         return Ok(false);
                     }
                 }
@@ -390,19 +405,19 @@ impl<K: PoolObject> Keeper<K> {
 
     /// The status as it should be, with the allocator as it is or as given.
     fn draft(&self, allocator: Option<AllocatorStatus>) -> nephele_api::ipam::v1alpha2::PoolStatus {
-        let ledger = self.pool.ledger.lock();
+        let allocations = self.pool.allocations.lock();
         let mut status = self.object.pool_status();
         if allocator.is_some() {
             status.allocator = allocator;
         }
         let report = Report {
-            counts: ledger.counts(),
-            pending: ledger.pending(&self.pool.key),
+            counts: allocations.counts(),
+            pending: allocations.pending(&self.pool.key),
             deleting: self.object.metadata_deleting(),
-            troubles: ledger.troubles(),
+            troubles: allocations.troubles(),
             overlaps: self.context.overlaps.of(&self.pool.key),
         };
-        drop(ledger);
+        drop(allocations);
         report::status(status, report, self.object.meta().generation, self.context.now())
     }
 
@@ -456,7 +471,7 @@ impl<K: PoolObject> Keeper<K> {
 
     /// Lets a pool go that is being deleted and has no address; true when it did.
     async fn let_go(&mut self) -> Result<bool, Error> {
-        if !self.object.metadata_deleting() || self.pool.ledger.lock().len() > 0 {
+        if !self.object.metadata_deleting() || self.pool.allocations.lock().len() > 0 {
             return Ok(false);
         }
         if !self.object.finalizers().iter().any(|finalizer| finalizer == finalizers::POOL) {
@@ -465,7 +480,7 @@ impl<K: PoolObject> Keeper<K> {
         // The watch may be behind: only a list says that there is none.
         self.rebuild().await?;
         self.specify();
-        if self.pool.ledger.lock().len() > 0 {
+        if self.pool.allocations.lock().len() > 0 {
             return Ok(false);
         }
         match patch::remove_finalizer(&self.api, &self.object, finalizers::POOL).await {
@@ -485,7 +500,7 @@ impl<K: PoolObject> Keeper<K> {
     }
 
     fn sweep(&mut self) {
-        let unfinished = self.pool.ledger.lock().has_unfinished();
+        let unfinished = self.pool.allocations.lock().has_unfinished();
         let now = Instant::now();
         if unfinished {
             self.next_sweep = self.next_sweep.min(self.last_sweep + SWEEP_UNFINISHED_EVERY);
@@ -500,15 +515,15 @@ impl<K: PoolObject> Keeper<K> {
         }
         let context = &self.context;
         self.pool
-            .ledger
+            .allocations
             .lock()
             .sweep(|owner, uid| context.is_known(owner, uid), |owner, uid| context.is_here(owner, uid));
         self.leftovers_retry_at.get_or_insert(now);
     }
 
     fn measure(&self) {
-        let ledger = self.pool.ledger.lock();
-        self.context.metrics.measure(&self.pool.key, ledger.counts(), &ledger.troubles());
+        let allocations = self.pool.allocations.lock();
+        self.context.metrics.measure(&self.pool.key, allocations.counts(), &allocations.troubles());
     }
 }
 

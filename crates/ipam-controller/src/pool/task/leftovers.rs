@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
 use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_ipam::Owner;
@@ -12,8 +11,8 @@ use nephele_kit::{Event, Severity, chain};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::Keeper;
-use crate::address::{Left, Record, let_go, made_for};
+use super::PoolTask;
+use crate::address::{Left, Record, create, is_answered, let_go, made_for};
 use crate::pool::kinds::PoolObject;
 use crate::pool::{PoolKey, remaining};
 
@@ -22,7 +21,7 @@ const LOOKED_AT_MAX: usize = 64;
 /// Between two attempts at what failed.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-impl<K: PoolObject> Keeper<K> {
+impl<K: PoolObject> PoolTask<K> {
     /// Looks at what was left behind. What fails is tried again later.
     pub(super) async fn leftovers(&mut self) {
         if self.leftovers_retry_at.is_some_and(|at| at > Instant::now()) {
@@ -43,7 +42,7 @@ impl<K: PoolObject> Keeper<K> {
         if self.pool.facts().paused {
             return None;
         }
-        let first = self.pool.ledger.lock().held().next().map(|(since, _)| since)?;
+        let first = self.pool.allocations.lock().held().next().map(|(since, _)| since)?;
         let left = self.hold_left(first);
         // What is due and still there has failed, and waits for its next attempt.
         (left > Duration::ZERO || self.leftovers_retry_at.is_none()).then(|| Instant::now() + left)
@@ -58,10 +57,10 @@ impl<K: PoolObject> Keeper<K> {
 
     async fn let_held_go(&self) -> bool {
         let due: Vec<(Owner, Record)> = {
-            let ledger = self.pool.ledger.lock();
-            let due = ledger.held().take_while(|(since, _)| self.hold_left(*since).is_zero());
+            let allocations = self.pool.allocations.lock();
+            let due = allocations.held().take_while(|(since, _)| self.hold_left(*since).is_zero());
             due.take(LOOKED_AT_MAX)
-                .filter_map(|(_, owner)| Some((owner.clone(), ledger.record(owner)?.clone())))
+                .filter_map(|(_, owner)| Some((owner.clone(), allocations.record(owner)?.clone())))
                 .collect()
         };
         self.let_all_go(due).await
@@ -86,54 +85,58 @@ impl<K: PoolObject> Keeper<K> {
         join_all(attempts).await.into_iter().all(|done| done)
     }
 
-    /// Sees intents through that their claims are not here to see through: another manager decided on them and may
-    /// be gone, or the claim went without a word.
+    /// Sees decisions through that their claims are not here to see through: another manager decided and may be gone, or
+    /// the claim went without a word.
     async fn see_through(&self) -> bool {
-        let mut abandoned = self.pool.ledger.lock().take_abandoned();
-        let rest = abandoned.split_off(abandoned.len().min(LOOKED_AT_MAX));
+        let abandoned = self.pool.allocations.lock().take_abandoned(LOOKED_AT_MAX);
         let attempts = abandoned.iter().map(|(owner, uid)| async move {
             let _turn = self.pool.turn_to_write().await;
             let seen = self.see_one_through(owner, uid).await;
             if let Err(error) = &seen {
                 warn!(claim = %owner, error = %chain(error), "Failed to see an allocation through");
-                self.pool.ledger.lock().put_back_abandoned(owner.clone());
+                self.pool.allocations.lock().abandon(owner);
             }
             seen.is_ok()
         });
         let done = join_all(attempts).await.into_iter().all(|done| done);
-        let all = done && rest.is_empty();
-        let mut ledger = self.pool.ledger.lock();
-        for (owner, _) in rest {
-            ledger.put_back_abandoned(owner);
-        }
-        all
+        done && !self.pool.allocations.lock().has_abandoned()
     }
 
     async fn see_one_through(&self, owner: &Owner, uid: &str) -> Result<(), kube::Error> {
         let claims = Api::<IPAddressClaim>::namespaced(self.context.client.clone(), owner.namespace());
         let addresses = Api::<IPAddress>::namespaced(self.context.client.clone(), owner.namespace());
         let claim = claims.get_opt(owner.name()).await?.filter(|claim| claim.uid().as_deref() == Some(uid));
-        let Some(claim) = claim else {
-            // Whoever may still be about to make the IPAddress finds no claim either, and takes it away again. One that
-            // is there is told of by the watch.
-            let there = addresses.get_opt(owner.name()).await?;
-            let its_own = there.as_ref().and_then(Record::of).and_then(|(.., record)| record.claim_uid);
-            if its_own.as_deref() != Some(uid) {
-                self.pool.ledger.lock().drop_intent(owner, uid);
+        let grant = self.pool.allocations.lock().decided(owner, uid);
+        let (Some(claim), Some(grant)) = (&claim, grant) else {
+            // Whoever may still be about to create the IPAddress finds no claim either, and takes it away again.
+            let existing = addresses.get_opt(owner.name()).await?;
+            let of_pool = existing.as_ref().and_then(Record::of);
+            let is_its = |key: &PoolKey, record: &Record| {
+                *key == self.pool.key && record.claim_uid.as_deref() == Some(uid)
+            };
+            match of_pool.filter(|(key, _, record)| is_its(key, record)) {
+                Some((_, owner, record)) => self.pool.applied(&owner, record),
+                None if claim.is_some() => {}
+                None => self.pool.allocations.lock().drop_decision(owner, uid),
             }
+            self.pool.allocations.lock().forget_expired(owner, uid);
             return Ok(());
         };
-        let Some(grant) = self.pool.ledger.lock().decided(owner, uid) else { return Ok(()) };
         if claim.metadata.deletion_timestamp.is_some() {
             // Its release finds out what there is.
-            self.context.woken.wake([owner.clone()]);
+            self.context.queue.wake([owner.clone()]);
             return Ok(());
         }
-        let made = made_for(&claim, &self.pool.key, &self.pool.facts().uid, &grant);
-        match addresses.create(&PostParams::default(), &made).await {
-            Ok(made) => {
-                if let Some((_, owner, record)) = Record::of(&made) {
-                    self.pool.made(owner.clone(), record);
+        let made = made_for(claim, &self.pool.key, &self.pool.facts().uid, &grant);
+        let until = self.pool.sending(owner, uid);
+        let created = create(&self.context.client, &made).await;
+        if is_answered(&created) {
+            self.pool.answered(owner, uid, until);
+        }
+        match created {
+            Ok(created) => {
+                if let Some((_, owner, record)) = Record::of(&created) {
+                    self.pool.created(&owner, record);
                     // The claim may have gone between the look and the creation.
                     self.pool.suspect(&owner);
                 }
@@ -141,20 +144,19 @@ impl<K: PoolObject> Keeper<K> {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(error),
         }
-        self.context.woken.wake([owner.clone()]);
+        self.context.queue.wake([owner.clone()]);
         Ok(())
     }
 
     /// Looks whether the claims of suspicious IPAddresses are really gone.
     async fn look_for_orphans(&self) -> bool {
-        let mut suspects = self.pool.ledger.lock().take_suspects();
-        let rest = suspects.split_off(suspects.len().min(LOOKED_AT_MAX));
+        let suspects = self.pool.allocations.lock().take_suspects(LOOKED_AT_MAX);
         let looks = suspects.iter().map(|owner| async move {
-            let record = self.pool.ledger.lock().record(owner).cloned();
+            let record = self.pool.allocations.lock().record(owner).cloned();
             let Some(record) = record else { return true };
             match self.is_orphan(owner, &record).await {
                 Ok(orphan) => {
-                    self.pool.ledger.lock().set_orphan(owner, &record.uid, orphan);
+                    self.pool.allocations.lock().set_orphan(owner, &record.uid, orphan);
                     if orphan {
                         self.tell_orphan(owner, &record);
                     }
@@ -162,19 +164,13 @@ impl<K: PoolObject> Keeper<K> {
                 }
                 Err(error) => {
                     warn!(address = %owner, error = %chain(&error), "Failed to look for a claim");
-                    self.pool.ledger.lock().suspect(owner);
+                    self.pool.allocations.lock().suspect(owner);
                     false
                 }
             }
         });
         let done = join_all(looks).await.into_iter().all(|done| done);
-        let all = done && rest.is_empty();
-        {
-            let mut ledger = self.pool.ledger.lock();
-            for owner in rest {
-                ledger.suspect(&owner);
-            }
-        }
+        let all = done && !self.pool.allocations.lock().has_suspects();
         all & self.reclaim().await
     }
 
@@ -186,13 +182,14 @@ impl<K: PoolObject> Keeper<K> {
             return Ok(false);
         }
         // A claim of that name on this pool takes it over, unless somebody else has its address.
-        let ledger = self.pool.ledger.lock();
-        let free_to_take = !ledger.is_contested(owner) && !ledger.is_unpublished(owner, &record.uid);
+        let allocations = self.pool.allocations.lock();
+        let free_to_take =
+            !allocations.is_contested(owner) && !allocations.is_unpublished(owner, &record.uid);
         Ok(PoolKey::of_claim(&claim).as_ref() != Some(&self.pool.key) || !free_to_take)
     }
 
     fn tell_orphan(&self, owner: &Owner, record: &Record) {
-        let unpublished = self.pool.ledger.lock().is_unpublished(owner, &record.uid);
+        let unpublished = self.pool.allocations.lock().is_unpublished(owner, &record.uid);
         if unpublished || record.deleted_at.is_some() || self.context.reclaim_orphans {
             return;
         }
@@ -217,14 +214,14 @@ impl<K: PoolObject> Keeper<K> {
     /// Lets orphans go that somebody has deleted and that this process made in vain, or all of them if told to.
     async fn reclaim(&self) -> bool {
         let reclaimed: Vec<(Owner, Record)> = {
-            let ledger = self.pool.ledger.lock();
-            ledger
+            let allocations = self.pool.allocations.lock();
+            allocations
                 .orphans()
-                .filter_map(|owner| Some((owner.clone(), ledger.record(owner)?.clone())))
+                .filter_map(|owner| Some((owner.clone(), allocations.record(owner)?.clone())))
                 .filter(|(owner, record)| {
                     self.context.reclaim_orphans
                         || record.deleted_at.is_some()
-                        || ledger.is_unpublished(owner, &record.uid)
+                        || allocations.is_unpublished(owner, &record.uid)
                 })
                 .take(LOOKED_AT_MAX)
                 .collect()

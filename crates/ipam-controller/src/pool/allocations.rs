@@ -1,0 +1,363 @@
+//! What one pool knows: the IPAddresses that exist, the decisions that are not IPAddresses yet, and the claims that wait.
+//!
+//! ```text
+//!  ask ──▶ Waiting ──choose──▶ Decided ──persisted──▶ Decided, written ──applied──▶ Idle, with an IPAddress
+//!            │ ▲                  │                        │
+//!    refused ▼ │ freed            └─ unchoose: Waiting     ├─ drop_decision: Idle
+//!          Blocked                                         └─ an IPAddress of another claim appears: late
+//! ```
+//!
+//! There is one [`Entry`] for each name, and the state of its claim is one enum. Everything else follows from the entries:
+//! the indices, and what the entries take of the pool's addresses. [`Allocations::change`] alone changes an entry, and
+//! keeps both up to date.
+//!
+//! Plain data, changed in short blocks under the pool's lock by whoever learns something: the watch of IPAddresses, the
+//! claims, and the pool's task, which alone decides and writes. It has no client and reads no clock. Asking never waits:
+//! a claim that has to wait is named by [`Allocations::take_calls`] when its answer is there.
+
+mod ask;
+mod batch;
+mod entry;
+mod index;
+mod rebuild;
+mod records;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::mem;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nephele_api::ipam::v1alpha2::IPAddressCounts;
+use nephele_ipam::Owner;
+
+pub(crate) use self::ask::{Answer, Release};
+pub(crate) use self::entry::Request;
+use self::entry::{ClaimState, Decision, Entry, Ownership};
+use self::index::Index;
+use super::space::{Block, Grant, Space};
+use crate::address::Record;
+
+/// Decided on at a time, so that one write of the pool stands for many claims and yet is soon done.
+pub(crate) const BATCH_MAX: usize = 64;
+
+/// Claims of a pool that have a decision and no IPAddress yet: as many as are served at a time, and the batch after
+/// them. More would make each write of the pool longer and no claim faster.
+pub(crate) const IN_PROGRESS_MAX: usize = 2 * BATCH_MAX;
+
+/// How long a request to create an IPAddress may take effect after it was sent. An API server works on a request for
+/// 60 s at most (`--request-timeout`), and the rest is for the way to it.
+pub(crate) const LATE_MAX: Duration = Duration::from_secs(90);
+
+/// What is wrong with a pool, besides its counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Troubles {
+    /// Why the spec cannot be used; empty when it can.
+    pub(crate) fault: String,
+    /// Claims that wait for an address.
+    pub(crate) waiting: usize,
+    pub(crate) malformed: Names,
+    pub(crate) contested: Names,
+    pub(crate) orphans: Names,
+}
+
+/// How many there are, and the names of some.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) count: usize,
+    pub(crate) first: Vec<String>,
+}
+
+/// How many names a message has at most.
+const NAMED_MAX: usize = 3;
+
+impl Names {
+    fn of(owners: &BTreeSet<Owner>) -> Self {
+        let first = owners.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        Self { count: owners.len(), first }
+    }
+}
+
+/// The allocations of one pool. Owned by the pool, behind its lock. Bounded by the claims and IPAddresses that exist.
+#[derive(Debug, Default)]
+pub(crate) struct Allocations {
+    /// None before the addresses in use were listed for the first time, and while the spec cannot be used.
+    space: Option<Space>,
+    /// Why nobody can be served although the addresses are known.
+    closed: Option<(&'static str, String)>,
+    fault: String,
+    /// Whether IPAddresses have been listed.
+    built: bool,
+    entries: BTreeMap<Owner, Entry>,
+    index: Index,
+    /// IPAddresses whose address another name had before them: all but the first of those that share one.
+    contested: BTreeSet<Owner>,
+    /// Claims to look at, in order. Emptied in each turn of the pool's task.
+    calls: Vec<Owner>,
+    /// IPAddresses that are gone although the watch may still tell of them, by uid.
+    gone: HashSet<Box<str>>,
+    /// The resource version of the list that this was built from.
+    floor: u64,
+    /// What the watch told while a list was read.
+    meanwhile: Option<BTreeMap<Owner, Record>>,
+    /// Whether the watch may have missed something, so that only a new list can tell.
+    stale: bool,
+}
+
+impl Allocations {
+    /// Changes one entry, and with it the indices and what is taken of the pool.
+    fn change<R>(&mut self, owner: &Owner, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let mut entry = self.entries.remove(owner).unwrap_or_default();
+        let before = entry.keys();
+        let result = change(&mut entry);
+        let after = if entry.is_empty() {
+            entry::Keys::default()
+        } else {
+            let keys = entry.keys();
+            self.entries.insert(owner.clone(), entry);
+            keys
+        };
+        self.index.replace(owner, &before, &after);
+        self.occupy(owner, &before.blocks, &after.blocks);
+        result
+    }
+
+    /// Takes what an entry has now of the pool, and gives back what it had before.
+    fn occupy(&mut self, owner: &Owner, before: &[Block], after: &[Block]) {
+        let Some(space) = &mut self.space else { return };
+        let taken: Vec<Block> = after.iter().filter(|block| !before.contains(block)).copied().collect();
+        let freed: Vec<Block> = before.iter().filter(|block| !after.contains(block)).copied().collect();
+        for block in &taken {
+            space.adopt(owner, *block);
+        }
+        for block in &freed {
+            space.release(owner, *block);
+        }
+        self.contested.remove(owner);
+        for block in taken.iter().chain(&freed).chain(after) {
+            self.note_contested(owner, *block);
+        }
+        for block in freed {
+            self.unblock(block);
+        }
+    }
+
+    /// Notes which IPAddresses have a block that another name has, too. `changed` may have lost it.
+    fn note_contested(&mut self, changed: &Owner, block: Block) {
+        let Some(space) = &self.space else { return };
+        let owners = space.owners(block);
+        if owners.len() < 2 && self.contested.is_empty() {
+            return;
+        }
+        for owner in owners.iter().chain([changed]) {
+            if self.has_earlier_rival(owner) {
+                self.contested.insert(owner.clone());
+            } else {
+                self.contested.remove(owner);
+            }
+        }
+    }
+
+    /// Whether the IPAddress of this name has an address that a name before it has, too.
+    fn has_earlier_rival(&self, owner: &Owner) -> bool {
+        let block = self.record(owner).and_then(|record| record.block);
+        let (Some(block), Some(space)) = (block, &self.space) else { return false };
+        space.owners(block).iter().any(|other| other < owner)
+    }
+
+    /// The claims that wait for this block are served again.
+    fn unblock(&mut self, block: Block) {
+        for owner in self.index.blocked_on(block) {
+            self.requeue(&owner);
+        }
+    }
+
+    /// A claim that waits or has a decision goes back to its place in the queue.
+    fn requeue(&mut self, owner: &Owner) {
+        let reinstated = self.change(owner, |entry| {
+            if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
+                entry.claim = match &entry.address {
+                    Some(_) => ClaimState::TakingOver(Box::new(queued)),
+                    None => ClaimState::waiting(queued),
+                };
+            }
+            entry.reinstate()
+        });
+        if reinstated {
+            self.call(owner);
+        }
+    }
+
+    /// Has the claim looked at.
+    fn call(&mut self, owner: &Owner) {
+        self.calls.push(owner.clone());
+    }
+
+    /// The claims to look at, because something that they wait for has changed.
+    pub(crate) fn take_calls(&mut self) -> Vec<Owner> {
+        mem::take(&mut self.calls)
+    }
+
+    /// The counts, as the status of the pool has them.
+    pub(crate) fn counts(&self) -> IPAddressCounts {
+        let used = i64::try_from(self.len()).unwrap_or(i64::MAX);
+        let Some(space) = &self.space else {
+            return IPAddressCounts { total: 0, free: 0, used, out_of_range: used };
+        };
+        let counts = space.counts();
+        IPAddressCounts { total: counts.total, free: counts.free, used, out_of_range: counts.out_of_range }
+    }
+
+    /// How many addresses are in use or decided on.
+    pub(crate) fn len(&self) -> usize {
+        self.index.used
+    }
+
+    /// How many claims wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.index.queue.len() + self.index.blocked_count
+    }
+
+    /// Whether a claim waits that could be served, as far as that can be said without trying.
+    pub(crate) fn has_work(&self) -> bool {
+        let free = self.has_free();
+        let Index { taking_over, untold, queue, .. } = &self.index;
+        self.closed.is_none()
+            && self.space.is_some()
+            && (!taking_over.is_empty() || !untold.is_empty() || (free && !queue.is_empty()))
+    }
+
+    fn has_free(&self) -> bool {
+        self.space.as_ref().is_some_and(|space| space.counts().free > 0)
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale || !self.built
+    }
+
+    /// How many claims have a decision and no IPAddress yet.
+    pub(crate) fn in_progress(&self) -> usize {
+        self.index.in_progress
+    }
+
+    /// Whether there is a decision that was not seen through to the end.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.index.decisions > 0 || self.index.unpublished > 0
+    }
+
+    /// Every decision with its name: at most as many as may be pending.
+    fn decisions(&self) -> impl Iterator<Item = (&Owner, &Decision)> {
+        let entries = self.index.decided.iter().filter_map(|owner| self.entries.get_key_value(owner));
+        entries.flat_map(|(owner, entry)| entry.decisions().map(move |decision| (owner, decision)))
+    }
+
+    /// Whether there is a decision that this process has not written.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.decisions().any(|(_, decision)| !decision.written)
+    }
+
+    /// The allocator, when there is one.
+    pub(crate) fn space(&self) -> Option<&Space> {
+        self.space.as_ref()
+    }
+
+    /// What the claim gets by a decision that is written, of this process or of another.
+    pub(crate) fn decided(&self, owner: &Owner, uid: &str) -> Option<Grant> {
+        let decision = self.entries.get(owner)?.decision()?;
+        let is_such = decision.written && !decision.takes_over && *decision.request.uid == *uid;
+        is_such.then(|| self.space.as_ref().map(|space| space.grant(decision.block)))?
+    }
+
+    /// The IPAddresses that are held back, longest first.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (Timestamp, &Owner)> {
+        self.index.held.iter().map(|(since, owner)| (*since, owner))
+    }
+
+    pub(crate) fn record(&self, owner: &Owner) -> Option<&Record> {
+        self.entries.get(owner)?.record()
+    }
+
+    /// Takes up to `max` names whose claim may be gone.
+    pub(crate) fn take_suspects(&mut self, max: usize) -> Vec<Owner> {
+        let suspects: Vec<Owner> = self.index.suspects.iter().take(max).cloned().collect();
+        for owner in &suspects {
+            self.set_ownership(owner, Ownership::believed);
+        }
+        suspects
+    }
+
+    /// Whether there are names whose claim may be gone.
+    pub(crate) fn has_suspects(&self) -> bool {
+        !self.index.suspects.is_empty()
+    }
+
+    /// The claim of an IPAddress may be gone.
+    pub(crate) fn suspect(&mut self, owner: &Owner) {
+        self.set_ownership(owner, Ownership::suspected);
+    }
+
+    fn set_ownership(&mut self, owner: &Owner, change: impl FnOnce(Ownership) -> Ownership) {
+        if !self.entries.contains_key(owner) {
+            return;
+        }
+        self.change(owner, |entry| {
+            if let Some(address) = &mut entry.address {
+                address.ownership = change(address.ownership);
+            }
+        });
+    }
+
+    /// Whether this process created an IPAddress and never told its claim.
+    pub(crate) fn is_unpublished(&self, owner: &Owner, uid: &str) -> bool {
+        let address = self.entries.get(owner).and_then(|entry| entry.address.as_ref());
+        address.is_some_and(|address| address.unpublished && *address.record.uid == *uid)
+    }
+
+    /// Whether another name has the address of an IPAddress, too.
+    pub(crate) fn is_contested(&self, owner: &Owner) -> bool {
+        let block = self.record(owner).and_then(|record| record.block);
+        block.zip(self.space.as_ref()).is_some_and(|(block, space)| space.rival(owner, block).is_some())
+    }
+
+    /// Whether the claim of an IPAddress is gone, as the management API says.
+    pub(crate) fn set_orphan(&mut self, owner: &Owner, uid: &str, orphan: bool) {
+        if self.record(owner).is_some_and(|record| *record.uid == *uid) {
+            self.set_ownership(owner, |_| if orphan { Ownership::Orphan } else { Ownership::Owned });
+        }
+    }
+
+    pub(crate) fn orphans(&self) -> impl Iterator<Item = &Owner> {
+        self.index.orphans.iter()
+    }
+
+    pub(crate) fn troubles(&self) -> Troubles {
+        Troubles {
+            fault: self.fault.clone(),
+            waiting: self.waiting(),
+            malformed: Names::of(&self.index.malformed),
+            contested: Names::of(&self.contested),
+            orphans: Names::of(&self.index.orphans),
+        }
+    }
+
+    /// Fails when an index, a count or the allocator says anything else than the entries.
+    #[cfg(test)]
+    fn check(&self) {
+        let mut index = Index::default();
+        for (owner, entry) in &self.entries {
+            assert!(!entry.is_empty(), "{owner} is kept for nothing");
+            index.replace(owner, &entry::Keys::default(), &entry.keys());
+            if let Some(space) = &self.space {
+                for block in entry.keys().blocks {
+                    assert!(space.owners(block).contains(owner), "{owner} has {block:?}");
+                }
+            }
+        }
+        assert_eq!(self.index, index);
+        let contested: BTreeSet<Owner> =
+            self.entries.keys().filter(|owner| self.has_earlier_rival(owner)).cloned().collect();
+        assert_eq!(self.contested, contested);
+    }
+}
+
+#[cfg(test)]
+mod tests;

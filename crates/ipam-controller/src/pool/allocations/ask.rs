@@ -1,0 +1,281 @@
+//! What claims ask: for an address, and what is to be released.
+
+use std::mem;
+
+use nephele_api::ipam::conditions as reasons;
+use nephele_ipam::Owner;
+use tokio::time::Instant;
+
+use super::entry::{ClaimState, Decision, Entry, Queued, Request};
+use super::{Allocations, LATE_MAX, Space};
+use crate::address::Record;
+use crate::pool::space::Grant;
+
+/// What a pool answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The address is the claim's: its IPAddress is to be created.
+    Granted { grant: Grant, first_asked: Instant },
+    /// The IPAddress of the claim exists.
+    Bound,
+    /// An IPAddress of the claim's name exists, and is to be taken over.
+    TakeOver,
+    /// The request is in the queue. The claim is called when there is an answer.
+    Queued,
+    /// No address is free. The claim is called when one is.
+    Exhausted,
+    /// The claim cannot have what it asks for, as matters stand. It is called when they change.
+    Refused { message: String },
+    /// The pool cannot serve anybody now. Its claims are called when that changes.
+    Unavailable { reason: &'static str, message: String },
+}
+
+/// What a claim that is deleted leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// A decision is being written. Ask again shortly.
+    Busy,
+    /// An IPAddress was decided on, and may exist.
+    Decided,
+    /// The IPAddress of its name.
+    Exists(Record),
+    /// Nothing that the pool knows of.
+    Nothing,
+}
+
+impl Allocations {
+    /// Asks for an address. Asking again changes nothing, and is answered by how far the request is.
+    pub(crate) fn ask(&mut self, request: Request, now: Instant) -> Answer {
+        let entry = self.entries.get(&request.owner);
+        if self.built && entry.is_some_and(|entry| is_settled(entry, &request)) {
+            return Answer::Bound;
+        }
+        if let Some((reason, message)) = &self.closed {
+            return Answer::Unavailable { reason, message: message.clone() };
+        }
+        if !self.built || self.stale {
+            return self.enqueue(request, now, false);
+        }
+        self.set_aside_former(&request);
+        let entry = self.entries.get(&request.owner);
+        if let Some(record) = entry.and_then(Entry::record) {
+            let answer = self.answer_for_record(&request, record);
+            let decided = entry
+                .and_then(Entry::decision)
+                .is_some_and(|decision| decision.written && Some(decision.block) == record.block);
+            if answer == Answer::TakeOver && !decided {
+                let queued = self.queued(request, now);
+                self.change(&queued.request.owner.clone(), |entry| {
+                    if !matches!(entry.claim, ClaimState::Decided(_)) {
+                        entry.claim = ClaimState::TakingOver(Box::new(queued));
+                    }
+                });
+                return Answer::Queued;
+            }
+            return answer;
+        }
+        match entry.map(|entry| &entry.claim) {
+            Some(ClaimState::Decided(decision)) if decision.written => return self.granted(decision),
+            Some(ClaimState::Decided(_)) => return Answer::Queued,
+            Some(ClaimState::Blocked { queued, message, .. }) if is_same(queued, &request) => {
+                return Answer::Refused { message: message.clone() };
+            }
+            _ => {}
+        }
+        if self.space.is_none() {
+            return Answer::Unavailable { reason: reasons::POOL_NOT_READY, message: self.fault.clone() };
+        }
+        let exhausted = !self.has_free() && request.wanted.is_none();
+        self.enqueue(request, now, exhausted)
+    }
+
+    /// Puts a request into the queue, at the place that it had.
+    fn enqueue(&mut self, request: Request, now: Instant, told: bool) -> Answer {
+        let queued = self.queued(request, now);
+        self.change(&queued.request.owner.clone(), |entry| {
+            if !matches!(entry.claim, ClaimState::Decided(_)) {
+                entry.claim = ClaimState::Waiting { queued: Box::new(queued), told };
+            }
+        });
+        if told { Answer::Exhausted } else { Answer::Queued }
+    }
+
+    /// The request with the time at which its claim first asked.
+    fn queued(&self, request: Request, now: Instant) -> Queued {
+        let known = self.entries.get(&request.owner).and_then(|entry| entry.claim.queued());
+        let same = known.filter(|known| known.request.uid == request.uid);
+        let first_asked = same.map_or(now, |known| known.first_asked);
+        Queued { request, first_asked }
+    }
+
+    /// A decision for a former claim of the name does not keep the claim waiting. It stays until it is known what became
+    /// of it.
+    fn set_aside_former(&mut self, request: &Request) {
+        let is_former = |decision: &Decision| decision.request.uid != request.uid;
+        let former = self.entries.get(&request.owner).and_then(Entry::decision).is_some_and(is_former);
+        if !former {
+            return;
+        }
+        self.change(&request.owner, |entry| {
+            if let Some(decision) = entry.take_decision(is_former)
+                && decision.may_be_created()
+            {
+                entry.abandoned |= decision.written;
+                entry.keep_late(decision);
+            }
+        });
+    }
+
+    pub(super) fn answer_for_record(&self, request: &Request, record: &Record) -> Answer {
+        if self.entries.get(&request.owner).is_some_and(|entry| is_settled(entry, request)) {
+            return Answer::Bound;
+        }
+        let refused = |message: String| Answer::Refused { message };
+        if record.deleted_at.is_some() {
+            return refused(format!("IPAddress {} of a former claim is still being released", request.owner));
+        }
+        let Some(block) = record.block else {
+            return refused(format!("IPAddress {} exists and its address cannot be read", request.owner));
+        };
+        match self.space.as_ref().and_then(|space| space.rival(&request.owner, block)) {
+            Some(rival) => refused(format!(
+                "IPAddress {} exists and its address {} is in use by {rival}",
+                request.owner,
+                block.address()
+            )),
+            None => Answer::TakeOver,
+        }
+    }
+
+    fn granted(&self, decision: &Decision) -> Answer {
+        let grant = self.space.as_ref().map(|space: &Space| space.grant(decision.block));
+        match grant {
+            Some(grant) => Answer::Granted { grant, first_asked: decision.first_asked },
+            None => Answer::Unavailable { reason: reasons::POOL_NOT_READY, message: self.fault.clone() },
+        }
+    }
+
+    /// The claim wants nothing for now: it is paused, is being deleted or is gone.
+    pub(crate) fn withdraw(&mut self, owner: &Owner) {
+        if self.entries.get(owner).is_some_and(|entry| entry.claim.queued().is_some()) {
+            self.change(owner, |entry| drop(mem::take(&mut entry.claim)));
+        }
+    }
+
+    /// What the claim of this uid has here.
+    pub(crate) fn release(&self, owner: &Owner, uid: &str) -> Release {
+        let entry = self.entries.get(owner);
+        if let Some(record) = entry.and_then(Entry::record) {
+            return Release::Exists(record.clone());
+        }
+        let mut decisions = entry.into_iter().flat_map(Entry::decisions);
+        match decisions.find(|decision| *decision.request.uid == *uid) {
+            Some(decision) if !decision.written => Release::Busy,
+            Some(_) => Release::Decided,
+            None if self.is_stale() => Release::Busy,
+            None => Release::Nothing,
+        }
+    }
+
+    /// The claim does not want what was decided on: the management API refused the IPAddress, or the claim is gone. Its
+    /// address is free as soon as no request to create the IPAddress can take effect any more.
+    pub(crate) fn drop_decision(&mut self, owner: &Owner, uid: &str) {
+        if !self.entries.contains_key(owner) {
+            return;
+        }
+        self.change(owner, |entry| {
+            let own = entry.take_decision(|decision| *decision.request.uid == *uid);
+            let (dropped, kept) =
+                mem::take(&mut entry.late).into_iter().partition(|late| *late.request.uid == *uid);
+            entry.late = kept;
+            let dropped: Vec<Decision> = dropped;
+            for decision in own.into_iter().chain(dropped) {
+                entry.give_up(decision);
+            }
+            if entry.reinstate() {
+                entry.abandoned = true;
+            }
+        });
+    }
+
+    /// A request to create the IPAddress of a decision is about to be sent. Until it is answered, or until the time that
+    /// is returned, it may take effect.
+    pub(crate) fn sending(&mut self, owner: &Owner, uid: &str, now: Instant) -> Instant {
+        let until = now + LATE_MAX;
+        self.each_decision(owner, uid, |decision| decision.unanswered.push(until));
+        until
+    }
+
+    /// The management API has answered such a request.
+    pub(crate) fn answered(&mut self, owner: &Owner, uid: &str, until: Instant) {
+        self.each_decision(owner, uid, |decision| {
+            if let Some(index) = decision.unanswered.iter().position(|sent| *sent == until) {
+                decision.unanswered.swap_remove(index);
+            }
+        });
+        self.forget_given_up(owner);
+    }
+
+    /// Forgets requests that cannot take effect any more. Says when the next one cannot. What was given up and has no such
+    /// request left is abandoned: it may have taken effect at the last moment, which the management API knows.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
+        let due: Vec<Owner> = self
+            .decisions()
+            .filter(|(_, decision)| decision.unanswered.iter().any(|until| *until <= now))
+            .map(|(owner, _)| owner.clone())
+            .collect();
+        for owner in &due {
+            self.change(owner, |entry| {
+                for decision in entry.decisions_mut() {
+                    decision.unanswered.retain(|until| *until > now);
+                }
+                entry.abandoned |= entry.late.iter().any(Decision::is_expired);
+            });
+        }
+        let waits = self.decisions().filter(|(_, decision)| decision.given_up);
+        waits.flat_map(|(_, decision)| decision.unanswered.iter().copied()).min()
+    }
+
+    /// The management API was asked for an IPAddress of what was given up for this claim, and what it has is known.
+    pub(crate) fn forget_expired(&mut self, owner: &Owner, uid: &str) {
+        if self.entries.contains_key(owner) {
+            self.change(owner, |entry| {
+                entry.late.retain(|late| *late.request.uid != *uid || !late.is_expired());
+            });
+        }
+    }
+
+    fn each_decision(&mut self, owner: &Owner, uid: &str, mut change: impl FnMut(&mut Decision)) {
+        if !self.entries.contains_key(owner) {
+            return;
+        }
+        self.change(owner, |entry| {
+            for decision in entry.decisions_mut().filter(|decision| *decision.request.uid == *uid) {
+                change(decision);
+            }
+        });
+    }
+
+    fn forget_given_up(&mut self, owner: &Owner) {
+        if self.entries.contains_key(owner) {
+            self.change(owner, |entry| {
+                entry.late.retain(|late| !late.is_expired());
+            });
+        }
+    }
+}
+
+/// Whether the IPAddress is the claim's beyond doubt: the claim names it, or this process decided on it. One that only
+/// says that it is for the claim may have been created too late, when another claim had its address already. One that
+/// lost an owner or the finalizer is taken over again.
+pub(super) fn is_settled(entry: &Entry, request: &Request) -> bool {
+    entry.address.as_ref().is_some_and(|address| {
+        address.record.claim_uid.as_ref() == Some(&request.uid)
+            && address.record.is_whole()
+            && (request.published || address.unpublished)
+    })
+}
+
+fn is_same(queued: &Queued, request: &Request) -> bool {
+    queued.request.uid == request.uid && queued.request.wanted == request.wanted
+}

@@ -1,0 +1,160 @@
+//! The next write of the pool: what is decided on for it, and what becomes of that.
+
+use std::mem;
+
+use nephele_api::ipam::v1alpha2::{PENDING_MAX, PendingAllocation};
+use nephele_ipam::Owner;
+
+use super::ask::Answer;
+use super::entry::{ClaimState, Decision, Entry, Request};
+use super::{Allocations, Block};
+use crate::pool::PoolKey;
+use crate::pool::space::Refusal;
+
+impl Allocations {
+    /// Takes addresses for the claims that wait longest, at most `room`. Returns how many; they have to be written before
+    /// their claims are told. `wants` says whether a claim still waits, which it may have ceased to do without a word.
+    pub(crate) fn choose(&mut self, room: usize, wants: impl Fn(&Request) -> bool) -> usize {
+        if self.space.is_none() || self.is_stale() || self.closed.is_some() {
+            return 0;
+        }
+        let room = room.min(PENDING_MAX.saturating_sub(self.index.decisions));
+        let mut chosen = self.choose_taking_over(room);
+        while chosen < room {
+            let Some((.., owner)) = self.index.queue.first().cloned() else { break };
+            let entry = self.entries.get(&owner);
+            let has_address = entry.is_some_and(|entry| entry.address.is_some());
+            let request = entry.and_then(|entry| entry.claim.queued()).map(|queued| &queued.request);
+            let wanted = match request {
+                Some(request) if wants(request) => request.wanted,
+                _ => {
+                    self.change(&owner, |entry| entry.claim = ClaimState::Idle);
+                    continue;
+                }
+            };
+            if has_address {
+                self.change(&owner, |entry| entry.claim = ClaimState::Idle);
+                self.call(&owner);
+                continue;
+            }
+            let Some(space) = &mut self.space else { break };
+            match space.allocate(&owner, wanted) {
+                Ok(block) => {
+                    self.decide(&owner, block, false);
+                    chosen += 1;
+                }
+                Err(Refusal::Exhausted) => {
+                    self.tell_exhausted();
+                    break;
+                }
+                Err(Refusal::Taken { by, message }) => self.block(&owner, Some(by), message),
+                Err(Refusal::Impossible { message }) => self.block(&owner, None, message),
+            }
+        }
+        chosen
+    }
+
+    fn decide(&mut self, owner: &Owner, block: Block, takes_over: bool) {
+        self.change(owner, |entry| {
+            if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
+                entry.claim = ClaimState::Decided(Box::new(Decision::new(queued, block, takes_over)));
+            }
+        });
+    }
+
+    /// The claim cannot be served before `on` is free, and is told so.
+    fn block(&mut self, owner: &Owner, on: Option<Block>, message: String) {
+        self.change(owner, |entry| {
+            if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
+                entry.claim = ClaimState::Blocked { queued: Box::new(queued), on, message };
+            }
+        });
+        self.call(owner);
+    }
+
+    /// Every claim that does not know yet is told that nothing is free, and keeps its place.
+    fn tell_exhausted(&mut self) {
+        let untold: Vec<Owner> = self.index.untold.iter().map(|(.., owner)| owner.clone()).collect();
+        for owner in untold {
+            self.change(&owner, |entry| {
+                if let ClaimState::Waiting { told, .. } = &mut entry.claim {
+                    *told = true;
+                }
+            });
+            self.call(&owner);
+        }
+    }
+
+    /// Decides on the claims that want to take over an IPAddress.
+    fn choose_taking_over(&mut self, room: usize) -> usize {
+        let mut chosen = 0;
+        while chosen < room {
+            let Some(owner) = self.index.taking_over.first().cloned() else { break };
+            let Some(entry) = self.entries.get(&owner) else { break };
+            let answer = entry
+                .claim
+                .queued()
+                .zip(entry.record())
+                .map(|(queued, record)| (self.answer_for_record(&queued.request, record), record.block));
+            match answer {
+                Some((Answer::TakeOver, Some(block))) => {
+                    self.decide(&owner, block, true);
+                    chosen += 1;
+                }
+                Some(_) => {
+                    self.change(&owner, |entry| entry.claim = ClaimState::Idle);
+                    self.call(&owner);
+                }
+                // It is gone: the claim gets an address like any other.
+                None => self.requeue(&owner),
+            }
+        }
+        chosen
+    }
+
+    /// What was decided on is written: the claims are called.
+    pub(crate) fn persisted(&mut self) {
+        let unwritten = self.decisions().filter(|(_, decision)| !decision.written);
+        let mut owners: Vec<Owner> = unwritten.map(|(owner, _)| owner.clone()).collect();
+        owners.dedup();
+        for owner in owners {
+            let has_decision = self.change(&owner, |entry| {
+                for decision in entry.decisions_mut() {
+                    decision.written = true;
+                }
+                entry.decision().is_some()
+            });
+            if has_decision {
+                self.call(&owner);
+            }
+        }
+    }
+
+    /// What was decided on could not be written: it is free again, and the claims wait on. What another process decided
+    /// on stays as it is.
+    pub(crate) fn unchoose(&mut self) {
+        let is_chosen = |decision: &Decision| !decision.written && !decision.foreign;
+        let chosen: Vec<Owner> = self
+            .index
+            .decided
+            .iter()
+            .filter(|owner| self.entries.get(owner).and_then(Entry::decision).is_some_and(is_chosen))
+            .cloned()
+            .collect();
+        for owner in chosen {
+            self.requeue(&owner);
+        }
+    }
+
+    /// What was decided on and is not known to exist, as the status of the pool has it.
+    pub(crate) fn pending(&self, pool: &PoolKey) -> Vec<PendingAllocation> {
+        let pending = self.decisions().map(|(owner, decision)| PendingAllocation {
+            namespace: (owner.namespace() != pool.namespace).then(|| owner.namespace().to_owned()),
+            name: owner.name().to_owned(),
+            uid: decision.request.uid.to_string(),
+            address: decision.block.address().to_string(),
+            prefix: decision.block.length().map(i32::from),
+        });
+        pending.collect()
+    }
+}

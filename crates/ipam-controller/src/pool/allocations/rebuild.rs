@@ -1,0 +1,290 @@
+//! The allocations made anew: from what exists and what was decided on, and whenever the pool has another spec.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use jiff::Timestamp;
+use nephele_api::ipam::v1alpha2::PendingAllocation;
+use nephele_ipam::Owner;
+use tokio::time::Instant;
+
+use super::entry::{ClaimState, Decision, Entry, Queued, Request};
+use super::index::Index;
+use super::{Allocations, LATE_MAX};
+use crate::address::Record;
+use crate::pool::PoolKey;
+use crate::pool::kinds::PoolSpec;
+use crate::pool::space::{Block, Space};
+
+/// What outlives a rebuild of what was known before.
+#[derive(Default)]
+struct Before {
+    built: bool,
+    decisions: BTreeMap<Owner, Vec<Decision>>,
+    /// Uids of IPAddresses that this process created and has not told their claims of.
+    unpublished: Vec<(Owner, Box<str>)>,
+}
+
+impl Before {
+    fn take(&mut self, owner: &Owner, uid: &str, block: Block) -> Option<Decision> {
+        let decisions = self.decisions.get_mut(owner)?;
+        let index = decisions.iter().position(|decision| decision.is(uid, block))?;
+        Some(decisions.swap_remove(index))
+    }
+}
+
+impl Allocations {
+    /// Starts to gather what happens while IPAddresses are listed.
+    pub(crate) fn begin_rebuild(&mut self) {
+        self.meanwhile = Some(BTreeMap::new());
+        self.stale = false;
+    }
+
+    /// The list failed.
+    pub(crate) fn abandon_rebuild(&mut self) {
+        self.meanwhile = None;
+        self.stale = true;
+    }
+
+    /// Takes a list of the pool's IPAddresses as the truth, and with it what the pool's status says is pending.
+    /// Decisions that are in neither are undone. What another process decided on is told only when this process has
+    /// written the pool itself: `ours` says whether it was the last to do so.
+    pub(crate) fn rebuild(
+        &mut self,
+        listed: Vec<(Owner, Record)>,
+        version: u64,
+        pending: &[PendingAllocation],
+        pool: &PoolKey,
+        ours: bool,
+        now: Instant,
+    ) {
+        let meanwhile = self.meanwhile.take().unwrap_or_default();
+        let mut before = self.forget();
+        self.floor = version;
+        for (owner, record) in listed {
+            if !self.gone.contains(&record.uid) {
+                self.insert(&owner, record);
+            }
+        }
+        for (owner, record) in meanwhile {
+            self.applied(&owner, record);
+        }
+        for pending in pending {
+            let namespace = pending.namespace.as_deref().unwrap_or(&pool.namespace);
+            let owner = Owner::new(namespace, &pending.name);
+            let Some(block) = Block::read(pool.kind, &pending.address, pending.prefix) else { continue };
+            let known = before.take(&owner, &pending.uid, block);
+            // This process knows best what became of what it wrote itself.
+            let open =
+                !(ours && before.built) || known.as_ref().is_some_and(|known| known.written || known.foreign);
+            if open {
+                let decision =
+                    known.unwrap_or_else(|| listed_decision(&owner, &pending.uid, block, ours, now));
+                self.restore(&owner, decision, ours);
+            }
+        }
+        for (owner, uid) in before.unpublished {
+            self.set_unpublished(&owner, &uid);
+        }
+        self.built = true;
+    }
+
+    /// Forgets all but the claims that wait. The claims whose address was decided on wait too, at their place.
+    fn forget(&mut self) -> Before {
+        let mut before = Before { built: self.built, ..Before::default() };
+        let entries = mem::take(&mut self.entries);
+        self.index = Index::default();
+        self.contested.clear();
+        self.space = None;
+        for (owner, Entry { address, claim, late, .. }) in entries {
+            if let Some(address) = address.filter(|address| address.unpublished) {
+                before.unpublished.push((owner.clone(), address.record.uid));
+            }
+            let mut decisions = late;
+            let queued = match claim {
+                ClaimState::Decided(decision) => {
+                    let request = decision.request.clone();
+                    let queued = Queued { request, first_asked: decision.first_asked };
+                    decisions.push(*decision);
+                    Some(queued)
+                }
+                state => state.into_queued(),
+            };
+            if let Some(queued) = queued {
+                self.change(&owner, |entry| entry.claim = ClaimState::waiting(queued));
+            }
+            if !decisions.is_empty() {
+                before.decisions.insert(owner, decisions);
+            }
+        }
+        before
+    }
+
+    /// Takes a decision back that the status of the pool names.
+    fn restore(&mut self, owner: &Owner, mut decision: Decision, ours: bool) {
+        decision.foreign |= !ours;
+        decision.written = ours;
+        decision.takes_over = false;
+        let called = self.change(owner, |entry| {
+            if entry.record().is_some_and(|record| decision.has_become(record)) {
+                // The request of the other process took effect. Of its own requests this one knows whether more are out.
+                if !decision.foreign {
+                    entry.give_up(decision);
+                }
+                return false;
+            }
+            let uid = entry.claim.queued().map(|queued| &queued.request.uid);
+            let is_claims = match &entry.claim {
+                ClaimState::Decided(_) => false,
+                _ => uid.is_none_or(|uid| *uid == decision.request.uid),
+            };
+            if entry.address.is_some() || !is_claims || decision.given_up {
+                entry.keep_late(decision);
+                return false;
+            }
+            // The claim may have asked before: its request says more than the status of the pool.
+            let called = ours && uid.is_some();
+            if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
+                (decision.request, decision.first_asked) = (queued.request, queued.first_asked);
+            }
+            entry.claim = ClaimState::Decided(Box::new(decision));
+            called
+        });
+        if called {
+            self.call(owner);
+        }
+    }
+
+    /// Looks for what was left behind, in memory only: IPAddresses whose claim is not `known`, and decisions whose claim
+    /// is not `here` to see them through.
+    pub(crate) fn sweep(
+        &mut self,
+        is_known: impl Fn(&Owner, &str) -> bool,
+        is_here: impl Fn(&Owner, &str) -> bool,
+    ) {
+        let is_suspect = |owner: &Owner, record: &Record| {
+            let known = record.claim_uid.as_deref().is_some_and(|uid| is_known(owner, uid));
+            record.is_managed() && record.deleted_at.is_none() && !known
+        };
+        let records = self.entries.iter().filter_map(|(owner, entry)| Some((owner, entry.record()?)));
+        let suspects: Vec<Owner> = records
+            .filter(|(owner, record)| is_suspect(owner, record))
+            .map(|(owner, _)| owner.clone())
+            .collect();
+        let is_abandoned = |owner: &Owner, decision: &Decision| {
+            decision.written && !decision.given_up && !is_here(owner, &decision.request.uid)
+        };
+        let abandoned: Vec<Owner> = self
+            .decisions()
+            .filter(|(owner, decision)| is_abandoned(owner, decision))
+            .map(|(owner, _)| owner.clone())
+            .collect();
+        for owner in suspects {
+            // A known orphan is looked at again: its claim may have been created anew.
+            self.suspect(&owner);
+        }
+        for owner in abandoned {
+            self.abandon(&owner);
+        }
+    }
+
+    /// Takes up to `max` names whose decisions have to be seen through by somebody other than their claims, with the
+    /// claims' uids.
+    pub(crate) fn take_abandoned(&mut self, max: usize) -> Vec<(Owner, Box<str>)> {
+        let owners: Vec<Owner> = self.index.abandoned.iter().take(max).cloned().collect();
+        let mut abandoned = Vec::new();
+        for owner in owners {
+            let mut uids: Vec<Box<str>> = self.change(&owner, |entry| {
+                entry.abandoned = false;
+                let open = entry.decisions().filter(|decision| !decision.given_up || decision.is_expired());
+                open.map(|decision| decision.request.uid.clone()).collect()
+            });
+            uids.sort();
+            uids.dedup();
+            abandoned.extend(uids.into_iter().map(|uid| (owner.clone(), uid)));
+        }
+        abandoned
+    }
+
+    /// Whether decisions have to be seen through by somebody other than their claims.
+    pub(crate) fn has_abandoned(&self) -> bool {
+        !self.index.abandoned.is_empty()
+    }
+
+    /// Has somebody else see the decisions of this name through.
+    pub(crate) fn abandon(&mut self, owner: &Owner) {
+        if self.index.decided.contains(owner) {
+            self.change(owner, |entry| entry.abandoned = true);
+        }
+    }
+
+    /// Goes by this spec from now on.
+    pub(crate) fn specify(&mut self, spec: &PoolSpec) {
+        let outcome = match &mut self.space {
+            Some(space) => space.respecify(spec),
+            None => Space::new(spec).map(|space| self.fill(space)),
+        };
+        self.fault = match outcome {
+            Ok(()) => String::new(),
+            Err(errors) => {
+                self.space = None;
+                self.contested.clear();
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                errors.join("; ")
+            }
+        };
+        if self.space.is_none() {
+            self.send_away();
+        }
+        let blocked: Vec<Owner> = self.index.blocked.values().flatten().cloned().collect();
+        for owner in blocked {
+            self.requeue(&owner);
+        }
+    }
+
+    fn fill(&mut self, mut space: Space) {
+        for (owner, entry) in &self.entries {
+            for block in entry.keys().blocks {
+                space.adopt(owner, block);
+            }
+        }
+        self.space = Some(space);
+        let contested = self.entries.keys().filter(|owner| self.has_earlier_rival(owner)).cloned();
+        self.contested = contested.collect();
+    }
+
+    /// Serves nobody from now on, for this reason; or again.
+    pub(crate) fn close(&mut self, closed: Option<(&'static str, String)>) {
+        self.closed = closed;
+        if self.closed.is_some() {
+            self.send_away();
+        }
+    }
+
+    /// Empties the queue. The claims are called, and told why they cannot be served.
+    fn send_away(&mut self) {
+        let waits = |entry: &Entry| entry.claim.queued().is_some();
+        let waiting: Vec<Owner> =
+            self.entries.iter().filter(|(_, entry)| waits(entry)).map(|(owner, _)| owner.clone()).collect();
+        for owner in waiting {
+            self.withdraw(&owner);
+            self.call(&owner);
+        }
+    }
+}
+
+/// A decision of which only the status of the pool tells.
+fn listed_decision(owner: &Owner, uid: &str, block: Block, ours: bool, now: Instant) -> Decision {
+    let request = Request {
+        owner: owner.clone(),
+        uid: uid.into(),
+        created: Timestamp::UNIX_EPOCH,
+        wanted: None,
+        published: false,
+    };
+    let mut decision = Decision::new(Queued { request, first_asked: now }, block, false);
+    decision.foreign = !ours;
+    // Whoever decided on it may have just sent the request to create it.
+    decision.unanswered.push(now + LATE_MAX);
+    decision
+}

@@ -1,0 +1,303 @@
+//! A model of the management API and of claims, in which every request to create an IPAddress may be answered, refused,
+//! lost or late. Whatever the order, no two IPAddresses have one address.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NAMES: usize = 4;
+/// Fewer than names, so that every address is wanted again.
+const ADDRESSES: &str = "10.0.0.10-10.0.0.12";
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A claim of this name is created, or looked at.
+    Claim(usize),
+    /// The claim is deleted, and releases what it has.
+    Delete(usize),
+    /// The status of the pool is written, or that fails.
+    Write(bool),
+    /// The sender of a request gives it up. It arrives nevertheless.
+    GiveUp(usize),
+    /// A request arrives, and is answered unless its sender has given it up.
+    Arrive(usize),
+    /// A webhook refuses a request.
+    Refuse(usize),
+    /// The watch tells one more thing.
+    Watch,
+    /// The pool's task looks for what was left behind.
+    Sweep,
+    /// Seconds pass.
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let which = 0..NAMES;
+    prop_oneof![
+        8 => which.clone().prop_map(Step::Claim),
+        2 => which.clone().prop_map(Step::Delete),
+        5 => prop::bool::weighted(0.8).prop_map(Step::Write),
+        2 => which.clone().prop_map(Step::GiveUp),
+        4 => which.clone().prop_map(Step::Arrive),
+        1 => which.prop_map(Step::Refuse),
+        4 => Just(Step::Watch),
+        1 => Just(Step::Sweep),
+        1 => (1..60_u64).prop_map(Step::Pass),
+    ]
+}
+
+/// A request to create an IPAddress that has not arrived.
+#[derive(Debug, Clone)]
+struct Request {
+    name: usize,
+    uid: String,
+    address: IpAddr,
+    until: Instant,
+    given_up: bool,
+}
+
+enum News {
+    Applied(Owner, Record),
+    Deleted(Owner, Box<str>),
+}
+
+struct World {
+    pool: Allocations,
+    now: Instant,
+    /// The uid of each claim, and whether its status names its IPAddress.
+    claims: [Option<(String, bool)>; NAMES],
+    addresses: BTreeMap<Owner, Record>,
+    requests: Vec<Request>,
+    news: std::collections::VecDeque<News>,
+    count: u64,
+}
+
+fn name(index: usize) -> Owner {
+    owner(&format!("claim-{index}"))
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            pool: built(ADDRESSES, &[]),
+            now: Instant::now(),
+            claims: Default::default(),
+            addresses: BTreeMap::new(),
+            requests: Vec::new(),
+            news: std::collections::VecDeque::new(),
+            count: 100,
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Claim(index) => self.claim(*index),
+            Step::Delete(index) => self.delete(*index),
+            Step::Write(true) => drop(decide(&mut self.pool)),
+            Step::Write(false) => {
+                self.pool.choose(BATCH_MAX, |_| true);
+                self.pool.unchoose();
+            }
+            Step::GiveUp(index) => {
+                if let Some(request) = self.requests.get_mut(*index) {
+                    request.given_up = true;
+                }
+            }
+            Step::Arrive(index) if *index < self.requests.len() => self.arrive(*index),
+            Step::Refuse(index) if *index < self.requests.len() => {
+                let request = self.requests.remove(*index);
+                if !request.given_up {
+                    self.pool.answered(&name(request.name), &request.uid, request.until);
+                    self.pool.drop_decision(&name(request.name), &request.uid);
+                }
+            }
+            Step::Arrive(_) | Step::Refuse(_) => {}
+            Step::Watch => self.watch(),
+            Step::Sweep => self.sweep(),
+            Step::Pass(seconds) => {
+                self.now += Duration::from_secs(*seconds);
+                // The API server works on nothing for longer.
+                self.requests.retain(|request| request.until > self.now);
+                self.pool.expire(self.now);
+            }
+        }
+    }
+
+    fn claim(&mut self, index: usize) {
+        if self.claims[index].is_none() {
+            self.claims[index] = Some((format!("uid-{}", self.next()), false));
+        }
+        let (uid, published) = self.claims[index].clone().expect("created above");
+        if self.requests.iter().any(|request| request.uid == uid && !request.given_up) {
+            // Its reconcile waits for the answer.
+            return;
+        }
+        let request = super::Request {
+            owner: name(index),
+            uid: uid.as_str().into(),
+            created: Timestamp::UNIX_EPOCH,
+            wanted: None,
+            published,
+        };
+        match self.pool.ask(request, self.now) {
+            Answer::Granted { grant, .. } => {
+                let until = self.pool.sending(&name(index), &uid, self.now);
+                let address = grant.address;
+                self.requests.push(Request { name: index, uid, address, until, given_up: false });
+            }
+            Answer::Bound => self.publish(index),
+            Answer::TakeOver => {
+                let version = self.next();
+                let Some(record) = self.addresses.get_mut(&name(index)) else { return };
+                record.claim_uid = Some(uid.as_str().into());
+                record.version = version;
+                let record = record.clone();
+                self.news.push_back(News::Applied(name(index), record.clone()));
+                self.pool.applied(&name(index), record);
+                self.publish(index);
+            }
+            Answer::Queued | Answer::Exhausted | Answer::Refused { .. } | Answer::Unavailable { .. } => {}
+        }
+    }
+
+    fn publish(&mut self, index: usize) {
+        if let Some((_, published)) = &mut self.claims[index] {
+            *published = true;
+            self.pool.published(&name(index));
+        }
+    }
+
+    fn arrive(&mut self, index: usize) {
+        let Request { name: claim, uid, address, until, given_up } = self.requests.remove(index);
+        let owner = name(claim);
+        let existing = self.addresses.get(&owner).cloned();
+        let created = existing.is_none().then(|| {
+            let version = self.next();
+            let record = Record {
+                uid: format!("uid-of-address-{version}").into(),
+                version,
+                claim_uid: Some(uid.as_str().into()),
+                ..record("x", &address.to_string(), version)
+            };
+            self.addresses.insert(owner.clone(), record.clone());
+            self.news.push_back(News::Applied(owner.clone(), record.clone()));
+            record
+        });
+        if given_up {
+            return;
+        }
+        self.pool.answered(&owner, &uid, until);
+        match (created, existing) {
+            (Some(record), _) => self.pool.created(&owner, record),
+            (None, Some(record)) => self.pool.applied(&owner, record),
+            (None, None) => {}
+        }
+        if self.claims[claim].as_ref().is_none_or(|(current, _)| *current != uid) {
+            // It cannot be told any more.
+            self.pool.suspect(&owner);
+        }
+    }
+
+    fn delete(&mut self, index: usize) {
+        let Some((uid, _)) = self.claims[index].clone() else { return };
+        if self.requests.iter().any(|request| request.uid == uid && !request.given_up) {
+            return;
+        }
+        self.pool.withdraw(&name(index));
+        if self.pool.release(&name(index), &uid) == Release::Busy {
+            return;
+        }
+        self.delete_address(&name(index), Some(&uid));
+        self.pool.drop_decision(&name(index), &uid);
+        self.claims[index] = None;
+    }
+
+    /// Deletes an IPAddress, of the claim of this uid if there is one.
+    fn delete_address(&mut self, owner: &Owner, claim_uid: Option<&str>) {
+        let Some(record) = self.addresses.get(owner) else { return };
+        if claim_uid.is_some() && record.claim_uid.as_deref() != claim_uid {
+            return;
+        }
+        let uid = record.uid.clone();
+        self.addresses.remove(owner);
+        self.news.push_back(News::Deleted(owner.clone(), uid.clone()));
+        self.pool.released(owner, &uid);
+    }
+
+    fn watch(&mut self) {
+        match self.news.pop_front() {
+            Some(News::Applied(owner, record)) => self.pool.applied(&owner, record),
+            Some(News::Deleted(owner, uid)) => self.pool.deleted(&owner, &uid),
+            None => {}
+        }
+    }
+
+    fn sweep(&mut self) {
+        let uids: Vec<String> = self.claims.iter().flatten().map(|(uid, _)| uid.clone()).collect();
+        let is_here = |_: &Owner, uid: &str| uids.iter().any(|known| known == uid);
+        self.pool.sweep(is_here, is_here);
+        for (owner, uid) in self.pool.take_abandoned(64) {
+            let its_own =
+                self.addresses.get(&owner).filter(|record| record.claim_uid.as_deref() == Some(&uid));
+            match its_own.cloned() {
+                Some(record) => self.pool.applied(&owner, record),
+                None if is_here(&owner, &uid) => {}
+                None => self.pool.drop_decision(&owner, &uid),
+            }
+            self.pool.forget_expired(&owner, &uid);
+        }
+        for owner in self.pool.take_suspects(64) {
+            let Some(record) = self.pool.record(&owner).cloned() else { continue };
+            let has_claim = (0..NAMES).any(|index| name(index) == owner && self.claims[index].is_some());
+            let claimed = record.claim_uid.as_deref().is_some_and(|uid| is_here(&owner, uid));
+            let orphan = !claimed && (!has_claim || self.pool.is_unpublished(&owner, &record.uid));
+            self.pool.set_orphan(&owner, &record.uid, orphan);
+            if orphan {
+                self.delete_address(&owner, record.claim_uid.as_deref());
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        self.pool.check();
+        let mut holders = BTreeMap::new();
+        for (owner, record) in &self.addresses {
+            let other = holders.insert(record.block, owner);
+            prop_assert!(other.is_none(), "{:?} is {owner}'s and {other:?}'s", record.block);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_address_is_given_twice_however_late_a_request_arrives(steps in prop::collection::vec(step(), 1..150)) {
+        let mut world = World::new();
+        for step in &steps {
+            world.step(step);
+            world.check()?;
+        }
+        // All that is on its way arrives, and nothing is left reserved for what cannot come any more.
+        while !world.requests.is_empty() {
+            world.step(&Step::Arrive(0));
+            world.check()?;
+        }
+        for step in [Step::Write(true), Step::Sweep, Step::Pass(LATE_MAX.as_secs()), Step::Sweep, Step::Sweep] {
+            while !world.news.is_empty() {
+                world.watch();
+            }
+            world.step(&step);
+            world.check()?;
+        }
+        let here = |owner: &Owner| (0..NAMES).any(|index| name(index) == *owner && world.claims[index].is_some());
+        let reserved: Vec<_> = world.pool.decisions().filter(|(owner, _)| !here(owner)).collect();
+        prop_assert!(reserved.is_empty(), "{reserved:?}");
+    }
+}
