@@ -1,24 +1,23 @@
 //! The server under attack, on a loopback port.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::body::Body;
-use http::{Request, StatusCode};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
+use http::{Request, Response, StatusCode};
+use hyper::service::{Service, service_fn};
 use jiff::{SignedDuration, Timestamp};
 use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOptions, UserInfo, Version};
+use nephele_listen::{Limits, Peer, RequestBody, Session};
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest, parse_client};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 
 /// A server and how to reach it.
 pub(crate) struct Server {
@@ -31,17 +30,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one with a custom kind, until the process ends.
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("failed to listen")?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to listen")?;
         let address = listener.local_addr().context("failed to read the address")?;
         let api = api_server()?;
         let (acceptor, client) = credentials()?;
         let served = api.clone();
-        tokio::spawn(async move {
-            // The only clients are this process's, which are few.
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, acceptor.clone(), served.clone()));
-            }
-        });
+        let session = move |peer: Peer<'_>| session(&served, peer);
+        let (tls, never) = (move || Some(acceptor.clone()), CancellationToken::new());
+        tokio::spawn(nephele_listen::serve(listener, tls, Limits::DEFAULT, session, never));
         Ok(Self { address, client, api })
     }
 
@@ -65,20 +61,26 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, tls: TlsAcceptor, api: ApiServer) {
-    let Ok(stream) = tls.accept(stream).await else { return };
-    let user = stream.get_ref().1.peer_certificates().and_then(|chain| user(chain.first()?));
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+/// Answers the requests of one connection as those of the user whom its certificate names.
+fn session(
+    api: &ApiServer,
+    peer: Peer<'_>,
+) -> Session<
+    impl Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
+    + Send
+    + use<>,
+> {
+    let (api, user) = (api.clone(), peer.certificates.first().and_then(user));
+    let is_authenticated = user.is_some();
+    let service = service_fn(move |request: Request<RequestBody>| {
         let mut request = request.map(Body::new);
         if let Some(user) = &user {
             request.extensions_mut().insert(user.clone());
         }
         let api = api.clone();
-        async move { Ok::<_, Infallible>(api.handle(request).await) }
+        async move { Ok(api.handle(request).await) }
     });
-    let builder = auto::Builder::new(TokioExecutor::new());
-    // How a connection ended is what its client tells.
-    let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+    Session { service, is_authenticated }
 }
 
 fn api_server() -> anyhow::Result<ApiServer> {

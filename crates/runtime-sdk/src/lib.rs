@@ -52,7 +52,7 @@
 //! What it must not know: any particular provider. Objects travel as JSON ([`wire::Object`]), since under one version
 //! of the hooks Cluster API has sent Clusters of two of its own versions.
 //!
-//! The server is axum over hyper-util and tokio-rustls: less to depend on than axum-server, and one page of code.
+//! The server is axum over `nephele-listen`, which bounds what clients can hold of it.
 //!
 //! # Where it is another than Go's
 //!

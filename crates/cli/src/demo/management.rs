@@ -2,27 +2,23 @@
 //! over TLS for `kubectl`.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::body::Body;
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper::service::{Service, service_fn};
 use jiff::SignedDuration;
 use kube::{Client, ResourceExt as _};
 use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOptions, UserInfo, Version};
 use nephele_kit::Clock;
+use nephele_listen::{Limits, Peer, RequestBody, Session};
 use nephele_pki::{Authority, KeyAlgorithm, Leaf, LeafRequest, parse_client};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -30,20 +26,15 @@ use tokio_util::sync::CancellationToken;
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
 const EVENT_LOG_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// How long a handshake may take, the head of a request (idle time before it included, and later than clients in Go let
-/// go of an idle connection), and requests in flight when the demo ends.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-const HEADER_MAX: Duration = Duration::from_secs(120);
-const DRAIN_MAX: Duration = Duration::from_millis(500);
-
-/// Connections at a time. A person has some terminals open; 64 of them hold some 64 sockets and a few megabytes.
-const CONNECTIONS_MAX: usize = 64;
-
-/// Streams of one HTTP/2 connection. Go's client assumes as many until it is told.
-const STREAMS_MAX: u32 = 250;
-
-/// The pause after an accept that failed, most often for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What clients may hold. A person has some terminals open; 64 connections hold some 64 sockets and a few megabytes.
+/// Half of them are for clients that show a certificate.
+const LIMITS: Limits = Limits {
+    connections_max: 64,
+    unauthenticated_max: 32,
+    // Whoever ends the demo waits for it.
+    drain: Duration::from_millis(500),
+    ..Limits::DEFAULT
+};
 
 /// The demo's management API.
 pub(super) struct Management {
@@ -57,11 +48,13 @@ impl Management {
     /// Starts it on a free port of the loopback interface, with all definitions, until `stop`.
     pub(super) async fn start(clock: Clock, stop: CancellationToken) -> anyhow::Result<Self> {
         let server = server(&clock)?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let listener = listener.context("failed to listen for the management API")?;
         let address = listener.local_addr().context("failed to read the address of the management API")?;
         let (tls, kubeconfig) = credentials(address, &clock)?;
-        tokio::spawn(serve(listener, tls, server.clone(), stop));
+        let served = server.clone();
+        let session = move |peer: Peer<'_>| session(&served, peer);
+        tokio::spawn(nephele_listen::serve(listener, move || Some(tls.clone()), LIMITS, session, stop));
         Ok(Self { client: in_process(server), kubeconfig })
     }
 }
@@ -150,67 +143,33 @@ fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-async fn serve(listener: TcpListener, tls: TlsAcceptor, server: ApiServer, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.cancelled() => break,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "Failed to accept a connection to the management API");
-                if stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await.is_none() {
-                    break;
-                }
-                continue;
-            }
-        };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!("Refused a connection to the management API: too many are open");
-            continue;
-        };
-        let connection = serve_connection(stream, tls.clone(), server.clone(), stop.clone());
-        tokio::spawn(async move {
-            connection.await;
-            drop(place);
-        });
-    }
-}
-
-async fn serve_connection(stream: TcpStream, tls: TlsAcceptor, server: ApiServer, stop: CancellationToken) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_MAX, tls.accept(stream)).await else { return };
-    let user = stream.get_ref().1.peer_certificates().and_then(|chain| user(chain.first()?));
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+/// Answers the requests of one connection as those of the user whom its certificate names.
+fn session(
+    server: &ApiServer,
+    peer: Peer<'_>,
+) -> Session<
+    impl Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
+    + Send
+    + use<>,
+> {
+    let (server, user) = (server.clone(), peer.certificates.first().and_then(user));
+    let is_authenticated = user.is_some();
+    let service = service_fn(move |request: Request<RequestBody>| {
         let mut request = request.map(Body::new);
         if let Some(user) = &user {
             request.extensions_mut().insert(user.clone());
         }
         let server = server.clone();
-        async move { Ok::<_, Infallible>(server.handle(request).await) }
+        async move { Ok(server.handle(request).await) }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_MAX);
-    builder.http2().max_concurrent_streams(STREAMS_MAX);
-    let mut connection =
-        std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            timeout(DRAIN_MAX, connection).await.unwrap_or(Ok(()))
-        }
-    };
-    if let Err(error) = result {
-        tracing::debug!(%error, "A connection to the management API ended early");
-    }
+    Session { service, is_authenticated }
 }
 
-/// Who a certificate that was verified names.
+/// The user whom a verified certificate names.
 fn user(certificate: &CertificateDer<'_>) -> Option<UserInfo> {
     let identity = parse_client(certificate).ok()?;
-    let mut groups = identity.organizations;
-    groups.push("system:authenticated".to_owned());
-    Some(UserInfo { name: identity.common_name, groups })
+    Some(UserInfo { name: identity.common_name, groups: identity.organizations })
 }
+
+#[cfg(test)]
+mod tests;

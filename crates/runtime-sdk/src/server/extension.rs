@@ -33,7 +33,7 @@ pub struct Limits {
     pub bodies_bytes_max: usize,
     /// How long a body may take to arrive once there is room for it; a slower one is answered with 408.
     pub body_time_max: Duration,
-    /// Connections served at a time; further ones wait in the listener's backlog.
+    /// Connections served at a time. When all are taken, a new one replaces the one that was used least recently.
     pub connections_max: usize,
 }
 
