@@ -105,7 +105,7 @@ pub(crate) fn allow_no_spec(schema: &mut Value) {
 }
 
 /// What each object has for itself, and none of the objects that a template is for can have in common.
-const OF_EACH: [&str; 3] = ["controlPlaneEndpoint", "providerID", "providerIDList"];
+const OF_EACH: [&str; 5] = ["controlPlaneEndpoint", "instance", "origin", "providerID", "providerIDList"];
 
 /// Makes the spec of an object the spec in a template: what is of each object is refused, and there is no rule about
 /// changes. A webhook refuses these, which knows a dry run of the topology controller from a change in earnest.
@@ -115,9 +115,11 @@ fn leave_to_each(spec: &mut Value) {
     let rules: Vec<_> = refused
         .map(|field| {
             // Cluster API's own types of contract v1beta1 write an endpoint that nobody knows yet.
-            let unknown = match spec["properties"][field]["required"].is_null() {
-                true => String::new(),
-                false => format!(" || (self.{field}.host == '' && self.{field}.port == 0)"),
+            let may_be_unknown =
+                field == "controlPlaneEndpoint" && !spec["properties"][field]["required"].is_null();
+            let unknown = match may_be_unknown {
+                false => String::new(),
+                true => format!(" || (self.{field}.host == '' && self.{field}.port == 0)"),
             };
             json!({
                 "rule": format!("!has(self.{field}){unknown}"),

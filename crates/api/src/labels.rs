@@ -6,6 +6,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 /// Marks control plane machines, whatever the value.
 pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+/// On a Machine: the MachineDeployment that it is of.
+pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
+/// On a Machine: the MachineSet that it is of.
+pub const SET_NAME: &str = "cluster.x-k8s.io/set-name";
+/// On a Machine of a topology: the name that its MachineDeployment has there, which has no random part.
+pub const TOPOLOGY_DEPLOYMENT_NAME: &str = "topology.cluster.x-k8s.io/deployment-name";
+/// On a Machine of a topology: the name that its MachinePool has there, which has no random part.
+pub const TOPOLOGY_POOL_NAME: &str = "topology.cluster.x-k8s.io/pool-name";
 /// The provider that a definition or component belongs to.
 pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
 /// This provider, as clusterctl writes it.

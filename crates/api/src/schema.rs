@@ -283,10 +283,37 @@ pub(crate) fn claimed_addresses(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// When a machine began to boot, with microseconds.
+/// The shares of the pod networks that a Node has: one of each family.
+pub(crate) fn pod_cidrs(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 2,
+        "x-kubernetes-list-type": "atomic",
+        "items": { "type": "string", "minLength": 1, "maxLength": 43 },
+    })
+}
+
+/// Instants by the name of a part of a machine.
+pub(crate) fn reached(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": { "type": "string", "format": "date-time" },
+    })
+}
+
+/// What stands for the contents of files, by path.
+pub(crate) fn file_contents(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 128,
+        "additionalProperties": { "type": "string", "minLength": 1, "maxLength": 1024 },
+    })
+}
+
+/// An instant.
 pub(crate) fn instant(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "When the machine began to boot.",
         "type": "string",
         "format": "date-time",
     })

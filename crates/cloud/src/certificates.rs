@@ -79,7 +79,7 @@ fn api_server_of(spec: &ClusterSpec, (not_before, not_after): (Timestamp, Timest
 }
 
 fn addresses(machine: &MachineSpec) -> impl Iterator<Item = IpAddr> {
-    machine.addresses.iter().filter_map(|address| address.address.parse().ok())
+    machine.allocation.addresses.iter().filter_map(|address| address.address.parse().ok())
 }
 
 /// Takes repetitions out, first ones stay.

@@ -39,8 +39,8 @@ use crate::network::{Listening, Network};
 use crate::observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };
-use crate::ports::{PortLease, Ports};
-use crate::spec::{Authorities, ClusterSpec, Endpoint, MachineSpec, MachineUpdate};
+use crate::ports::{PortLease, Ports, Refused};
+use crate::spec::{Allocation, Authorities, ClusterSpec, Endpoint, MachineSpec, MachineUpdate};
 
 /// How the cloud is set up.
 #[derive(Clone)]
@@ -86,11 +86,20 @@ struct Inner {
     driver: Driver,
     clusters: DashMap<ClusterId, Arc<Cluster>>,
     /// Held while a cluster is made, so that no two make the same one.
-    making: Mutex<()>,
+    making: Mutex<Making>,
     ports: Arc<Mutex<Ports>>,
     changes: broadcast::Sender<Changed>,
     shared: Arc<Shared>,
     over: CancellationToken,
+}
+
+/// What there is for clusters before they are made.
+#[derive(Default)]
+struct Making {
+    /// Whether the ports of all clusters from before a restart are reserved.
+    endpoints_known: bool,
+    /// What machines had before a restart whose clusters are not there yet.
+    machines: BTreeMap<ClusterId, BTreeMap<String, Allocation>>,
 }
 
 impl Cloud {
@@ -179,14 +188,17 @@ impl Cloud {
     /// # Errors
     /// When its port cannot be had, or what was kept of it cannot be read.
     pub fn ensure_cluster(&self, spec: ClusterSpec) -> Result<Endpoint, ClusterError> {
-        let _making = self.inner.making.lock();
+        let mut making = self.inner.making.lock();
         if let Some(cluster) = self.inner.clusters.get(&spec.id) {
             return Ok(cluster.endpoint.clone());
         }
         let wanted = spec.endpoint.clone().unwrap_or(Endpoint { host: String::new(), port: 0 });
         let host =
             if wanted.host.is_empty() { self.inner.config.advertise_host.clone() } else { wanted.host };
-        let (listening, lease) = self.open(wanted.port)?;
+        if wanted.port == 0 && !making.endpoints_known {
+            return Err(ClusterError::PortsUnknown);
+        }
+        let (listening, lease) = self.open(&spec.id, wanted.port)?;
         let endpoint = Endpoint { host, port: lease.port };
         let settings = Settings {
             version: parse_version(""),
@@ -201,7 +213,9 @@ impl Cloud {
         let cluster = Cluster::new(spec, endpoint.clone(), settings, shared, follower, over)
             .inspect_err(|_| self.inner.driver.change(|engine| engine.unfollow(&group)))?;
         let cluster = Arc::new(cluster);
+        cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
         cluster.remove_former_machines();
+        self.inner.ports.lock().reserve(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
         tasks.spawn(listening.serve(cluster.clone(), lease));
         let (cloud, kept_up) = (self.clone(), cluster.clone());
@@ -214,6 +228,35 @@ impl Cloud {
         Ok(endpoint)
     }
 
+    /// Keeps for clusters the ports that they were published under, whether or not they run: nobody else gets them
+    /// before [`Cloud::delete_cluster`]. Where two have the same port, the one that comes first here has it first.
+    ///
+    /// To be called with all clusters that were there before a restart: no cluster gets a new port before.
+    pub fn reserve_endpoints(&self, published: impl IntoIterator<Item = (ClusterId, u16)>) {
+        let mut making = self.inner.making.lock();
+        let mut ports = self.inner.ports.lock();
+        published.into_iter().for_each(|(cluster, port)| ports.reserve(&cluster, port));
+        making.endpoints_known = true;
+    }
+
+    /// Keeps for a cluster the port that it was published under, as [`Cloud::reserve_endpoints`] does for all.
+    pub fn reserve_endpoint(&self, cluster: &ClusterId, port: u16) {
+        self.inner.ports.lock().reserve(cluster, port);
+    }
+
+    /// Keeps for machines what they had before a restart, until each is there again or deleted. To be called before a
+    /// machine is made.
+    pub fn reserve_machines(&self, published: impl IntoIterator<Item = (MachineId, Allocation)>) {
+        let mut making = self.inner.making.lock();
+        for (machine, allocation) in published {
+            let MachineId { cluster: id, name } = machine;
+            match self.cluster(&id) {
+                Some(cluster) => cluster.reserve([(name, allocation)].into()),
+                None => drop(making.machines.entry(id).or_default().insert(name, allocation)),
+            }
+        }
+    }
+
     /// The host that clusters are published under whose endpoint names none.
     #[must_use]
     pub fn advertised_host(&self) -> &str {
@@ -221,12 +264,15 @@ impl Cloud {
     }
 
     /// Binds the wanted port, or the lowest that is free here and on the machine.
-    fn open(&self, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
+    fn open(&self, cluster: &ClusterId, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
         let (config, ports) = (&self.inner.config, &self.inner.ports);
         let bind = |port| self.inner.network.open(config.bind_address, port);
         if wanted != 0 {
             let in_use = |source| ClusterError::PortInUse { port: wanted, source };
-            let lease = PortLease::take(ports, wanted).ok_or_else(|| in_use(None))?;
+            let lease = PortLease::take(ports, wanted, cluster).map_err(|refused| match refused {
+                Refused::Taken => in_use(None),
+                Refused::Reserved(owner) => ClusterError::PortReserved { port: wanted, owner },
+            })?;
             let listener = bind(wanted).map_err(|error| in_use(Some(error)))?;
             return Ok((listener, lease));
         }
@@ -257,11 +303,13 @@ impl Cloud {
         Ok(())
     }
 
-    /// The clusters that there are, and those of which something is kept from before a restart, in order.
+    /// The clusters that there are, and those of which something is kept from before a restart or for which a port is
+    /// reserved, in order.
     #[must_use]
     pub fn clusters(&self) -> Vec<ClusterId> {
         let mut clusters = self.inner.shared.keeper.clusters();
         clusters.extend(self.inner.clusters.iter().map(|cluster| cluster.key().clone()));
+        clusters.extend(self.inner.ports.lock().clusters().cloned());
         clusters.into_iter().collect()
     }
 
@@ -293,6 +341,8 @@ impl Cloud {
     /// kept among them, and the port is free.
     pub fn delete_cluster(&self, id: &ClusterId) {
         self.inner.shared.keeper.forget(id);
+        self.inner.making.lock().machines.remove(id);
+        self.inner.ports.lock().forget(id);
         let Some((_, cluster)) = self.inner.clusters.remove(id) else { return };
         cluster.over.cancel();
         let mut follower = cluster.follower.lock();
@@ -383,7 +433,7 @@ impl Cloud {
             started_at,
             stages,
             provider_id: id.provider_id(),
-            addresses: seen.addresses,
+            allocation: seen.allocation,
             zone: seen.zone,
             region: seen.region,
             hardware: seen.hardware,
@@ -401,6 +451,7 @@ impl Cloud {
         let is_there = |engine: &Engine| engine.get(&resource).is_some();
         let left = match self.cluster(&id.cluster) {
             Some(cluster) => {
+                cluster.release(&id.name);
                 let mut follower = cluster.follower.lock();
                 self.apply_delete(id);
                 let left = self.follow(&cluster, &mut follower, is_there);
@@ -410,6 +461,9 @@ impl Cloud {
                 left
             }
             None => {
+                if let Some(machines) = self.inner.making.lock().machines.get_mut(&id.cluster) {
+                    machines.remove(&id.name);
+                }
                 self.apply_delete(id);
                 self.inner.driver.look(is_there)
             }
@@ -573,6 +627,7 @@ fn command(spec: &MachineSpec, now: SimTime) -> Command {
     });
     let resource = ResourceSpec {
         id: spec.id.resource(),
+        draw_key: spec.allocation.draw_key(),
         zone: spec.zone.clone(),
         instance_type: spec.instance_type.clone(),
         owner: None,

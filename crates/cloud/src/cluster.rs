@@ -12,14 +12,17 @@ use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::allocation::Allocations;
 use crate::error::ClusterError;
 use crate::follower::Follower;
 use crate::front::Front;
-use crate::identity::{MachineAddress, Stage};
+use crate::identity::Stage;
 use crate::kept::{Deleted, KeptStore};
 use crate::listener::Shared;
 use crate::projection::{self, Component, Projected, Scope};
-use crate::spec::{Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec, MachineUpdate, Software};
+use crate::spec::{
+    Allocation, Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec, MachineUpdate, Software,
+};
 use crate::tls::{ApiServerTls, Credentials};
 use crate::tunnel::TUNNELS_MAX;
 
@@ -53,6 +56,7 @@ pub(crate) struct Cluster {
 #[derive(Default)]
 struct State {
     machines: BTreeMap<String, Machine>,
+    allocations: Allocations,
     authorities: Option<Authorities>,
     credentials: Option<Credentials>,
 }
@@ -82,7 +86,7 @@ pub(crate) enum Admission {
 
 /// What there is to see of a machine besides its stages.
 pub(crate) struct Seen {
-    pub(crate) addresses: Vec<MachineAddress>,
+    pub(crate) allocation: Allocation,
     pub(crate) zone: Option<String>,
     pub(crate) region: Option<String>,
     pub(crate) hardware: Hardware,
@@ -166,7 +170,7 @@ impl Cluster {
         let state = self.state.lock();
         let Machine { spec, stopping, .. } = state.machines.get(name)?;
         Some(Seen {
-            addresses: spec.addresses.clone(),
+            allocation: spec.allocation.clone(),
             zone: spec.zone.clone(),
             region: spec.region.clone(),
             hardware: spec.hardware.clone(),
@@ -176,7 +180,23 @@ impl Cluster {
         })
     }
 
-    /// Takes a machine over: a new one gets addresses if it brings none; a known one learns which update it is asked for,
+    /// Keeps for machines that are expected back what they had.
+    pub(crate) fn reserve(&self, published: BTreeMap<String, Allocation>) {
+        let mut state = self.state.lock();
+        for (name, allocation) in published {
+            state.allocations.reserve(&name, allocation);
+        }
+    }
+
+    /// The machine is not expected back.
+    pub(crate) fn release(&self, name: &str) {
+        let mut state = self.state.lock();
+        if !state.machines.contains_key(name) {
+            state.allocations.release(name);
+        }
+    }
+
+    /// Takes a machine over: a new one gets what it does not bring along; a known one learns which update it is asked for,
     /// and without one runs at once what it is said to run.
     pub(crate) fn admit(&self, mut spec: MachineSpec) -> Admission {
         let mut state = self.state.lock();
@@ -197,22 +217,14 @@ impl Cluster {
             }
             return Admission::Known;
         }
-        if spec.addresses.is_empty() {
-            let taken: BTreeSet<&str> = state
-                .machines
-                .values()
-                .flat_map(|machine| &machine.spec.addresses)
-                .map(|address| address.address.as_str())
-                .collect();
-            let address = |kind: &str, address: String| MachineAddress { kind: kind.to_owned(), address };
-            spec.addresses = vec![
-                address("InternalIP", crate::address::pick(&spec.id, &taken)),
-                address("Hostname", spec.id.name.clone()),
-            ];
+        if self.came_back {
+            if self.is_former(&spec) {
+                self.remove_objects(&spec.id.name);
+            } else if spec.allocation.pod_cidrs.is_empty() {
+                spec.allocation.pod_cidrs = self.kept_pod_cidrs(&spec.id.name);
+            }
         }
-        if self.came_back && self.is_former(&spec) {
-            self.remove_objects(&spec.id.name);
-        }
+        spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
         let machine = Machine { spec: spec.clone(), reached: BTreeMap::new(), stopping: false };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
@@ -230,7 +242,7 @@ impl Cluster {
         match stage {
             Stage::Vm => {}
             Stage::Node => {
-                self.project(projection::node(&scope, spec, self.pod_network(spec)));
+                self.project(projection::node(&scope, spec));
                 self.count_nodes();
             }
             Stage::Etcd => {
@@ -347,6 +359,7 @@ impl Cluster {
         if let Some(credentials) = &mut state.credentials {
             credentials.forget(name);
         }
+        state.allocations.release(name);
         if state.machines.remove(name).is_some() {
             self.etcd.lock().forget_member(self.member(name));
         }
@@ -450,15 +463,12 @@ impl Cluster {
         self.front.set_backends(state.backends(), newest.map_or("", |machine| machine.spec.version.as_str()));
     }
 
-    /// The share of the pod network that a machine's Node gets: one that its name asks for, unless another Node of
-    /// the cluster has it.
-    fn pod_network(&self, machine: &MachineSpec) -> Option<String> {
-        let nodes = self.store.list(&GroupResource::new("", "nodes"), None).objects;
-        let taken: BTreeSet<String> = nodes
-            .iter()
-            .filter_map(|node| node.value()["spec"]["podCIDR"].as_str().map(str::to_owned))
-            .collect();
-        crate::address::pod_network(&machine.id, self.spec.pod_cidrs.first()?, &taken)
+    /// The shares of the pod networks that the kept Node of a machine has: managers did not always note them elsewhere.
+    fn kept_pod_cidrs(&self, machine: &str) -> Vec<String> {
+        let Some(node) = self.store.get(&Key::new("", "nodes", "", machine)) else { return Vec::new() };
+        let node = node.value();
+        let cidrs = node["spec"]["podCIDRs"].as_array();
+        cidrs.into_iter().flatten().filter_map(|cidr| cidr.as_str().map(str::to_owned)).collect()
     }
 
     fn member(&self, machine: &str) -> u64 {
@@ -523,7 +533,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::driver::Driver;
     use crate::front::parse_version;
-    use crate::identity::{ClusterId, MachineId, Role};
+    use crate::identity::{ClusterId, MachineAddress, MachineId, Role};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
 
@@ -579,7 +589,7 @@ pub(crate) mod tests {
             hardware: Hardware::default(),
             image: None,
             start_up: BTreeMap::new(),
-            addresses: vec![],
+            allocation: Allocation::default(),
             started_at: None,
             reached: BTreeMap::new(),
             etcd_member_removed: false,
@@ -619,8 +629,8 @@ pub(crate) mod tests {
         let cluster = cluster();
         let address = |address: &str| MachineAddress { kind: "InternalIP".into(), address: address.into() };
         for (name, addresses) in [("a", ["fd00::7", "10.0.0.7"]), ("b", ["10.0.0.8", "fd00::8"])] {
-            let addresses = addresses.map(address).into();
-            cluster.admit(MachineSpec { addresses, ..control_plane(&cluster, name) });
+            let allocation = Allocation { addresses: addresses.map(address).into(), ..Allocation::default() };
+            cluster.admit(MachineSpec { allocation, ..control_plane(&cluster, name) });
             // The pod belongs to its Node.
             for stage in [Stage::Node, Stage::Etcd] {
                 cluster.on_stage(name, stage, Timestamp::UNIX_EPOCH);

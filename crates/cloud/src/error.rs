@@ -24,15 +24,26 @@ pub enum StartError {
 /// Why a cluster cannot be as asked.
 #[derive(Debug, Error)]
 pub enum ClusterError {
-    /// The port it was published under is another's.
+    /// The port it was published under cannot be listened on.
     #[error("failed to listen on port {port}")]
     PortInUse {
         /// The port.
         port: u16,
-        /// What the operating system says; none when another cluster has it.
+        /// What the operating system says; none when a cluster that is being deleted has not let go of it.
         #[source]
         source: Option<std::io::Error>,
     },
+    /// The port it was published under belongs to a cluster that was published under it before.
+    #[error("failed to listen on port {port}: it belongs to cluster {owner}")]
+    PortReserved {
+        /// The port.
+        port: u16,
+        /// Whose it is.
+        owner: ClusterId,
+    },
+    /// It is not known yet which ports belong to clusters from before a restart, so no other cluster can have one.
+    #[error("failed to choose a port before the ports of all clusters are known")]
+    PortsUnknown,
     /// No port of the range is free.
     #[error("failed to find a free port from {first} to {last}")]
     PortsExhausted {
@@ -64,12 +75,13 @@ impl ClusterError {
     pub fn class(&self) -> ErrorClass {
         match self {
             // A cluster that is being deleted lets go of its port within milliseconds.
-            Self::PortInUse { source: None, .. } | Self::Unknown(_) => {
+            Self::PortInUse { source: None, .. } | Self::PortsUnknown | Self::Unknown(_) => {
                 ErrorClass::RetryAfter(Duration::from_secs(1))
             }
-            Self::PortInUse { source: Some(_), .. } | Self::PortsExhausted { .. } | Self::State(_) => {
-                ErrorClass::RetryAfter(Duration::from_secs(5))
-            }
+            Self::PortInUse { source: Some(_), .. }
+            | Self::PortReserved { .. }
+            | Self::PortsExhausted { .. }
+            | Self::State(_) => ErrorClass::RetryAfter(Duration::from_secs(5)),
             Self::Issue(_) | Self::Restore(_) | Self::Record(_) => ErrorClass::WaitForChange,
         }
     }
@@ -78,7 +90,8 @@ impl ClusterError {
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
-            Self::PortInUse { .. } => "PortInUse",
+            Self::PortInUse { .. } | Self::PortReserved { .. } => "PortInUse",
+            Self::PortsUnknown => "PortsUnknown",
             Self::PortsExhausted { .. } => "PortsExhausted",
             Self::Unknown(_) => "UnknownCluster",
             Self::Issue(_) => "CertificateIssueFailed",

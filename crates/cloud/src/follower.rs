@@ -203,6 +203,7 @@ mod tests {
         };
         Command::Create(ResourceSpec {
             id: id.resource(),
+            draw_key: None,
             zone: None,
             instance_type: None,
             owner: None,

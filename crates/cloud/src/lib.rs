@@ -13,7 +13,7 @@
 //! when is the engine's; what a cluster looks like is the projection's, a set of pure functions. The crate knows
 //! nothing of Cluster API's objects: `infra` speaks to it in its own terms and reads everything back by observing.
 
-mod address;
+mod allocation;
 mod certificates;
 mod cidr;
 mod clock;
@@ -47,5 +47,6 @@ pub use observation::{
 };
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
-    Authorities, ClusterSpec, Endpoint, Files, Hardware, MachineSpec, MachineUpdate, Software, StartUp,
+    Allocation, Authorities, ClusterSpec, Endpoint, Files, Hardware, MachineSpec, MachineUpdate, Software,
+    StartUp,
 };

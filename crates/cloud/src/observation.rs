@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::identity::{ClusterId, MachineAddress, MachineId, Stage};
-use crate::spec::{Endpoint, Hardware, Software};
+use crate::identity::{ClusterId, MachineId, Stage};
+use crate::spec::{Allocation, Endpoint, Hardware, Software};
 
 /// A cluster as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub struct MachineObservation {
     pub stages: BTreeMap<Stage, StageObservation>,
     /// What ties it to its Node.
     pub provider_id: String,
-    /// Its addresses.
-    pub addresses: Vec<MachineAddress>,
+    /// What it has to itself in its cluster.
+    pub allocation: Allocation,
     /// Where it is.
     pub zone: Option<String>,
     /// The region of its zone, where it was told.

@@ -1,38 +1,89 @@
 //! The ports of the workload API servers.
+//!
+//! A published endpoint never changes, so a port belongs to the cluster that it was published for, whether or not that
+//! runs: until its object is gone nobody else gets the port. Clusters that were published with the same port, as a move
+//! from another management cluster can bring about, stand in line for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Which ports of a range are taken.
+use crate::identity::ClusterId;
+
+/// Which ports are taken, and for whom others are reserved.
 #[derive(Clone, Debug)]
 pub(crate) struct Ports {
     range: RangeInclusive<u16>,
+    /// Ports with a listener.
     taken: BTreeSet<u16>,
+    /// Who a port is reserved for, the first in line first. No line is empty.
+    reserved: BTreeMap<u16, VecDeque<ClusterId>>,
+    /// The port that is reserved for a cluster.
+    port_of: BTreeMap<ClusterId, u16>,
+}
+
+/// Why a cluster cannot have its port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Its listener is not closed yet.
+    Taken,
+    /// It is this cluster's.
+    Reserved(ClusterId),
 }
 
 impl Ports {
     pub(crate) fn new(range: RangeInclusive<u16>) -> Self {
-        Self { range, taken: BTreeSet::new() }
+        Self { range, taken: BTreeSet::new(), reserved: BTreeMap::new(), port_of: BTreeMap::new() }
     }
 
-    /// Takes the lowest free port from `from` on, or none when all are taken.
+    /// Takes the lowest port from `from` on that nobody has and that is reserved for nobody; none when there is none.
     pub(crate) fn take_lowest(&mut self, from: u16) -> Option<u16> {
-        let port =
-            (from.max(*self.range.start())..=*self.range.end()).find(|port| !self.taken.contains(port))?;
+        let is_free = |port: &u16| !self.taken.contains(port) && !self.reserved.contains_key(port);
+        let port = (from.max(*self.range.start())..=*self.range.end()).find(is_free)?;
         self.taken.insert(port);
         Some(port)
     }
 
-    /// Takes this port, which may lie outside of the range; false when it is taken.
-    pub(crate) fn take(&mut self, port: u16) -> bool {
-        self.taken.insert(port)
+    /// Takes this port, which may lie outside of the range, for a cluster. It is reserved for the cluster from then on.
+    pub(crate) fn take(&mut self, port: u16, cluster: &ClusterId) -> Result<(), Refused> {
+        self.reserve(cluster, port);
+        match self.reserved.get(&port).and_then(VecDeque::front) {
+            Some(first) if first != cluster => Err(Refused::Reserved(first.clone())),
+            _ if self.taken.insert(port) => Ok(()),
+            _ => Err(Refused::Taken),
+        }
     }
 
+    /// Nobody listens on the port any more.
     pub(crate) fn release(&mut self, port: u16) {
         self.taken.remove(&port);
+    }
+
+    /// Keeps a port for the cluster that it was published for, behind those that it is reserved for already.
+    pub(crate) fn reserve(&mut self, cluster: &ClusterId, port: u16) {
+        if self.port_of.get(cluster) == Some(&port) {
+            return;
+        }
+        self.forget(cluster);
+        self.port_of.insert(cluster.clone(), port);
+        self.reserved.entry(port).or_default().push_back(cluster.clone());
+    }
+
+    /// The clusters for which a port is reserved.
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
+        self.port_of.keys()
+    }
+
+    /// The cluster is gone: its port is the next one's in line, or free once its listener is closed.
+    pub(crate) fn forget(&mut self, cluster: &ClusterId) {
+        let Some(port) = self.port_of.remove(cluster) else { return };
+        let Some(line) = self.reserved.get_mut(&port) else { return };
+        line.retain(|waiting| waiting != cluster);
+        if line.is_empty() {
+            self.reserved.remove(&port);
+        }
     }
 }
 
@@ -43,9 +94,10 @@ pub(crate) struct PortLease {
 }
 
 impl PortLease {
-    /// Takes this port; none when it is taken.
-    pub(crate) fn take(ports: &Arc<Mutex<Ports>>, port: u16) -> Option<Self> {
-        ports.lock().take(port).then(|| Self { ports: ports.clone(), port })
+    /// Takes this port for a cluster.
+    pub(crate) fn take(ports: &Arc<Mutex<Ports>>, port: u16, cluster: &ClusterId) -> Result<Self, Refused> {
+        ports.lock().take(port, cluster)?;
+        Ok(Self { ports: ports.clone(), port })
     }
 
     /// Takes the lowest free port from `from` on; none when all are taken.
@@ -67,29 +119,74 @@ mod tests {
 
     use super::*;
 
+    fn cluster(name: &str) -> ClusterId {
+        ClusterId { namespace: "default".into(), name: name.into() }
+    }
+
     #[test]
     fn released_port_is_used_again_and_a_full_range_says_so() {
         let mut ports = Ports::new(20_000..=20_002);
         let all: Vec<_> = std::iter::from_fn(|| ports.take_lowest(0)).collect();
         assert_eq!(all, [20_000, 20_001, 20_002]);
         ports.release(20_001);
-        assert!(!ports.take(20_002));
+        assert_eq!(ports.take(20_002, &cluster("a")), Err(Refused::Taken));
+        ports.forget(&cluster("a"));
         assert_eq!((ports.take_lowest(0), ports.take_lowest(0)), (Some(20_001), None));
+    }
+
+    #[test]
+    fn a_reserved_port_is_for_those_in_line_in_their_order() {
+        let (a, b) = (cluster("a"), cluster("b"));
+        let mut ports = Ports::new(20_000..=20_001);
+        ports.reserve(&a, 20_000);
+        ports.reserve(&b, 20_000);
+        assert_eq!((ports.take_lowest(0), ports.take_lowest(0)), (Some(20_001), None));
+        assert_eq!(ports.take(20_000, &b), Err(Refused::Reserved(a.clone())));
+        assert_eq!(ports.take(20_000, &a), Ok(()));
+        ports.forget(&a);
+        assert_eq!(ports.take(20_000, &b), Err(Refused::Taken));
+        ports.release(20_000);
+        assert_eq!(ports.take_lowest(0), None);
+        assert_eq!(ports.take(20_000, &b), Ok(()));
+        ports.release(20_000);
+        ports.forget(&b);
+        assert_eq!(ports.take_lowest(0), Some(20_000));
     }
 
     proptest! {
         #[test]
-        fn no_port_is_taken_twice(steps in proptest::collection::vec((0u8..3, 0u16..12), 0..80)) {
+        fn no_port_is_given_twice_or_to_others_than_those_it_is_reserved_for(
+            steps in proptest::collection::vec((0u8..5, 0u16..12, 0usize..4), 0..120),
+        ) {
             let mut ports = Ports::new(3..=9);
-            let mut model = BTreeSet::new();
-            for (step, port) in steps {
+            let mut taken = BTreeSet::new();
+            let mut published = BTreeMap::<ClusterId, u16>::new();
+            for (step, port, index) in steps {
+                let id = cluster(&format!("c{index}"));
+                let others = |published: &BTreeMap<ClusterId, u16>, port: u16| {
+                    published.iter().any(|(other, theirs)| *other != id && *theirs == port)
+                };
                 match step {
                     0 => if let Some(port) = ports.take_lowest(port) {
                         prop_assert!((3..=9).contains(&port));
-                        prop_assert!(model.insert(port));
+                        prop_assert!(!published.values().any(|reserved| *reserved == port));
+                        prop_assert!(taken.insert(port));
                     },
-                    1 => prop_assert_eq!(ports.take(port), model.insert(port)),
-                    _ => { ports.release(port); model.remove(&port); }
+                    1 => {
+                        let alone = !others(&published, port);
+                        match ports.take(port, &id) {
+                            Ok(()) => prop_assert!(taken.insert(port)),
+                            Err(Refused::Taken) => prop_assert!(taken.contains(&port)),
+                            Err(Refused::Reserved(other)) => {
+                                prop_assert!(!alone);
+                                prop_assert_eq!(published.get(&other), Some(&port));
+                            }
+                        }
+                        published.insert(id, port);
+                    }
+                    2 => { ports.reserve(&id, port); published.insert(id, port); }
+                    3 => { ports.forget(&id); published.remove(&id); }
+                    _ => { ports.release(port); taken.remove(&port); }
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use nephele_engine::DrawKey;
 use nephele_pki::Authority;
 
 use crate::cidr;
@@ -110,8 +111,8 @@ pub struct MachineSpec {
     pub image: Option<String>,
     /// How long its stages take; a missing one takes no time. Drawn once: later changes do not count.
     pub start_up: BTreeMap<Stage, StartUp>,
-    /// Its addresses as published before; none lets the cloud choose.
-    pub addresses: Vec<MachineAddress>,
+    /// What it holds in its cluster, as published before; the cloud chooses what is missing.
+    pub allocation: Allocation,
     /// When it began to boot, if it did before a restart: its first stage counts from then.
     pub started_at: Option<Timestamp>,
     /// The stages that it had reached before a restart, and when.
@@ -124,6 +125,28 @@ pub struct MachineSpec {
     pub files: Option<Files>,
     /// The last update in place that it was asked for, unless that is over.
     pub update: Option<Box<MachineUpdate>>,
+}
+
+/// What a machine has to itself in its cluster for as long as it lives. No other machine gets it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allocation {
+    /// Its addresses; none before the cloud has chosen.
+    pub addresses: Vec<MachineAddress>,
+    /// The shares of the pod networks that its Node has, one of each network at most; none before the cloud has chosen,
+    /// or when no network has a share left.
+    pub pod_cidrs: Vec<String>,
+    /// The set of interchangeable machines that it is one of, such as a MachineDeployment. What chance decides about the
+    /// machine is keyed by the set and the ordinal, as names of machines are random. Empty keys it by the name.
+    pub set: String,
+    /// Its number in the set; none before the cloud has chosen, which takes the lowest that is free.
+    pub ordinal: Option<u32>,
+}
+
+impl Allocation {
+    /// What chance is keyed by, to the engine.
+    pub(crate) fn draw_key(&self) -> Option<DrawKey> {
+        Some(DrawKey { set: self.set.clone(), ordinal: self.ordinal? })
+    }
 }
 
 /// What of a machine may change in place.
@@ -221,6 +244,6 @@ impl MachineSpec {
 
     /// Its addresses in the cluster's network: one, or one of each family.
     pub(crate) fn internal_addresses(&self) -> impl Iterator<Item = &str> {
-        self.addresses.iter().filter(|a| a.kind == "InternalIP").map(|a| a.address.as_str())
+        self.allocation.addresses.iter().filter(|a| a.kind == "InternalIP").map(|a| a.address.as_str())
     }
 }

@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use http::StatusCode;
-use nephele_cloud::{Changed, ClusterError, Deletion, Endpoint, MachineId, Role};
+use nephele_cloud::{Changed, ClusterError, ClusterSpec, Deletion, Endpoint, ErrorClass, MachineId, Role};
 use tokio_stream::StreamExt as _;
 
 use support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, cluster, machine};
@@ -161,12 +161,38 @@ async fn port_of_a_deleted_cluster_is_given_to_the_next() {
     let mut published = cluster("third");
     published.endpoint = Some(endpoint.clone());
     let error = world.cloud.ensure_cluster(published.clone()).unwrap_err();
-    assert!(matches!(error, ClusterError::PortInUse { port: 30_060, source: None }));
+    assert_eq!(error.to_string(), "failed to listen on port 30060: it belongs to cluster default/first");
+    assert_eq!(error.category(), "PortInUse");
 
     world.cloud.delete_cluster(&id);
     world.cloud.delete_cluster(&id);
     assert_eq!(world.cloud.observe_cluster(&id), None);
+    // It is the third's now, which was published with it, whoever asks first.
+    let error = world.cloud.ensure_cluster(cluster("second")).unwrap_err();
+    assert!(matches!(error, ClusterError::PortsExhausted { .. }));
     support::eventually("the port is free", || world.cloud.ensure_cluster(published.clone()).is_ok()).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn ports_of_clusters_that_are_not_back_yet_are_given_to_nobody_else() {
+    let world = World::start_unprepared(30_080..=30_083);
+    // What was published is known to whoever asks.
+    let at = |port| Some(Endpoint { host: "127.0.0.1".into(), port });
+    let early = ClusterSpec { endpoint: at(30_083), ..cluster("early") };
+    assert_eq!(world.cloud.ensure_cluster(early).unwrap().port, 30_083);
+    let error = world.cloud.ensure_cluster(cluster("new")).unwrap_err();
+    assert!(matches!(error, ClusterError::PortsUnknown), "{error}");
+    assert_eq!(error.class(), ErrorClass::RetryAfter(Duration::from_secs(1)));
+
+    let paused = cluster("paused").id;
+    world.cloud.reserve_endpoints([(paused.clone(), 30_080), (cluster("late").id, 30_081)]);
+    assert_eq!(world.cloud.ensure_cluster(cluster("new")).unwrap().port, 30_082);
+    let late = ClusterSpec { endpoint: at(30_081), ..cluster("late") };
+    assert_eq!(world.cloud.ensure_cluster(late).unwrap().port, 30_081);
+    // It never ran, and its object is gone.
+    world.cloud.delete_cluster(&paused);
+    assert_eq!(world.cloud.ensure_cluster(cluster("next")).unwrap().port, 30_080);
     world.stop().await;
 }
 

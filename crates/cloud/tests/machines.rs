@@ -197,7 +197,7 @@ async fn restart_gives_the_same_endpoint_certificate_and_objects_in_whatever_ord
                 *at = Timestamp::from_second(at.as_second()).unwrap();
             }
             spec.started_at = Some(world.cloud.observe_machine(&spec.id).unwrap().started_at);
-            spec.addresses = world.cloud.observe_machine(&spec.id).unwrap().addresses;
+            spec.allocation = world.cloud.observe_machine(&spec.id).unwrap().allocation;
             spec
         })
         .collect();

@@ -1,6 +1,7 @@
 //! The fingerprint of a cloud's state.
 
 use crate::canonical::Canonical;
+use crate::identity::DrawKey;
 use crate::latency::Latency;
 use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState};
 
@@ -27,8 +28,14 @@ enum Passing<'a> {
 }
 
 fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
-    let ResourceSpec { id, zone, instance_type, owner, labels, stages, deletion } = spec;
+    let ResourceSpec { id, draw_key, zone, instance_type, owner, labels, stages, deletion } = spec;
     hash.id(id);
+    // A resource without one is written as ever: what follows is a count of zero or one, and no length of a text.
+    if let Some(DrawKey { set, ordinal }) = draw_key {
+        hash.text("draw key");
+        hash.text(set);
+        hash.number(u64::from(*ordinal));
+    }
     hash.list(zone, |hash, zone| hash.text(zone));
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
     hash.list(owner, Canonical::id);

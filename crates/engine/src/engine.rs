@@ -264,7 +264,8 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Rejec
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
     }
-    let ResourceSpec { id: _, zone, instance_type, owner: _, labels: _, stages, deletion: _ } = spec;
+    let ResourceSpec { id: _, draw_key: _, zone, instance_type, owner: _, labels: _, stages, deletion: _ } =
+        spec;
     let fixed = (&existing.spec.zone, &existing.spec.instance_type, &existing.spec.stages);
     if fixed != (zone, instance_type, stages) {
         return Err(Rejected::Conflict(spec.id.clone()));

@@ -52,6 +52,16 @@ impl fmt::Display for ResourceId {
     }
 }
 
+/// What the draws of a resource are keyed by in place of its name, which may be random: the set of interchangeable
+/// resources that it is one of, and its number among them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DrawKey {
+    /// The set, unique in the group.
+    pub set: String,
+    /// The number in the set, from zero.
+    pub ordinal: u32,
+}
+
 /// The name of a stage of a resource. The engine gives it no meaning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StageName(String);

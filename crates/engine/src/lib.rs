@@ -15,7 +15,8 @@
 //! ```
 //!
 //! A resource passes through named stages, several at a time where they do not wait for each other. Each has a latency
-//! and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt): the latency once, when the
+//! and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt), where the
+//! resource is its set and its number in that, if it has such a [`DrawKey`], and else its name: the latency once, when the
 //! stage is entered, and kept as a deadline. Whatever is due by an operation's time happens before it. So the order in
 //! which resources arrive, extra polls and a restart change no result, and the journal of one cloud played to another
 //! makes them equal.
@@ -40,7 +41,7 @@ mod time;
 pub use census::Census;
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
-pub use identity::{GroupId, ResourceId, ResourceKind, StageName};
+pub use identity::{DrawKey, GroupId, ResourceId, ResourceKind, StageName};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use operation::{Command, ErrorClass, Event, EventKind, Operation, Outcome, Rejected};

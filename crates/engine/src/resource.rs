@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::identity::{ResourceId, StageName};
+use crate::identity::{DrawKey, ResourceId, StageName};
 use crate::latency::{Latency, Odds};
 use crate::operation::{Event, EventKind};
 use crate::seed::{Decision, Seed};
@@ -14,6 +14,8 @@ use crate::time::SimTime;
 pub struct ResourceSpec {
     /// Its name.
     pub id: ResourceId,
+    /// What its draws are keyed by; none keys them by its name.
+    pub draw_key: Option<DrawKey>,
     /// Where it shall be.
     pub zone: Option<String>,
     /// How large it shall be.
@@ -196,7 +198,7 @@ impl Resource {
                 let StageState::Reached { at } = self.progress[index].state else { continue };
                 let stage = &self.spec.stages[index];
                 let Some(since) = self.ready_since(stage) else { continue };
-                let mut draws = seed.draws(&self.spec.id, Decision::Latency(&stage.name), 0);
+                let mut draws = seed.draws(&self.spec, Decision::Latency(&stage.name), 0);
                 let due = since + stage.latency.draw(&mut draws);
                 if at <= due && due.since(at) < Duration::from_secs(1) {
                     self.progress[index].state = StageState::Reached { at: due };
@@ -250,8 +252,11 @@ impl Resource {
             }
             let id = &self.spec.id;
             let name = stage.name.clone();
-            let fails =
-                stage.failure.draw(&mut seed.draws(id, Decision::Failure(&stage.name), progress.attempt));
+            let fails = stage.failure.draw(&mut seed.draws(
+                &self.spec,
+                Decision::Failure(&stage.name),
+                progress.attempt,
+            ));
             let kind = if fails {
                 let cause = format!("{name} failed at attempt {}", u64::from(progress.attempt) + 1);
                 progress.state = StageState::Failed { at, cause: cause.clone() };
@@ -287,7 +292,7 @@ impl Resource {
             return false;
         }
         let since = (*since).min(now);
-        let due = since + latency.draw(&mut seed.draws(&self.spec.id, Decision::Update(to), 0));
+        let due = since + latency.draw(&mut seed.draws(&self.spec, Decision::Update(to), 0));
         self.update = Some(Update { name: name.clone(), state: UpdateState::Running { since, due } });
         self.generation += 1;
         true
@@ -308,7 +313,7 @@ impl Resource {
 
     /// Begins the deletion, which ends everything else.
     pub(crate) fn begin_deletion(&mut self, now: SimTime, seed: &Seed) {
-        let duration = self.spec.deletion.draw(&mut seed.draws(&self.spec.id, Decision::Deletion, 0));
+        let duration = self.spec.deletion.draw(&mut seed.draws(&self.spec, Decision::Deletion, 0));
         self.deleting = Some(now + duration);
         self.generation += 1;
     }
@@ -337,7 +342,7 @@ impl Resource {
     fn enter(&mut self, index: usize, since: SimTime, seed: &Seed) {
         let stage = &self.spec.stages[index];
         let progress = &mut self.progress[index];
-        let mut draws = seed.draws(&self.spec.id, Decision::Latency(&stage.name), progress.attempt);
+        let mut draws = seed.draws(&self.spec, Decision::Latency(&stage.name), progress.attempt);
         progress.state = StageState::Running { since, due: since + stage.latency.draw(&mut draws) };
     }
 }

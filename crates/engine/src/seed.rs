@@ -5,6 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::canonical::Canonical;
 use crate::identity::{ResourceId, StageName};
+use crate::resource::ResourceSpec;
 
 /// The seed of a cloud: any text, three words by custom. The same seed and the same identities give the same draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +39,18 @@ impl Seed {
 
     /// The generator for one decision. ChaCha is documented as portable, unlike rand's standard generator, so a seed
     /// means the same on every machine and in every release.
-    pub(crate) fn draws(&self, id: &ResourceId, decision: Decision<'_>, attempt: u32) -> Draws {
+    pub(crate) fn draws(&self, resource: &ResourceSpec, decision: Decision<'_>, attempt: u32) -> Draws {
         let mut key = Canonical::new();
         key.text(&self.0);
-        key.id(id);
+        match &resource.draw_key {
+            None => key.id(&resource.id),
+            Some(draw_key) => {
+                // No resource has the empty name, so that no name is taken for a set.
+                key.id(&ResourceId { name: String::new(), ..resource.id.clone() });
+                key.text(&draw_key.set);
+                key.number(u64::from(draw_key.ordinal));
+            }
+        }
         let (what, stage) = match decision {
             Decision::Latency(stage) => ("latency", stage.as_str()),
             Decision::Failure(stage) => ("failure", stage.as_str()),

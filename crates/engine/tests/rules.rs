@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use cloud::{Watched, ask, at, engine, id, machine, reached_stages, stage};
 use nephele_engine::{
-    Command, Config, ErrorClass, Event, EventKind, Latency, Odds, Operation, Outcome, Quotas, Record,
-    Rejected, ResourceId, ResourceKind, ResourceSpec, SimTime, StageState, Update, UpdateSpec, UpdateState,
-    Zone,
+    Command, Config, DrawKey, ErrorClass, Event, EventKind, Latency, Odds, Operation, Outcome, Quotas,
+    Record, Rejected, ResourceId, ResourceKind, ResourceSpec, SimTime, StageState, Update, UpdateSpec,
+    UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -509,6 +509,23 @@ fn draws_differ_between_seeds_names_and_stages() {
 }
 
 #[test]
+fn machines_of_one_place_in_a_set_draw_the_same_whatever_their_names() {
+    let jittered = Latency::Jittered { base: Duration::from_secs(1000), fraction: 1.0 };
+    let ends = |name: &str, set: &str, ordinal: u32| {
+        let mut engine = engine();
+        let draw_key = Some(DrawKey { set: set.to_owned(), ordinal });
+        ask(&mut engine, at(0), Command::Create(ResourceSpec { draw_key, ..machine(name, &jittered) }))
+            .unwrap();
+        engine.poll(at(10_000)).iter().map(|event| event.at).collect::<Vec<_>>()
+    };
+    let first = ends("random-1", "workers", 0);
+    assert_eq!(ends("random-2", "workers", 0), first);
+    for other in [ends("random-1", "workers", 1), ends("random-1", "control-plane", 0)] {
+        assert_ne!(other, first);
+    }
+}
+
+#[test]
 fn digest_tells_any_difference_of_state() {
     let digest = |change: &dyn Fn(&mut ResourceSpec), commands: &[Command]| {
         let mut engine = engine();
@@ -525,6 +542,7 @@ fn digest_tells_any_difference_of_state() {
         digest(&same, &[]),
         digest(&|spec| spec.id.name = "n".into(), &[]),
         digest(&|spec| spec.id.kind = ResourceKind::LoadBalancer, &[]),
+        digest(&|spec| spec.draw_key = Some(DrawKey { set: "a".into(), ordinal: 0 }), &[]),
         digest(&|spec| spec.zone = Some("a".into()), &[]),
         digest(&|spec| spec.instance_type = Some("a".into()), &[]),
         digest(&|spec| spec.owner = Some(id("set")), &[]),

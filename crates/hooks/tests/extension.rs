@@ -6,11 +6,7 @@ use axum::body::Body;
 use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::MicroTime};
-use nephele_api::infrastructure::v1beta2::{
-    InMemoryMachine,
-    origin::{ORIGIN_ANNOTATION, Origin},
-    update::{UPDATE_ANNOTATION, Update},
-};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, origin::Origin, update::Update};
 use nephele_hooks::{Access, extension};
 use nephele_kit::wall_clock;
 use nephele_runtime_sdk::catalog::Release;
@@ -173,18 +169,8 @@ async fn end_update(api: &ManagementApi) -> Update {
     let asked = object.update().expect("it is asked for");
     let ended = Update { ended: Some(asked.asked_at.clone()), ..asked.clone() };
     let software = if asked.failure.is_empty() { Some(asked.software.clone()) } else { None };
-    let origin = Origin {
-        machine: "w".into(),
-        start_time: asked.asked_at.clone(),
-        addresses: vec![],
-        failure_domain: String::new(),
-        made_of: None,
-        software,
-        reached: BTreeMap::new(),
-    };
-    let noted = json!({ "metadata": { "annotations": {
-        ORIGIN_ANNOTATION: origin.text(), UPDATE_ANNOTATION: ended.text(),
-    } } });
+    let origin = Origin { software, ..Origin::begun(asked.asked_at.clone()) };
+    let noted = json!({ "spec": { "instance": { "origin": origin, "update": ended } } });
     api.patch::<InMemoryMachine>("w", &noted).await;
     asked
 }

@@ -30,6 +30,7 @@ mod notable;
 mod offer;
 mod outlook;
 mod report;
+mod reserve;
 mod run;
 mod secret;
 mod simulated_cloud;

@@ -1,7 +1,7 @@
 //! Caches, controllers, and who wakes whom.
 
 use std::num::NonZeroU16;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -30,8 +30,9 @@ use crate::hooks::MachineHooks;
 use crate::members::Members;
 use crate::offer::{Offers, cloud_name};
 use crate::secret::AuthoritySecret;
+use crate::sweep::Scope;
 use crate::template::{self, Template};
-use crate::{cluster, machine, machine_pool, simulated_cloud, sweep};
+use crate::{cluster, machine, machine_pool, reserve, simulated_cloud, sweep};
 
 /// What the controllers look after, and how much at a time.
 #[derive(Clone, Debug)]
@@ -151,16 +152,21 @@ pub async fn run(
         filter.watch_config(),
         cluster_concurrency,
     );
+    let scope = Scope { namespace: watch_namespace.clone(), filtered: filter != WatchFilter::default() };
     let sweep = future::join(
         sweep::clusters_without_cluster(Arc::clone(&context), runner.store()),
-        sweep::clusters(Arc::clone(&context), runner.store(), runner.gone()),
+        sweep::clusters(Arc::clone(&context), scope.clone(), runner.store(), runner.gone()),
     );
     let sweep_clusters = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
     let runner = wake_clusters(runner, &context);
-    let for_clusters = Arc::clone(&context);
-    let run_clusters = runner
-        .run(move |object| cluster::reconcile(object, Arc::clone(&for_clusters)), shutdown.clone())
-        .map(|result| result.map_err(Error::Cluster));
+    let (for_clusters, store, reserved, filtered) =
+        (Arc::clone(&context), runner.store(), Once::new(), scope.filtered);
+    let reconcile = move |object| {
+        // The store has the whole first list by now.
+        reserved.call_once(|| reserve::endpoints(&for_clusters, &store, filtered));
+        cluster::reconcile(object, Arc::clone(&for_clusters))
+    };
+    let run_clusters = runner.run(reconcile, shutdown.clone()).map(|result| result.map_err(Error::Cluster));
 
     let runner = Runner::new(
         "inmemorymachine",
@@ -169,13 +175,15 @@ pub async fn run(
         filter.watch_config(),
         machine_concurrency,
     );
-    let sweep = sweep::machines(Arc::clone(&context), runner.store(), runner.gone());
+    let sweep = sweep::machines(Arc::clone(&context), scope, runner.store(), runner.gone());
     let sweep_machines = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
     let runner = wake_machines(runner, &context);
-    let for_machines = Arc::clone(&context);
-    let run_machines = runner
-        .run(move |object| machine::reconcile(object, Arc::clone(&for_machines)), shutdown.clone())
-        .map(|result| result.map_err(Error::Machine));
+    let (for_machines, store, reserved) = (Arc::clone(&context), runner.store(), Once::new());
+    let reconcile = move |object| {
+        reserved.call_once(|| reserve::machines(&for_machines, &store));
+        machine::reconcile(object, Arc::clone(&for_machines))
+    };
+    let run_machines = runner.run(reconcile, shutdown.clone()).map(|result| result.map_err(Error::Machine));
 
     let runner = Runner::new(
         "inmemorymachinepool",

@@ -4,25 +4,74 @@
 //! by force, or as `clusterctl move` does once an object is on another management cluster (`deleteSourceObject` in
 //! `cmd/clusterctl/client/cluster/mover.go` of cluster-api), whose manager then makes the same cluster on the same
 //! port. And objects that others manage never have one.
+//!
+//! Only what is known to be gone is forgotten. A manager that looks at one namespace knows nothing of the others. One with
+//! a watch filter asks for all objects, labelled or not, before it takes one for gone. And where there is not a single
+//! object, they may be on their way, from a backup for instance: then it waits before it believes it.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt as _;
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Api, Resource, ResourceExt as _};
 use nephele_api::infrastructure::v1beta2::pool_machine::annotation;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::{ClusterId, MachineId};
-use nephele_kit::{Gone, is_externally_managed, owner_cluster};
-use tracing::info;
+use nephele_kit::{Gone, is_externally_managed, scoped};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+use tracing::{info, warn};
 
 use crate::cluster;
-use crate::context::{Context, infrastructure_of_cluster, labelled_cluster};
+use crate::context::{Context, infrastructure_of_cluster};
+use crate::reserve::cluster_of;
 
 /// On an object that goes because it is somewhere else (`api/core/v1beta2/common_types.go` of cluster-api).
 const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
+/// How long a management cluster may be without any object of a kind before all are taken for gone. A backup is restored
+/// or a definition installed again in less.
+const GRACE: Duration = Duration::from_secs(600);
+/// Until objects are listed again that could not be.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Which objects this manager sees.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// Those of this namespace; of all when there is none.
+    pub(crate) namespace: Option<String>,
+    /// Whether it sees only those with a label.
+    pub(crate) filtered: bool,
+}
+
+impl Scope {
+    fn covers(&self, namespace: &str) -> bool {
+        self.namespace.as_deref().is_none_or(|seen| seen == namespace)
+    }
+}
+
+/// What to do about things of which something is known.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict<T> {
+    /// These are gone.
+    Forget(BTreeSet<T>),
+    /// There is no object at all: look again later.
+    Wait,
+}
+
+/// What of the `known` things is gone that no object of `there` stands for. `waited` tells whether the grace is over.
+/// Pure.
+fn verdict<T: Ord + Clone>(known: &BTreeSet<T>, there: &BTreeSet<T>, waited: bool) -> Verdict<T> {
+    if there.is_empty() && !known.is_empty() && !waited {
+        return Verdict::Wait;
+    }
+    Verdict::Forget(known.difference(there).cloned().collect())
+}
 
 /// Ends the simulated clusters of externally managed objects when their Clusters are gone.
 pub(crate) async fn clusters_without_cluster(context: Arc<Context>, store: Store<InMemoryCluster>) {
@@ -41,24 +90,45 @@ pub(crate) async fn clusters_without_cluster(context: Arc<Context>, store: Store
 /// moved, somebody waits for it.
 pub(crate) async fn clusters(
     context: Arc<Context>,
+    scope: Scope,
     store: Store<InMemoryCluster>,
     gone: impl Stream<Item = Gone<InMemoryCluster>>,
 ) {
-    let mut gone = std::pin::pin!(gone);
-    while let Some(gone) = gone.next().await {
-        // Those that went while no manager ran are among them, as something may be kept of them.
-        let known: BTreeSet<ClusterId> = context.cloud.clusters().into_iter().collect();
-        let ids: BTreeSet<ClusterId> = match gone {
-            Gone::Object(object) => {
-                id_of(&object.metadata).filter(|id| known.contains(id)).into_iter().collect()
+    let mut sweep = Sweep { gone: Box::pin(gone), again: None };
+    while let Some(next) = sweep.next().await {
+        let (known, waited) = match next {
+            Next::Gone(object) => {
+                if is_there(&context, &scope, &*object).await {
+                    continue;
+                }
+                let known = context.cloud.clusters();
+                (cluster_of(&object).into_iter().filter(|id| known.contains(id)).collect(), true)
             }
-            Gone::Any => known,
+            // Those that went while no manager ran are among them, as something may be kept of them.
+            Next::Any { waited } => {
+                let known = context.cloud.clusters().into_iter();
+                (known.filter(|id| scope.covers(&id.namespace)).collect::<BTreeSet<_>>(), waited)
+            }
         };
-        let there: BTreeSet<ClusterId> =
-            store.state().iter().filter_map(|object| id_of(&object.metadata)).collect();
-        for id in ids.difference(&there) {
-            info!(cluster = %id, "Forgot a cluster whose InMemoryCluster is gone");
-            cluster::abandon(&context, id);
+        let there = match all(&context, &scope, &store, |object| cluster_of(&object)).await {
+            Ok(there) => there,
+            Err(error) => {
+                warn!(error = nephele_kit::chain(&error), "Failed to list InMemoryClusters");
+                sweep.look_again(RETRY, waited);
+                continue;
+            }
+        };
+        match verdict(&known, &there, waited) {
+            Verdict::Wait => {
+                info!(clusters = known.len(), "There is no InMemoryCluster; nothing is forgotten yet");
+                sweep.look_again(GRACE, true);
+            }
+            Verdict::Forget(ids) => {
+                for id in ids {
+                    info!(cluster = %id, "Forgot a cluster whose InMemoryCluster is gone");
+                    cluster::abandon(&context, &id);
+                }
+            }
         }
     }
 }
@@ -67,46 +137,170 @@ pub(crate) async fn clusters(
 /// goes: their Nodes do not go, whoever looks at them last.
 pub(crate) async fn machines(
     context: Arc<Context>,
+    scope: Scope,
     store: Store<InMemoryMachine>,
     gone: impl Stream<Item = Gone<InMemoryMachine>>,
 ) {
-    let mut gone = std::pin::pin!(gone);
-    while let Some(gone) = gone.next().await {
-        let (ids, moved) = match gone {
-            Gone::Object(object) => {
+    let mut sweep = Sweep { gone: Box::pin(gone), again: None };
+    while let Some(next) = sweep.next().await {
+        let waited = match next {
+            Next::Gone(object) => {
                 let namespace = object.namespace().unwrap_or_default();
-                let id = context.members.cluster_of(&namespace, &object.name_any());
-                let id = id.map(|cluster| MachineId { cluster, name: object.name_any() });
-                (id.into_iter().collect(), annotation(&object.metadata, DELETE_FOR_MOVE_ANNOTATION).is_some())
-            }
-            Gone::Any => {
-                let there = store.state();
-                let there =
-                    there.iter().map(|object| (object.namespace().unwrap_or_default(), object.name_any()));
-                // Those that went while no manager ran, nobody has noted.
-                context.cloud.retain_machines(there.collect());
-                (context.members.all(), false)
-            }
-        };
-        for id in ids {
-            let namespace = &id.cluster.namespace;
-            if store.get(&ObjectRef::new(&id.name).within(namespace)).is_some() {
+                let moved = annotation(&object.metadata, DELETE_FOR_MOVE_ANNOTATION).is_some();
+                let cluster = context.members.cluster_of(&namespace, &object.name_any());
+                if let Some(cluster) = cluster
+                    && !is_there(&context, &scope, &*object).await
+                {
+                    forget_machine(&context, &store, &MachineId { cluster, name: object.name_any() }, moved);
+                }
                 continue;
             }
-            context.members.forget(namespace, &id.name);
-            if !moved && context.cloud.observe_machine(&id).is_some() {
-                info!(machine = %id, "Forgot a machine whose InMemoryMachine is gone");
-                // The cloud tells nobody who would have to look again: there is no object left.
-                let _ = context.cloud.delete_machine(&id);
+            Next::Any { waited } => waited,
+        };
+        let named = |object: InMemoryMachine| Some((object.namespace()?, object.name_any()));
+        let there = match all(&context, &scope, &store, named).await {
+            Ok(there) => there,
+            Err(error) => {
+                warn!(error = nephele_kit::chain(&error), "Failed to list InMemoryMachines");
+                sweep.look_again(RETRY, waited);
+                continue;
             }
+        };
+        if there.is_empty() && !waited {
+            sweep.look_again(GRACE, true);
+            continue;
+        }
+        let noted = context.members.all();
+        let gone =
+            noted.into_iter().filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
+        let gone: Vec<_> = gone.collect();
+        // Those that went while no manager ran, nobody has noted.
+        context.cloud.retain_machines(there);
+        for id in gone {
+            forget_machine(&context, &store, &id, false);
         }
     }
 }
 
-/// The cluster that an InMemoryCluster stands for.
-fn id_of(metadata: &ObjectMeta) -> Option<ClusterId> {
-    let owned = owner_cluster(metadata).and_then(|owner| {
-        Some(ClusterId { namespace: metadata.namespace.clone()?, name: owner.name.clone() })
-    });
-    owned.or_else(|| labelled_cluster(metadata))
+fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &MachineId, moved: bool) {
+    let namespace = &id.cluster.namespace;
+    if store.get(&ObjectRef::new(&id.name).within(namespace)).is_some() {
+        return;
+    }
+    context.members.forget(namespace, &id.name);
+    if !moved && context.cloud.observe_machine(id).is_some() {
+        info!(machine = %id, "Forgot a machine whose InMemoryMachine is gone");
+        // The cloud tells nobody who would have to look again: there is no object left.
+        let _ = context.cloud.delete_machine(id);
+    }
+}
+
+/// What goes, and when to look again.
+struct Sweep<S> {
+    gone: std::pin::Pin<Box<S>>,
+    /// When to look at all again, and whether the grace is over by then.
+    again: Option<(Instant, bool)>,
+}
+
+/// What may have gone.
+enum Next<K> {
+    /// This object.
+    Gone(Arc<K>),
+    /// Any.
+    Any { waited: bool },
+}
+
+impl<S> Sweep<S> {
+    fn look_again(&mut self, after: Duration, waited: bool) {
+        let at = Instant::now() + after;
+        // A list that is read anew meanwhile does not put off the end of the grace.
+        self.again = Some(self.again.take().filter(|(earlier, _)| *earlier < at).unwrap_or((at, waited)));
+    }
+
+    async fn next<K>(&mut self) -> Option<Next<K>>
+    where
+        S: Stream<Item = Gone<K>>,
+    {
+        let gone = match self.again {
+            None => self.gone.next().await?,
+            Some((at, waited)) => match timeout_at(at, self.gone.next()).await {
+                Ok(gone) => gone?,
+                Err(_elapsed) => {
+                    self.again = None;
+                    return Some(Next::Any { waited });
+                }
+            },
+        };
+        Some(match gone {
+            Gone::Object(object) => Next::Gone(object),
+            Gone::Any => Next::Any { waited: false },
+        })
+    }
+}
+
+/// What stands for the objects of a kind that are there, whether or not this manager looks after them.
+async fn all<K, T: Ord>(
+    context: &Context,
+    scope: &Scope,
+    store: &Store<K>,
+    of: impl Fn(K) -> Option<T>,
+) -> Result<BTreeSet<T>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + Debug + Default + DeserializeOwned + 'static,
+{
+    if !scope.filtered {
+        return Ok(store.state().iter().filter_map(|object| of(K::clone(object))).collect());
+    }
+    let api: Api<K> = scoped(context.client.clone(), scope.namespace.as_deref());
+    let listed = api.list_metadata(&ListParams::default()).await?;
+    let with = |metadata: ObjectMeta| {
+        let mut object = K::default();
+        *object.meta_mut() = metadata;
+        object
+    };
+    Ok(listed.items.into_iter().filter_map(|object| of(with(object.metadata))).collect())
+}
+
+/// Whether an object is there that the watch does not show any more, as it lost the label.
+async fn is_there<K>(context: &Context, scope: &Scope, object: &K) -> bool
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + Debug + DeserializeOwned,
+{
+    if !scope.filtered {
+        return false;
+    }
+    let namespace = object.namespace().unwrap_or_default();
+    let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
+    match api.get_metadata_opt(&object.name_any()).await {
+        Ok(found) => found.is_some_and(|found| found.metadata.uid == object.meta().uid),
+        // The next list tells.
+        Err(error) => {
+            warn!(
+                object = object.name_any(),
+                error = nephele_kit::chain(&error),
+                "Failed to look for an object"
+            );
+            true
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn nothing_is_forgotten_at_once_where_there_is_no_object_at_all() {
+        let known = set(&["a", "b"]);
+        assert_eq!(verdict(&known, &set(&["b"]), false), Verdict::Forget(set(&["a"])));
+        assert_eq!(verdict(&known, &set(&[]), false), Verdict::Wait);
+        assert_eq!(verdict(&known, &set(&[]), true), Verdict::Forget(known.clone()));
+        assert_eq!(verdict(&set(&[]), &set(&[]), false), Verdict::Forget(set(&[])));
+    }
 }

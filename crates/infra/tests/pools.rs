@@ -60,7 +60,8 @@ async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_
     };
     let addresses = vec![given("10.0.0.7", 24, "10.0.0.1"), given("fd00::7", 64, "")];
     assert_eq!(status.network, Some(MachineNetworkStatus { addresses }));
-    let seen = world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it runs").addresses;
+    let seen =
+        world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it runs").allocation.addresses;
     assert_eq!(seen.len(), 3);
     world.stop().await;
 }

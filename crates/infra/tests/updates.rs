@@ -2,6 +2,7 @@
 
 mod world;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,9 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::update::{
-    Files, Software, UPDATE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION, Update,
-};
+use nephele_api::infrastructure::v1beta2::update::{Files, Software, UPDATE_IN_PROGRESS_ANNOTATION, Update};
 use nephele_testkit::objects;
 use serde_json::{Value, json};
 use world::World;
@@ -26,7 +25,6 @@ fn software(version: &str) -> Software {
 fn update(version: &str, duration: &str) -> Update {
     let now = Timestamp::now();
     Update {
-        machine: "w".into(),
         software: software(version),
         // The cloud counts in milliseconds.
         asked_at: MicroTime(Timestamp::from_millisecond(now.as_millisecond()).expect("an instant")),
@@ -59,8 +57,18 @@ async fn ask(world: &World, update: &Update) {
     world.api.patch::<InMemoryMachine>("w", &mark).await;
     let version = json!({ "spec": { "version": update.software.version } });
     world.api.patch::<Machine>("w", &version).await;
-    let asked = annotations(&[(UPDATE_ANNOTATION, Some(&update.text()))]);
-    world.api.patch::<InMemoryMachine>("w", &asked).await;
+    world.api.patch::<InMemoryMachine>("w", &asking(update)).await;
+}
+
+/// A patch that replaces the update that was asked for before.
+fn asking(update: &Update) -> Value {
+    let mut update = json!(update);
+    for absent in ["failure", "ended"] {
+        if update.get(absent).is_none() {
+            update[absent] = Value::Null;
+        }
+    }
+    json!({ "spec": { "instance": { "update": update } } })
 }
 
 /// The mark goes when the extension says that it is done.
@@ -149,7 +157,7 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     let asked_at = MicroTime(Timestamp::from_millisecond(hour_ago.as_millisecond()).expect("an instant"));
     let earlier =
         Update { asked_at: asked_at.clone(), duration: "59m".into(), ..before.expect("it was asked for") };
-    api.patch::<InMemoryMachine>("w", &annotations(&[(UPDATE_ANNOTATION, Some(&earlier.text()))])).await;
+    api.patch::<InMemoryMachine>("w", &asking(&earlier)).await;
     let world = World::over(api, world::Setup::at(48_100));
     let over = says(&world, "False", "NotUpdating").await;
     let ended = over.update().and_then(|update| update.ended).expect("it is over");
@@ -198,4 +206,31 @@ async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_pr
     world.api.eventually("w", "to note that it follows", follows).await;
     assert_eq!(version(&world), "v1.36.4");
     tokio::time::timeout(Duration::from_secs(20), world.stop()).await.expect("it stops");
+}
+
+/// Lists of Machines are answered once, and watches never: what a manager knows of Machines stays what it was.
+fn frozen(_: &str, path: &str) -> bool {
+    static LISTS: AtomicUsize = AtomicUsize::new(0);
+    path == "/apis/cluster.x-k8s.io/v1beta2/machines" && LISTS.fetch_add(1, Ordering::Relaxed) > 0
+}
+
+/// Machines and InMemoryMachines are read through caches of their own, and either may lag behind the other.
+#[tokio::test]
+async fn a_machine_from_before_an_update_does_not_take_the_update_back() {
+    let world = World::start(40_300);
+    up(&world).await;
+    let world = world.restart_with(world::Setup { refused: frozen, ..world::Setup::at(40_300) }).await;
+    let id = World::machine_id("demo", "w");
+    world.until("the machine to be back", |cloud| cloud.observe_machine(&id).is_some()).await;
+    ask(&world, &update("v1.36.4", "0")).await;
+    says(&world, "False", "NotUpdating").await;
+    unmark(&world).await;
+    let touch = annotations(&[("touched", Some(""))]);
+    world.api.patch::<InMemoryMachine>("w", &touch).await;
+    // Another cluster, made later, is up: so the machine had its turn.
+    world.cluster("other").await;
+    assert_eq!(version(&world), "v1.36.4");
+    let object = world.api.get::<InMemoryMachine>("w").await;
+    assert_eq!(noted(&object), Some(software("v1.36.4")));
+    world.stop().await;
 }

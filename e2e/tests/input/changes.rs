@@ -24,6 +24,9 @@ fn table() -> Vec<Changes> {
     let endpoint = |host: Value, port: Value| json!({"controlPlaneEndpoint": {"host": host, "port": port}});
     let set = || json!("cluster.example");
     let provider_id = "spec.providerID is immutable once set";
+    let once = "spec.instance.origin is set once for each machine";
+    let origin = |cluster: &str, at: &str| json!({"origin": {"cluster": cluster, "created": at}});
+    let instance = |machine: &str, origin: Value| json!({"instance": {"machine": machine, "origin": origin}});
     let length = "spec.allocationPrefixLength is immutable";
     let prefixes = json!({"prefixes": ["fd00::/60"], "allocationPrefixLength": 64});
     let of_prefixes = |kind| Changes {
@@ -48,6 +51,25 @@ fn table() -> Vec<Changes> {
                     Some("spec.controlPlaneEndpoint is immutable once set"),
                 ),
                 (endpoint(set(), json!(6443)), None),
+            ],
+        },
+        Changes {
+            kind: "InMemoryCluster",
+            before: origin("cluster", "2026-01-01T00:00:00Z"),
+            patches: vec![
+                (origin("cluster", "2026-01-01T00:00:01Z"), Some("spec.origin is set once for each cluster")),
+                (json!({"origin": null}), Some("spec.origin is set once and stays")),
+                (origin("copy", "2026-01-01T00:00:01Z"), None),
+            ],
+        },
+        Changes {
+            kind: "InMemoryMachine",
+            before: instance("machine", json!({"startTime": "2026-01-01T00:00:00Z"})),
+            patches: vec![
+                (instance("machine", json!({"startTime": "2026-01-01T00:00:01Z"})), Some(once)),
+                (instance("machine", Value::Null), Some(once)),
+                (json!({"instance": null}), Some("spec.instance is set once and stays")),
+                (instance("copy", json!({"startTime": "2026-01-01T00:00:01Z"})), None),
             ],
         },
         Changes {

@@ -61,6 +61,10 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "controlPlaneEndpoint is of each object, and no template has it" => {
             json!({"controlPlaneEndpoint": {"host": "cluster.example", "port": 6443}})
         }
+        "instance is of each object, and no template has it" => json!({"instance": {"machine": "machine"}}),
+        "origin is of each object, and no template has it" => {
+            json!({"origin": {"cluster": "cluster", "created": "2026-01-01T00:00:00Z"}})
+        }
         "providerID is of each object, and no template has it" => {
             json!({"providerID": "in-memory://machine"})
         }

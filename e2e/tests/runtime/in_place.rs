@@ -235,13 +235,7 @@ async fn says(cluster: &Cluster, kind: Kind, reason: &str, message: &str) -> any
 
 /// When the machines were asked for their last updates, those that were.
 async fn asked_at(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
-    let annotation = "inmemorymachine.infrastructure.cluster.x-k8s.io/update";
-    let mut times = Vec::new();
-    for machine in cluster.of_kind(kinds::IN_MEMORY_MACHINE).await? {
-        if let Some(text) = machine["metadata"]["annotations"][annotation].as_str() {
-            let mut update: Value = serde_json::from_str(text)?;
-            times.push(update["askedAt"].take());
-        }
-    }
-    Ok(times)
+    let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
+    let asked = machines.iter().map(|machine| machine["spec"]["instance"]["update"]["askedAt"].clone());
+    Ok(asked.filter(|at| !at.is_null()).collect())
 }

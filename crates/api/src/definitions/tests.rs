@@ -178,7 +178,7 @@ fn columns_show_what_cluster_api_users_look_for() {
 fn a_machine_has_no_failure_domain_in_its_spec() {
     let spec = schema("InMemoryMachine", "spec/properties");
     let keys: Vec<_> = spec.as_object().expect("properties").keys().cloned().collect();
-    assert_eq!(keys, ["behaviour", "image", "instanceType", "network", "providerID"]);
+    assert_eq!(keys, ["behaviour", "image", "instance", "instanceType", "network", "providerID"]);
 }
 
 #[test]
@@ -213,12 +213,18 @@ fn the_endpoint_is_bounded_and_set_once() {
 }
 
 #[test]
-fn a_provider_id_is_set_once() {
+fn what_the_provider_sets_is_set_once() {
     let spec = schema("InMemoryMachine", "spec");
     let message = "spec.providerID is immutable once set";
     assert_eq!(
         spec["x-kubernetes-validations"],
-        json!([{ "rule": "!has(oldSelf.providerID) || has(self.providerID)", "message": message }])
+        json!([
+            { "rule": "!has(oldSelf.providerID) || has(self.providerID)", "message": message },
+            {
+                "rule": "!has(oldSelf.instance) || has(self.instance)",
+                "message": "spec.instance is set once and stays",
+            },
+        ])
     );
     assert_eq!(
         spec["properties"]["providerID"]["x-kubernetes-validations"],
@@ -291,13 +297,16 @@ fn what_each_object_has_for_itself_no_template_has_and_no_rule_there_is_about_ch
     };
     let forbidden = |field: &str| vec![(format!(".{field}"), format!("!has(self.{field})"))];
     for version in [0, 1] {
-        assert_eq!(rules("InMemoryMachineTemplate", version), forbidden("providerID"));
+        let both = [forbidden("instance"), forbidden("providerID")].concat();
+        assert_eq!(rules("InMemoryMachineTemplate", version), both);
         assert_eq!(rules("InMemoryMachinePoolTemplate", version), forbidden("providerIDList"));
     }
-    assert_eq!(rules("InMemoryClusterTemplate", 0), forbidden("controlPlaneEndpoint"));
+    let both = [forbidden("controlPlaneEndpoint"), forbidden("origin")].concat();
+    assert_eq!(rules("InMemoryClusterTemplate", 0), both);
     let old = "!has(self.controlPlaneEndpoint) || \
                (self.controlPlaneEndpoint.host == '' && self.controlPlaneEndpoint.port == 0)";
-    assert_eq!(rules("InMemoryClusterTemplate", 1), [(".controlPlaneEndpoint".to_owned(), old.to_owned())]);
+    let old = [vec![(".controlPlaneEndpoint".to_owned(), old.to_owned())], forbidden("origin")].concat();
+    assert_eq!(rules("InMemoryClusterTemplate", 1), old);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::spec::{Hardware, MachineSpec};
 ///
 /// Heartbeats are not renewed: no controller in a simulated cluster looks for missing ones, and renewing them would
 /// wake every watcher of every cluster for nothing.
-pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option<String>) -> Vec<Projected> {
+pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
     let name = machine.id.name.as_str();
     let now = time(scope.at);
     let Hardware { architecture, operating_system, capacity } = &machine.hardware;
@@ -35,6 +35,7 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option
         labels["node.kubernetes.io/instance-type"] = kind.as_str().into();
     }
     let addresses: Vec<Value> = machine
+        .allocation
         .addresses
         .iter()
         .map(|address| json!({"type": address.kind, "address": address.address}))
@@ -46,9 +47,9 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, pod_network: Option
     let mut capacity = json!(capacity);
     capacity["hugepages-2Mi"] = "0".into();
     let mut spec = json!({"providerID": machine.id.provider_id(), "taints": taints});
-    if let Some(network) = pod_network {
-        spec["podCIDRs"] = json!([network]);
-        spec["podCIDR"] = network.into();
+    if let Some(first) = machine.allocation.pod_cidrs.first() {
+        spec["podCIDR"] = first.as_str().into();
+        spec["podCIDRs"] = json!(machine.allocation.pod_cidrs);
     }
     let mut annotations = json!({
         "node.alpha.kubernetes.io/ttl": "0",

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::identity::{MachineAddress, MachineId, Role};
-use crate::spec::{Endpoint, Hardware, MachineSpec};
+use crate::spec::{Allocation, Endpoint, Hardware, MachineSpec};
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 
@@ -41,7 +41,11 @@ fn machine(role: Role) -> MachineSpec {
         hardware: Hardware::default(),
         image: None,
         start_up: BTreeMap::new(),
-        addresses: vec![address("InternalIP", "10.1.2.3"), address("Hostname", "m1")],
+        allocation: Allocation {
+            addresses: vec![address("InternalIP", "10.1.2.3"), address("Hostname", "m1")],
+            pod_cidrs: vec!["192.168.7.0/24".into()],
+            ..Allocation::default()
+        },
         started_at: None,
         reached: BTreeMap::new(),
         etcd_member_removed: false,
@@ -61,7 +65,7 @@ fn everything() -> Vec<Projected> {
     let scope = Scope { cluster: &cluster, at: at() };
     let machine = machine(Role::ControlPlane);
     let mut all = base(&scope);
-    all.extend(node(&scope, &machine, Some("192.168.7.0/24".into())));
+    all.extend(node(&scope, &machine));
     all.extend(Component::ALL.map(|component| static_pod(&scope, &machine, component)));
     all.extend(kubeadm(&scope, &machine.version, &AUTHORITY));
     all.extend(addons(&scope, &machine.version));
@@ -136,7 +140,8 @@ fn node_of_a_worker_is_not_the_control_planes() {
     let cluster = cluster();
     let mut worker = machine(Role::Worker);
     worker.zone = None;
-    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, None)[0].value;
+    worker.allocation.pod_cidrs.clear();
+    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker)[0].value;
     let taints = json!([{"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"}]);
     assert_eq!(node["spec"], json!({"providerID": "in-memory://m1", "taints": taints}));
     let labels: BTreeSet<_> =
@@ -166,7 +171,7 @@ fn a_node_reports_the_machine_that_it_runs_on() {
         operating_system: "windows".into(),
         capacity: capacity(&[("cpu", "8"), ("memory", "32Gi"), ("nvidia.com/gpu", "1")]),
     };
-    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, None)[0].value;
+    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker)[0].value;
     let labels = &node["metadata"]["labels"];
     let place = (&labels["topology.kubernetes.io/region"], &labels["topology.kubernetes.io/zone"]);
     assert_eq!(place, (&json!("north"), &json!("sim-1a")));

@@ -19,8 +19,8 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
-    Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, Hardware, MachineId,
-    MachineSpec, Role, Stage,
+    Allocation, Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, Hardware,
+    MachineId, MachineSpec, Role, Stage,
 };
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
@@ -75,6 +75,21 @@ impl World {
     }
 
     fn start_by(
+        ports: RangeInclusive<u16>,
+        connection_hold: Duration,
+        state_directory: Option<PathBuf>,
+    ) -> Self {
+        let world = Self::start_unprepared_by(ports, connection_hold, state_directory);
+        world.cloud.reserve_endpoints([]);
+        world
+    }
+
+    /// A cloud that nobody has told yet which clusters there were before a restart.
+    pub fn start_unprepared(ports: RangeInclusive<u16>) -> Self {
+        Self::start_unprepared_by(ports, PATIENCE, None)
+    }
+
+    fn start_unprepared_by(
         ports: RangeInclusive<u16>,
         connection_hold: Duration,
         state_directory: Option<PathBuf>,
@@ -153,7 +168,7 @@ pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
         hardware: Hardware::default(),
         image: None,
         start_up: BTreeMap::new(),
-        addresses: Vec::new(),
+        allocation: Allocation::default(),
         started_at: None,
         reached: BTreeMap::new(),
         etcd_member_removed: false,

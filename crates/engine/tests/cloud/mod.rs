@@ -75,6 +75,7 @@ pub(crate) fn stage(name: &str, after: &[&str], latency: &Latency) -> StageSpec 
 pub(crate) fn machine(name: &str, latency: &Latency) -> ResourceSpec {
     ResourceSpec {
         id: id(name),
+        draw_key: None,
         zone: None,
         instance_type: None,
         owner: None,

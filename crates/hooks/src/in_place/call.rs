@@ -1,7 +1,5 @@
 //! Answers calls to update a machine: reads its object, decides, and asks for the update.
 
-use kube::ResourceExt as _;
-use nephele_api::infrastructure::v1beta2::update::UPDATE_ANNOTATION;
 use nephele_kit::{Clock, PatchError, Precondition, patch};
 use nephele_runtime_sdk::hooks::{Failure, Settings, UpdateMachineRequest, UpdateMachineResponse};
 use thiserror::Error;
@@ -11,8 +9,8 @@ use crate::access::{Access, NameError, object_name, shown};
 use crate::script::preloaded;
 use crate::settings::{DISABLE_IN_PLACE_UPDATES, is_true};
 
-/// The most bytes of a requested update in its annotation, of the 256 KiB that all annotations of an object share. 64 paths
-/// of 512 characters with their digests are 40 KB.
+/// The most bytes of a requested update in its object, as JSON; an object may have 1.5 MiB. 64 paths of 512 characters with
+/// their digests are 40 KB.
 const UPDATE_BYTES_MAX: usize = 64 << 10;
 
 /// Why a machine cannot be updated.
@@ -30,10 +28,10 @@ pub(crate) enum UpdateError {
     /// A Machine refers to infrastructure in its own namespace alone.
     #[error("the Machine and its InMemoryMachine are in different namespaces")]
     Namespaces,
-    /// The versions and files of the request do not fit into an annotation.
+    /// The versions and files of the request are more than an object is to hold.
     #[error("the update takes {bytes} bytes, of at most {UPDATE_BYTES_MAX}")]
     TooLarge {
-        /// The length of the annotation.
+        /// The length of the update as JSON.
         bytes: usize,
     },
     /// Its object could not be read.
@@ -84,12 +82,12 @@ pub(crate) async fn update_machine(
     match step(&object, &target, preloaded, &pace, clock()) {
         Step::Answer(response) => Ok(response),
         Step::Ask(update, response) => {
-            let text = update.text();
-            if text.len() > UPDATE_BYTES_MAX {
-                return Err(UpdateError::TooLarge { bytes: text.len() }.into());
+            let bytes = serde_json::to_vec(&update).expect("names and times are JSON").len();
+            if bytes > UPDATE_BYTES_MAX {
+                return Err(UpdateError::TooLarge { bytes }.into());
             }
             let mut wanted = object.clone();
-            wanted.annotations_mut().insert(UPDATE_ANNOTATION.to_owned(), text);
+            wanted.instance_mut().update = Some(*update);
             // The manager that runs the machine notes there when an update is over, and that must not be lost.
             match patch::object(&api, &object, &wanted, Precondition::ResourceVersion).await {
                 Ok(_) => Ok(response),

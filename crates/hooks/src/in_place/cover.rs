@@ -14,7 +14,9 @@ use crate::settings::{DISABLE_IN_PLACE_UPDATES, is_true};
 
 const MACHINE_FIELDS: [&[&str]; 1] = [&["version"]];
 const BOOTSTRAP_FIELDS: [&[&str]; 2] = [&["files"], &ETCD_IMAGE_TAG];
-const INFRASTRUCTURE_FIELDS: [&[&str]; 2] = [&["image"], &["behaviour"]];
+/// What the provider keeps of the instance is no change that anybody asks for: it differs where one of the two was read
+/// later than the other.
+const INFRASTRUCTURE_FIELDS: [&[&str]; 3] = [&["image"], &["behaviour"], &["instance"]];
 
 /// Where objects say what a machine shall be.
 const SPEC: [&str; 1] = ["spec"];

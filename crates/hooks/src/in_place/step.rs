@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::ResourceExt as _;
 use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine,
     update::{Software, Update},
@@ -97,7 +96,6 @@ pub fn step(
         _ => {
             let Pace { duration, jitter } = pace.clone();
             let update = Update {
-                machine: object.name_any(),
                 software: target.clone(),
                 // Microseconds are what is noted.
                 asked_at: MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)),

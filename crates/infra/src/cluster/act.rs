@@ -5,7 +5,6 @@ use std::sync::Arc;
 use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::origin::CREATED_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, ControlPlaneEndpoint, InMemoryCluster};
 use nephele_cloud::{ClusterError, ClusterId, Endpoint, ErrorClass};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
@@ -107,14 +106,24 @@ fn show(context: &Context, wanted: &Wanted) {
     }
 }
 
-/// Runs the simulated cluster behind an object that somebody else looks after, for the sake of its machines. Nothing is
-/// written to the object.
+/// Brings a cluster back that was provisioned before a restart, and writes nothing to its object. One that runs is left as
+/// it is.
+pub(super) fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
+    let complete = wanted.observed.as_ref().is_some_and(|observed| observed.authorities_set);
+    match if complete { Outcome::Done } else { support(object, context, wanted) } {
+        Outcome::After(after) => Outcome::After(after),
+        Outcome::Done | Outcome::WaitingOn(_) => Outcome::WaitingOn("unpaused"),
+    }
+}
+
+/// Runs the simulated cluster behind an object that is not to be written to: one that somebody else manages, or a paused
+/// one.
 pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
     let id = &wanted.spec.id;
     show(context, wanted);
     let endpoint = context.cloud.ensure_cluster(wanted.spec.clone()).inspect_err(|error| {
         let error = nephele_kit::chain(error);
-        warn!(cluster = %id, error, "Failed to run an externally managed cluster");
+        warn!(cluster = %id, error, "Failed to run a cluster whose object is not written to");
     });
     let authorities = if endpoint.is_ok() { hand_over(object, context, wanted) } else { Standing::Missing };
     if endpoint.is_ok() && wanted.observed.is_none() {
@@ -141,8 +150,7 @@ async fn publish(
     let Endpoint { host, port } = endpoint.clone();
     let mut published = object.clone();
     published.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host, port: i32::from(port) });
-    let created = first_created(object).to_string();
-    published.annotations_mut().insert(CREATED_ANNOTATION.to_owned(), created);
+    published.set_first_created(first_created(object));
     let mut precondition = Precondition::None;
     if !is_held(&object.metadata, finalizers::CLUSTER) {
         published.finalizers_mut().push(finalizers::CLUSTER.to_owned());

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use crate::claims::{self, Made};
 use crate::context::Context;
+use crate::reserve;
 use plan::Plan;
 
 pub(crate) use act::abandon;
@@ -61,6 +62,8 @@ impl ReconcileError for Error {
 /// Brings the simulated cluster to what the object says, and says how it is.
 pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
+    // 0. What was published stays, whatever is decided.
+    reserve::endpoint(&context, &object);
     // 1. fetch: from the caches and the cloud, seldom from the API.
     let fetched = fetch::fetch(&object, &context).await?;
     // 2. validate: pure.
@@ -68,11 +71,11 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
     // 3. plan: pure.
     match plan::plan(&object, validated) {
         Plan::Leave(outcome) => Ok(outcome),
-        Plan::Pause(message) => {
+        Plan::Pause { message, kept } => {
             report::write(&*object, &context, report::paused(&*object, &message, now))
                 .await
                 .map_err(Error::Patch)?;
-            Ok(Outcome::WaitingOn("unpaused"))
+            Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |wanted| act::keep(&object, &context, &wanted)))
         }
         Plan::Unpause => {
             // The write brings the object back here, and then work begins.

@@ -16,8 +16,8 @@ use crate::offer::Place;
 pub(super) enum Plan {
     /// Nothing.
     Leave(Outcome),
-    /// Say that it is paused, for this reason.
-    Pause(String),
+    /// Say that it is paused, for this reason, and have the cluster that was provisioned before go on.
+    Pause { message: String, kept: Option<Box<Wanted>> },
     /// Say that it is not paused any more.
     Unpause,
     /// Say that it waits for its load balancer's address, and claim that if it is not claimed yet.
@@ -44,7 +44,7 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
         // Nothing was made for it; what goes by its name may be another's.
         _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
-        Validated::Paused(message) => Plan::Pause(message),
+        Validated::Paused { message, provisioned } => Plan::Pause { message, kept: provisioned },
         Validated::WithoutOwner if deleting => Plan::Remove(None),
         Validated::WithoutOwner => Plan::Leave(Outcome::WaitingOn("owner")),
         Validated::WithoutCluster(id) if deleting => Plan::Remove(Some(id)),
@@ -110,7 +110,7 @@ mod tests {
             Validated::ExternallyManaged { id: Some(id()), wanted: Some(wanted()) },
             Validated::WithoutOwner,
             Validated::WithoutCluster(id()),
-            Validated::Paused("p".into()),
+            Validated::Paused { message: "p".into(), provisioned: None },
             Validated::Wanted(wanted()),
         ]
     }
@@ -123,7 +123,7 @@ mod tests {
             Plan::Support(wanted()),
             Plan::Leave(Outcome::WaitingOn("owner")),
             Plan::Leave(Outcome::WaitingOn("cluster")),
-            Plan::Pause("p".into()),
+            Plan::Pause { message: "p".into(), kept: None },
             Plan::Provide(wanted()),
         ];
         assert_eq!(all().map(|validated| plan(&object, validated)), expected);
@@ -170,7 +170,7 @@ mod tests {
             Plan::Abandon(id()),
             Plan::Remove(None),
             Plan::Remove(Some(id())),
-            Plan::Pause("p".into()),
+            Plan::Pause { message: "p".into(), kept: None },
             Plan::Remove(Some(id())),
         ];
         assert_eq!(all().map(|validated| plan(&object, validated)), expected);

@@ -101,9 +101,10 @@ fn load_balancer(applied: &Applied) -> Condition {
         }
         Err(error) => {
             let reason = match error {
-                ClusterError::PortInUse { .. } | ClusterError::PortsExhausted { .. } => {
-                    reasons::PORT_UNAVAILABLE
-                }
+                ClusterError::PortInUse { .. }
+                | ClusterError::PortReserved { .. }
+                | ClusterError::PortsUnknown
+                | ClusterError::PortsExhausted { .. } => reasons::PORT_UNAVAILABLE,
                 ClusterError::Unknown(_)
                 | ClusterError::Issue(_)
                 | ClusterError::State(_)

@@ -31,8 +31,12 @@ pub(super) enum Validated {
     WithoutOwner,
     /// The Cluster that owns it is not there (yet).
     WithoutCluster(ClusterId),
-    /// It is to be left alone; the message says why.
-    Paused(String),
+    /// Its object is to be left alone; the message says why.
+    Paused {
+        message: String,
+        /// The cluster as it was before, if it was provisioned: it goes on.
+        provisioned: Option<Box<Wanted>>,
+    },
     /// It is to be there.
     Wanted(Box<Wanted>),
 }
@@ -59,7 +63,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     if is_externally_managed(&object.metadata) {
         let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused())
             || paused_message("InMemoryCluster", &object.metadata, false).is_some();
-        let found = id.clone().zip(cluster).filter(|_| owned && !paused);
+        let found = id.clone().zip(cluster).filter(|_| owned && (!paused || object.is_provisioned()));
         let wanted = found.map(|(id, cluster)| Wanted {
             spec: spec(object, &cluster, id),
             authorities: sources(&cluster, ca, etcd),
@@ -78,18 +82,25 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
         return Validated::WithoutOwner;
     };
     let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
-    if let Some(message) = paused_message("InMemoryCluster", &object.metadata, paused) {
-        return Validated::Paused(message);
+    let paused = paused_message("InMemoryCluster", &object.metadata, paused);
+    let wanted = cluster.map(|cluster| {
+        Box::new(Wanted {
+            spec: spec(object, &cluster, id.clone()),
+            authorities: sources(&cluster, ca, etcd),
+            cluster,
+            offer,
+            claim,
+            observed,
+        })
+    });
+    match (paused, wanted) {
+        (Some(message), wanted) => {
+            let stays = owned && object.is_provisioned() && object.metadata.deletion_timestamp.is_none();
+            Validated::Paused { message, provisioned: wanted.filter(|_| stays) }
+        }
+        (None, Some(wanted)) => Validated::Wanted(wanted),
+        (None, None) => Validated::WithoutCluster(id),
     }
-    let Some(cluster) = cluster else { return Validated::WithoutCluster(id) };
-    Validated::Wanted(Box::new(Wanted {
-        spec: spec(object, &cluster, id),
-        authorities: sources(&cluster, ca, etcd),
-        cluster,
-        offer,
-        claim,
-        observed,
-    }))
 }
 
 fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSpec {
@@ -135,8 +146,9 @@ fn sources(
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use nephele_api::core::ObjectReference;
-    use nephele_api::infrastructure::v1beta2::ControlPlaneEndpoint;
+    use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryClusterStatus, Initialization};
     use nephele_testkit::objects;
     use serde_json::json;
 
@@ -152,6 +164,27 @@ mod tests {
 
     fn secret(name: &str) -> Arc<AuthoritySecret> {
         serde_json::from_value(json!({ "metadata": { "name": name } })).map(Arc::new).expect("a Secret")
+    }
+
+    fn provisioned() -> InMemoryClusterStatus {
+        let initialization = Some(Initialization { provisioned: Some(true) });
+        InMemoryClusterStatus { initialization, ..InMemoryClusterStatus::default() }
+    }
+
+    #[test]
+    fn a_paused_cluster_goes_on_if_it_was_provisioned_unless_it_goes() {
+        let mut cluster = objects::cluster("demo");
+        cluster.spec.paused = Some(true);
+        let mut object = objects::in_memory_cluster(&cluster);
+        let goes_on = |object: &InMemoryCluster| match validate(object, found(cluster.clone())) {
+            Validated::Paused { provisioned, .. } => provisioned.is_some(),
+            other => panic!("{other:?}"),
+        };
+        assert!(!goes_on(&object));
+        object.status = Some(provisioned());
+        assert!(goes_on(&object));
+        object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert!(!goes_on(&object));
     }
 
     fn wanted_spec() -> ClusterSpec {
@@ -212,7 +245,8 @@ mod tests {
         assert_eq!(validate(&object, lost), Validated::WithoutCluster(id()));
         cluster.spec.paused = Some(true);
         let message = "Cluster spec.paused is set to true".to_owned();
-        assert_eq!(validate(&object, found(cluster.clone())), Validated::Paused(message));
+        let paused = |provisioned| Validated::Paused { message: message.clone(), provisioned };
+        assert_eq!(validate(&object, found(cluster.clone())), paused(None));
         objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "");
         let left_alone = Validated::ExternallyManaged { id: Some(id()), wanted: None };
         assert_eq!(validate(&object, found(cluster)), left_alone);
@@ -235,9 +269,12 @@ mod tests {
         object.spec.control_plane_endpoint =
             Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 6443 });
         let published = Some(Endpoint { host: "lb.example".into(), port: 6443 });
-        assert_eq!(support(&object, &cluster), published);
+        assert_eq!(support(&object, &cluster), published.clone());
         cluster.spec.paused = Some(true);
         assert_eq!(support(&object, &cluster), None);
+        // One that was there before goes on.
+        object.status = Some(provisioned());
+        assert_eq!(support(&object, &cluster), published);
     }
 
     #[test]

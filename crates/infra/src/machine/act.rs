@@ -1,18 +1,20 @@
 //! Brings a machine about, or lets it go. Everything here may be repeated.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, ResourceExt as _};
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::origin::{MadeOf, ORIGIN_ANNOTATION, Origin};
-use nephele_api::infrastructure::v1beta2::update::{UPDATE_ANNOTATION, Update};
+use nephele_api::infrastructure::v1beta2::origin::{DrawKey, MachineHardware, Origin};
+use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
-    Deletion, ErrorClass, Hardware, MachineError, MachineId, MachineObservation, MachineSpec, Stage,
-    StageObservation,
+    Allocation, Deletion, ErrorClass, Hardware, MachineError, MachineId, MachineObservation, MachineSpec,
+    Stage, StageObservation,
 };
 use nephele_kit::{Outcome, Precondition, patch};
+use tracing::warn;
 
 use super::{Error, hook, software};
 use crate::claims;
@@ -76,6 +78,26 @@ pub(super) async fn hold(
     patch::add_finalizer(&api(object, context), object, finalizers::MACHINE).await.map_err(Error::Patch)
 }
 
+/// Brings a machine back that had begun before a restart, and writes nothing to its object. One that runs is left as it
+/// is.
+pub(super) fn keep(context: &Context, spec: MachineSpec) -> Outcome {
+    let id = spec.id.clone();
+    if context.cloud.observe_machine(&id).is_some() {
+        return Outcome::WaitingOn("unpaused");
+    }
+    match context.cloud.ensure_machine(spec) {
+        Ok(()) => Outcome::WaitingOn("unpaused"),
+        Err(error) => {
+            let chain = nephele_kit::chain(&error);
+            warn!(machine = %id, error = chain, "Failed to bring back the machine of a paused object");
+            match error.class() {
+                ErrorClass::RetryAfter(after) => Outcome::After(after),
+                ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("unpaused"),
+            }
+        }
+    }
+}
+
 pub(super) async fn provide(
     object: &InMemoryMachine,
     context: &Context,
@@ -90,44 +112,45 @@ pub(super) async fn provide(
     let observed = context.cloud.ensure_machine(spec).map(|()| context.cloud.observe_machine(&id));
     let mut named = None;
     if let Ok(Some(observed)) = &observed
-        && let Some(wanted) = settled(object, observed)
+        && let Some((wanted, precondition)) = recorded(object, observed)
     {
         // Before the status says that the machine is provisioned: Cluster API reads both at that moment.
-        let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
+        let patched = patch::object(&api(object, context), object, &wanted, precondition).await;
         named = patched.map_err(Error::Patch)?;
     }
     Ok(Applied { object: named.or(held), observed, claimed })
 }
 
-/// The object with what outlives its status, once its machine has booted: the provider id, how the machine came to be and
-/// what it runs, and that an update is over. None where the object has all that. Pure.
-fn settled(object: &InMemoryMachine, observed: &MachineObservation) -> Option<InMemoryMachine> {
-    observed.reached(Stage::Vm)?;
-    let named = !object.spec.provider_id.is_empty();
-    let origin = origin(&object.name_any(), observed);
-    // Times are those of the first writing: a status has them in whole seconds, and so they come back after a restart.
-    let known = object.origin().filter(|known| known.reached.keys().eq(origin.reached.keys()));
-    let noted = known.as_ref().is_some_and(|known| software::is_noted(known, &observed.software));
-    let ended = ended(object, observed);
+/// The object with what has to outlive its status: how the machine came to be and what it runs, its provider id once it
+/// has booted, and that an update is over. None where the object says all that. Pure.
+fn recorded(
+    object: &InMemoryMachine,
+    observed: &MachineObservation,
+) -> Option<(InMemoryMachine, Precondition)> {
+    let known = object.origin();
+    let named = !object.spec.provider_id.is_empty() || observed.reached(Stage::Vm).is_none();
     let booted = observed.stages.keys().all(|stage| observed.reached(*stage).is_some());
-    if named && ended.is_none() && (noted || !booted) {
+    let origin = origin(known.clone(), observed);
+    let ended = ended(object, observed);
+    // Conditions say which parts are up meanwhile.
+    let noted = known.is_some_and(|known| known == origin || !booted);
+    if named && noted && ended.is_none() && !object.keeps_annotations() {
         return None;
     }
     let mut wanted = object.clone();
-    // What it was given once stays, whatever that is.
     if !named {
         wanted.spec.provider_id.clone_from(&observed.provider_id);
     }
-    // What was noted with the same stages is as it was, but for what runs.
-    let origin = match known {
-        Some(known) => Origin { software: origin.software, ..known },
-        None => origin,
-    };
-    let annotations = wanted.annotations_mut();
-    annotations.insert(ORIGIN_ANNOTATION.to_owned(), origin.text());
-    // Together with what runs from then on.
-    annotations.extend(ended.map(|update| (UPDATE_ANNOTATION.to_owned(), update.text())));
-    Some(wanted)
+    let record = wanted.instance_mut();
+    record.origin = Some(origin);
+    match ended {
+        // Another update may have been asked for since, and would be taken for one that is over.
+        Some(ended) => {
+            record.update = Some(ended);
+            Some((wanted, Precondition::ResourceVersion))
+        }
+        None => Some((wanted, Precondition::None)),
+    }
 }
 
 /// The update that the object asks for, once it is over and the object does not say so. Pure.
@@ -137,36 +160,38 @@ fn ended(object: &InMemoryMachine, observed: &MachineObservation) -> Option<Upda
     Some(Update { ended: Some(MicroTime(seen.ended?)), ..asked })
 }
 
-fn origin(machine: &str, observed: &MachineObservation) -> Origin {
+/// What is to be known of the beginning of a machine. Instants are those that were written first: a status has them in
+/// whole seconds, and so they come back after a restart. Pure.
+fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
     let reached = observed
         .stages
         .keys()
         .filter_map(|stage| observed.reached(*stage).map(|at| (stage.as_str().to_owned(), MicroTime(at))));
+    let reached: BTreeMap<_, _> = reached.collect();
     let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
         kind: address.kind.clone(),
         address: address.address.clone(),
     };
+    let Allocation { addresses, pod_cidrs, set, ordinal } = &observed.allocation;
+    let (start_time, known_reached) = known.map(|known| (known.start_time, known.reached)).unzip();
     Origin {
-        machine: machine.to_owned(),
-        start_time: MicroTime(observed.started_at),
-        addresses: observed.addresses.iter().map(address).collect(),
+        start_time: start_time.unwrap_or(MicroTime(observed.started_at)),
+        addresses: addresses.iter().map(address).collect(),
+        pod_cidrs: pod_cidrs.clone(),
         failure_domain: observed.zone.clone().unwrap_or_default(),
-        made_of: made_of(observed),
+        region: observed.region.clone().unwrap_or_default(),
+        hardware: hardware(observed),
         software: Some(software::to_api(&observed.software)),
-        reached: reached.collect(),
+        draw_key: ordinal.map(|ordinal| DrawKey { set: set.clone(), ordinal: i64::from(ordinal) }),
+        reached: known_reached.filter(|known| known.keys().eq(reached.keys())).unwrap_or(reached),
     }
 }
 
-/// What a machine is made of, unless it is as any other.
-fn made_of(observed: &MachineObservation) -> Option<MadeOf> {
+/// What a machine is made of, unless that is the default.
+fn hardware(observed: &MachineObservation) -> Option<MachineHardware> {
     let Hardware { architecture, operating_system, capacity } = observed.hardware.clone();
-    let made_of = MadeOf {
-        region: observed.region.clone().unwrap_or_default(),
-        architecture,
-        operating_system,
-        capacity,
-    };
-    (observed.region.is_some() || observed.hardware != Hardware::default()).then_some(made_of)
+    let hardware = MachineHardware { architecture, operating_system, capacity };
+    (observed.hardware != Hardware::default()).then_some(hardware)
 }
 
 pub(super) async fn remove(
@@ -195,3 +220,6 @@ pub(super) async fn remove(
     context.members.forget(&object.namespace().unwrap_or_default(), &object.name_any());
     Ok(Removal::Done)
 }
+
+#[cfg(test)]
+mod tests;

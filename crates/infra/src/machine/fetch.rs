@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt as _;
+use kube::{Api, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_cloud::{ClusterId, ClusterObservation};
 use nephele_kit::owner_machine;
 
-use super::Error;
+use super::{Error, software};
 use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, labelled_cluster};
 use crate::offer::Offer;
@@ -35,7 +35,13 @@ pub(super) struct Fetched {
 pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result<Fetched, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_machine(&object.metadata);
-    let machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
+    let mut machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
+    if let Some(cached) = machine.as_deref().filter(|cached| software::follows(object, cached)) {
+        let (api, name) = (Api::<Machine>::namespaced(context.client.clone(), &namespace), cached.name_any());
+        let found =
+            api.get_opt(&name).await.map_err(|source| Error::Read { kind: "Machine", name, source })?;
+        machine = found.map(Arc::new);
+    }
     let id = machine
         .as_ref()
         .map(|machine| ClusterId { namespace: namespace.clone(), name: machine.spec.cluster_name.clone() })

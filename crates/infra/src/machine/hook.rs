@@ -97,7 +97,7 @@ fn to_be(object: &InMemoryMachine, spec: &MachineSpec) -> Instance {
         region: text(&spec.region),
         instance_type: text(&spec.instance_type),
         image: text(&spec.image),
-        addresses: spec.addresses.iter().map(address).collect(),
+        addresses: spec.allocation.addresses.iter().map(address).collect(),
     }
 }
 
@@ -109,8 +109,8 @@ fn was(object: &InMemoryMachine, id: Option<&MachineId>) -> Instance {
         Some(id) => provider_id(object, id),
         None => object.spec.provider_id.clone(),
     };
-    let (placed, addresses, made_of) = match origin {
-        Some(origin) => (origin.failure_domain, origin.addresses, origin.made_of.unwrap_or_default()),
+    let (placed, addresses, region) = match origin {
+        Some(origin) => (origin.failure_domain, origin.addresses, origin.region),
         None => Default::default(),
     };
     let or = |first: String, second: String| if first.is_empty() { second } else { first };
@@ -119,7 +119,7 @@ fn was(object: &InMemoryMachine, id: Option<&MachineId>) -> Instance {
         control_plane: labels::is_control_plane(&object.metadata),
         version: String::new(),
         failure_domain: or(status.failure_domain, placed),
-        region: made_of.region,
+        region,
         instance_type: object.spec.instance_type.clone(),
         image: object.spec.image.clone(),
         addresses: if status.addresses.is_empty() { addresses } else { status.addresses },

@@ -22,6 +22,7 @@ use act::Removal;
 use hook::Begin;
 pub(crate) use hook::waiting;
 use plan::{Plan, Waiting};
+pub(crate) use validate::allocation;
 
 /// Why a machine could not be reconciled.
 #[derive(Debug, Error)]
@@ -32,6 +33,17 @@ pub(crate) enum Error {
     /// Addresses could not be claimed or released.
     #[error("failed to deal with the machine's addresses")]
     Claims(#[source] claims::Error),
+    /// An object could not be read.
+    #[error("failed to read {kind} {name}")]
+    Read {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
     /// Somebody has a say in it, and could not be asked or failed.
     #[error("failed to ask who has a say in the machine")]
     Hook(#[source] HookError),
@@ -42,6 +54,7 @@ impl ReconcileError for Error {
         match self {
             Self::Patch(error) => error.category(),
             Self::Claims(error) => error.category(),
+            Self::Read { source, .. } => nephele_kit::kube_category(source),
             Self::Hook(error) => error.category(),
         }
     }
@@ -50,6 +63,7 @@ impl ReconcileError for Error {
         match self {
             Self::Patch(error) => error.retry(),
             Self::Claims(error) => error.retry(),
+            Self::Read { source, .. } => nephele_kit::kube_retry(source),
             Self::Hook(error) => error.retry(),
         }
     }
@@ -68,11 +82,11 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     // 3. plan: pure.
     match plan::plan(&object, validated) {
         Plan::Leave(outcome) => Ok(outcome),
-        Plan::Pause(message) => {
+        Plan::Pause { message, kept } => {
             report::write(&*object, &context, report::paused(&*object, &message, now))
                 .await
                 .map_err(Error::Patch)?;
-            Ok(Outcome::WaitingOn("unpaused"))
+            Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |spec| act::keep(&context, *spec)))
         }
         Plan::Unpause => {
             // The write brings the object back here, and then work begins.

@@ -21,8 +21,8 @@ const CONTROL_PLANE_NAME_MAX: usize = 58;
 pub(super) enum Plan {
     /// Nothing.
     Leave(Outcome),
-    /// Say that it is paused, for this reason.
-    Pause(String),
+    /// Say that it is paused, for this reason, and have the machine that had begun before go on.
+    Pause { message: String, kept: Option<Box<MachineSpec>> },
     /// Say that it is not paused any more.
     Unpause,
     /// Say what it waits for, and make the claims that are missing.
@@ -142,7 +142,10 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
         // Nothing was made for it.
         _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
-        Validated::Paused(message) => Plan::Pause(message),
+        Validated::Paused { message, begun } => {
+            let kept = begun.filter(|wanted| waits_for(wanted).is_none());
+            Plan::Pause { message, kept: kept.map(|wanted| Box::new(wanted.spec)) }
+        }
         Validated::WithoutOwner(id) | Validated::Orphaned(id) if deleting => Plan::Remove(id),
         Validated::WithoutOwner(_) => Plan::Leave(Outcome::WaitingOn("owner")),
         Validated::Orphaned(_) => Plan::Leave(Outcome::WaitingOn("machine and cluster")),
@@ -158,7 +161,7 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
             }
             None => {
                 let claimed = wanted.claims.iter().filter_map(Claim::address).cloned().collect();
-                let begins = !wanted.provisioned && wanted.spec.started_at.is_none();
+                let begins = !wanted.has_begun();
                 Plan::Provide { spec: Box::new(wanted.spec), claimed, begins }
             }
         },

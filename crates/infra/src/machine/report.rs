@@ -115,7 +115,7 @@ fn observed_status(
         };
         status.initialization = Some(Initialization { provisioned: Some(true) });
         status.failure_domain = observed.zone.clone().unwrap_or_default();
-        status.addresses = observed.addresses.iter().map(address).collect();
+        status.addresses = observed.allocation.addresses.iter().map(address).collect();
     }
     status
 }

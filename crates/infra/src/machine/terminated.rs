@@ -8,9 +8,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::{Api, ResourceExt as _};
+use kube::Api;
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_api::infrastructure::v1beta2::termination::{TERMINATED_ANNOTATION, Termination};
+use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineStatus};
 use nephele_cloud::{Deletion, MachineId, Role};
 use nephele_kit::{Outcome, Precondition, patch};
@@ -54,13 +54,14 @@ pub(super) async fn reconcile(
 ) -> Result<Outcome, Error> {
     let Terminated { id, role, noted } = terminated;
     let mut written = None;
-    if !noted {
+    if !noted || object.keeps_annotations() {
         let api: Api<InMemoryMachine> = Api::namespaced(context.client.clone(), &id.cluster.namespace);
         let mut wanted = object.clone();
-        let termination = Termination { machine: object.name_any(), time: MicroTime(now) };
-        wanted.annotations_mut().insert(TERMINATED_ANNOTATION.to_owned(), termination.text());
+        wanted.instance_mut().termination.get_or_insert(Termination { time: MicroTime(now) });
         written = patch::object(&api, object, &wanted, Precondition::None).await.map_err(Error::Patch)?;
-        info!(machine = %id, "An instance was terminated");
+        if !noted {
+            info!(machine = %id, "An instance was terminated");
+        }
     }
     let object = written.as_ref().unwrap_or(object);
     let deletion = context.cloud.delete_machine(&id);
@@ -82,6 +83,7 @@ mod tests {
     use std::sync::Arc;
 
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use nephele_api::infrastructure::v1beta2::instance::InstanceRecord;
     use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
     use nephele_cloud::ClusterId;
     use nephele_testkit::objects;
@@ -115,8 +117,13 @@ mod tests {
         object
     }
 
-    fn note(machine: &str) -> String {
-        Termination { machine: machine.into(), time: MicroTime(Timestamp::UNIX_EPOCH) }.text()
+    /// An object that notes that the instance of this machine was terminated.
+    fn terminated_before(machine: &str) -> InMemoryMachine {
+        let mut object = object(&[]);
+        let termination = Some(Termination { time: MicroTime(Timestamp::UNIX_EPOCH) });
+        object.spec.instance =
+            Some(InstanceRecord { machine: machine.into(), termination, ..InstanceRecord::default() });
+        object
     }
 
     #[test]
@@ -132,13 +139,11 @@ mod tests {
         assert_eq!(noted(&asked), Some(false));
         // There is none yet.
         assert_eq!(noted(&InMemoryMachine { status: None, ..asked.clone() }), None);
-        let gone = object(&[(TERMINATED_ANNOTATION, &note("m"))]);
+        let gone = terminated_before("m");
         assert_eq!(noted(&gone), Some(true));
         // As after a move to another management cluster.
         assert_eq!(noted(&InMemoryMachine { status: None, ..gone.clone() }), Some(true));
-        for copied in [note("other"), String::new()] {
-            assert_eq!(noted(&object(&[(TERMINATED_ANNOTATION, &copied)])), None);
-        }
+        assert_eq!(noted(&terminated_before("other")), None);
         let mut going = gone.clone();
         going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         assert_eq!(noted(&going), None);

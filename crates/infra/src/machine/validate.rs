@@ -1,24 +1,28 @@
 //! From loose objects to what can be acted on. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::origin::{MadeOf, Origin};
-use nephele_api::infrastructure::v1beta2::pool_machine::{FAILURE_DOMAIN_ANNOTATION, annotation};
+use nephele_api::infrastructure::v1beta2::origin::{MachineHardware, Origin};
+use nephele_api::infrastructure::v1beta2::pool_machine::{
+    FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, annotation,
+};
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
 use nephele_cloud::{
-    ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Software, Stage, StartUp,
+    Allocation, ClusterId, ClusterObservation, Hardware, MachineAddress, MachineId, MachineSpec, Role,
+    Software, Stage, StartUp,
 };
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
 use super::software;
 use crate::claims::{self, Claim};
-use crate::offer::{Model, Unknown};
+use crate::offer::{Model, Offer, Unknown};
 
 /// What the objects come to.
 #[derive(Debug, PartialEq)]
@@ -29,8 +33,12 @@ pub(super) enum Validated {
     WithoutOwner(Option<MachineId>),
     /// What owns it is not there (yet).
     Orphaned(Option<MachineId>),
-    /// It is to be left alone; the message says why.
-    Paused(String),
+    /// Its object is to be left alone; the message says why.
+    Paused {
+        message: String,
+        /// The machine as it was before, if it had begun: it goes on.
+        begun: Option<Box<Wanted>>,
+    },
     /// It is to be there.
     Wanted(Box<Wanted>),
 }
@@ -50,6 +58,13 @@ pub(super) struct Wanted {
     pub(super) simulated: Simulated,
     /// Whether it was provisioned before: then nothing is waited for again.
     pub(super) provisioned: bool,
+}
+
+impl Wanted {
+    /// Whether its creation has begun, here or before a restart.
+    pub(super) fn has_begun(&self) -> bool {
+        self.provisioned || self.spec.started_at.is_some()
+    }
 }
 
 /// How the cloud has the cluster of a machine.
@@ -91,12 +106,36 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
         return Validated::WithoutOwner(id);
     }
     let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
-    if let Some(message) = paused_message("InMemoryMachine", &object.metadata, paused) {
-        return Validated::Paused(message);
+    let paused = paused_message("InMemoryMachine", &object.metadata, paused);
+    let found = machine.zip(cluster).zip(id.clone());
+    let wanted = found.map(|((machine, cluster), id)| {
+        let found =
+            Found { machine: &machine, cluster: &cluster, observed, offer, claims, authorities_fault };
+        Box::new(wanted(object, id.cluster, found))
+    });
+    match (paused, wanted) {
+        (Some(message), wanted) => {
+            let stays = object.metadata.deletion_timestamp.is_none() && object.termination().is_none();
+            let begun = wanted.filter(|wanted| stays && wanted.has_begun());
+            Validated::Paused { message, begun }
+        }
+        (None, Some(wanted)) => Validated::Wanted(wanted),
+        (None, None) => Validated::Orphaned(id),
     }
-    let (Some(machine), Some(cluster), Some(id)) = (machine, cluster, id.clone()) else {
-        return Validated::Orphaned(id);
-    };
+}
+
+/// What was found of a machine that has all that it belongs to.
+struct Found<'a> {
+    machine: &'a Machine,
+    cluster: &'a Cluster,
+    observed: Option<ClusterObservation>,
+    offer: Option<Arc<Offer>>,
+    claims: Vec<Claim>,
+    authorities_fault: Option<String>,
+}
+
+fn wanted(object: &InMemoryMachine, cluster_id: ClusterId, found: Found<'_>) -> Wanted {
+    let Found { machine, cluster, observed, offer, claims, authorities_fault } = found;
     let simulated = match (observed.filter(|_| offer.is_some()), authorities_fault) {
         (None, _) => Simulated::No,
         (Some(observed), _) if observed.authorities_set => Simulated::Yes,
@@ -104,11 +143,12 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
         (Some(_), None) => Simulated::WithoutAuthorities,
     };
     let start_up = start_up(object);
-    let mut spec = spec(object, &machine, id.cluster, start_up.clone().unwrap_or_default(), &claims);
+    let mut spec = spec(object, machine, cluster_id, start_up.clone().unwrap_or_default(), &claims);
     let mut unknown = None;
     if let Some(origin) = object.origin() {
         // What it was made of once it is made of, whatever its cloud says now.
-        (spec.hardware, spec.region) = origin.made_of.map(made_of).unwrap_or_default();
+        spec.hardware = origin.hardware.map(hardware).unwrap_or_default();
+        spec.region = text(&origin.region);
     } else if let Some(offer) = &offer {
         spec.region = spec.zone.as_deref().and_then(|zone| offer.region(zone));
         let InMemoryMachineSpec { instance_type, image, .. } = &object.spec;
@@ -119,9 +159,9 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
     }
     // What has booted once needs nothing of the cloud any more.
     let booted = object.is_provisioned() || object.origin().is_some();
-    let misplaced = misplaced(wanted_zone(object, &machine), &cluster);
+    let misplaced = misplaced(wanted_zone(object, machine), cluster);
     let mistake = start_up.err().or(misplaced.or(unknown).filter(|_| !booted));
-    Validated::Wanted(Box::new(Wanted {
+    Wanted {
         spec,
         claims,
         mistake,
@@ -130,7 +170,7 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
         bootstrapped: machine.data_secret_name().is_some(),
         simulated,
         provisioned: object.is_provisioned(),
-    }))
+    }
 }
 
 fn spec(
@@ -165,7 +205,7 @@ fn spec(
         files,
         update: software::update(object),
         start_up,
-        addresses: addresses(object, claims),
+        allocation: allocation_with(object, Some(machine), claims),
         started_at: status
             .start_time
             .or_else(|| origin.as_ref().map(|origin| origin.start_time.clone()))
@@ -175,9 +215,51 @@ fn spec(
     }
 }
 
-fn made_of(origin: MadeOf) -> (Hardware, Option<String>) {
-    let MadeOf { region, architecture, operating_system, capacity } = origin;
-    (Hardware { architecture, operating_system, capacity }, text(&region))
+fn hardware(known: MachineHardware) -> Hardware {
+    let MachineHardware { architecture, operating_system, capacity } = known;
+    Hardware { architecture, operating_system, capacity }
+}
+
+/// What a machine has to itself, as far as it was published: the cloud chooses the rest.
+pub(super) fn allocation_with(
+    object: &InMemoryMachine,
+    machine: Option<&Machine>,
+    claims: &[Claim],
+) -> Allocation {
+    let addresses = addresses(object, claims);
+    let origin = object.origin();
+    let pod_cidrs = origin.as_ref().map(|origin| origin.pod_cidrs.clone()).unwrap_or_default();
+    let known = origin.and_then(|origin| origin.draw_key);
+    let known = known.and_then(|known| Some((known.set, u32::try_from(known.ordinal).ok()?)));
+    let (set, ordinal) = match known {
+        Some((set, ordinal)) => (set, Some(ordinal)),
+        None => (machine.map(set_of).unwrap_or_default(), None),
+    };
+    Allocation { addresses, pod_cidrs, set, ordinal }
+}
+
+/// What a machine has to itself that was made before.
+pub(crate) fn allocation(object: &InMemoryMachine, machine: Option<&Machine>) -> Allocation {
+    allocation_with(object, machine, &[])
+}
+
+/// The set of interchangeable machines that a Machine is of, by a name without a random part where there is one.
+fn set_of(machine: &Machine) -> String {
+    if labels::is_control_plane(&machine.metadata) {
+        return "control-plane".to_owned();
+    }
+    let sets = [
+        (labels::TOPOLOGY_DEPLOYMENT_NAME, "topology/machinedeployment"),
+        (labels::TOPOLOGY_POOL_NAME, "topology/machinepool"),
+        (labels::DEPLOYMENT_NAME, "machinedeployment"),
+        (POOL_NAME_LABEL, "machinepool"),
+        (labels::SET_NAME, "machineset"),
+    ];
+    let named = sets.iter().find_map(|(label, kind)| {
+        let name = labels::value(&machine.metadata, label)?;
+        Some(format!("{kind}/{name}"))
+    });
+    named.unwrap_or_else(|| format!("machine/{}", machine.name_any()))
 }
 
 /// How a machine came to be whose status was lost on its way here: a status that there is knows better.

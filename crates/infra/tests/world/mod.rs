@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use std::{net::Ipv4Addr, num::NonZeroU16, sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, num::NonZeroU16, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -47,6 +47,8 @@ pub(crate) struct Setup {
     /// Whether extensions that are registered are asked about machines.
     pub(crate) extensions: bool,
     pub(crate) machines_max: Option<u32>,
+    /// Where the objects of clusters are kept over a restart.
+    pub(crate) state_directory: Option<PathBuf>,
     /// Which requests of the controllers the management API refuses, by method and path.
     pub(crate) refused: fn(&str, &str) -> bool,
 }
@@ -60,6 +62,7 @@ impl Setup {
             prepare_credentials: true,
             extensions: false,
             machines_max: None,
+            state_directory: None,
             refused: |_, _| false,
         }
     }
@@ -83,6 +86,7 @@ impl World {
             prepare_credentials,
             extensions,
             machines_max,
+            state_directory,
             refused,
         } = setup.clone();
         let config = CloudConfig {
@@ -91,7 +95,7 @@ impl World {
             ports: first_port..=first_port + 99,
             seed: "test".into(),
             connection_hold: Duration::from_secs(1),
-            state_directory: None,
+            state_directory,
             clock: Arc::new(Timestamp::now),
         };
         let (cloud, drive) = Cloud::start_within(config, machines_max, &registry).expect("a new registry");

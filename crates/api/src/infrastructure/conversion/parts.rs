@@ -193,13 +193,14 @@ impl Part for v1beta1::InMemoryClusterSpec {
     }
 
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
-        let Self { control_plane_endpoint, network, cloud_ref, failure_domains } = self;
+        let Self { control_plane_endpoint, network, cloud_ref, failure_domains, origin } = self;
         let kept = kept.map(|kept| (kept.control_plane_endpoint, kept.failure_domains)).unzip();
         v1beta2::InMemoryClusterSpec {
             control_plane_endpoint: control_plane_endpoint.with(kept.0),
             network: network.clone(),
             cloud_ref: cloud_ref.clone(),
             failure_domains: failure_domains.with(kept.1),
+            origin: origin.clone(),
         }
     }
 }
@@ -212,13 +213,14 @@ impl Part for v1beta2::InMemoryClusterSpec {
     }
 
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
-        let Self { control_plane_endpoint, network, cloud_ref, failure_domains } = self;
+        let Self { control_plane_endpoint, network, cloud_ref, failure_domains, origin } = self;
         let kept = kept.map(|kept| (kept.control_plane_endpoint, kept.failure_domains)).unzip();
         v1beta1::InMemoryClusterSpec {
             control_plane_endpoint: control_plane_endpoint.with(kept.0),
             network: network.clone(),
             cloud_ref: cloud_ref.clone(),
             failure_domains: failure_domains.with(kept.1),
+            origin: origin.clone(),
         }
     }
 }
@@ -307,8 +309,8 @@ macro_rules! machine_spec {
             type Other = $to::InMemoryMachineSpec;
 
             fn plainly(&self) -> Self::Other {
-                let Self { provider_id, instance_type, image, network, behaviour } = self.clone();
-                $to::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour }
+                let Self { provider_id, instance_type, image, network, behaviour, instance } = self.clone();
+                $to::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour, instance }
             }
         }
     };

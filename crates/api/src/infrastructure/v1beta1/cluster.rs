@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Condition, V1Beta2Conditions};
 use crate::{
-    infrastructure::v1beta2::{CloudReference, ClusterNetwork, ClusterNetworkStatus},
+    infrastructure::v1beta2::{CloudReference, ClusterNetwork, ClusterNetworkStatus, origin::ClusterOrigin},
     schema,
 };
 
@@ -77,6 +77,7 @@ use crate::{
          (oldSelf.controlPlaneEndpoint.host == '' && oldSelf.controlPlaneEndpoint.port == 0)",
         "spec.controlPlaneEndpoint is immutable once set",
     ),
+    schema::rule("!has(oldSelf.origin) || has(self.origin)", "spec.origin is set once and stays"),
 ]))]
 pub struct InMemoryClusterSpec {
     /// Where the API server is reached. What is left out is chosen by the provider; what is set stays.
@@ -92,6 +93,9 @@ pub struct InMemoryClusterSpec {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::wanted_failure_domains_by_name")]
     pub failure_domains: BTreeMap<String, FailureDomain>,
+    /// How the cluster came to be. Set by the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ClusterOrigin>,
 }
 
 /// Where an API server is reached. Both fields are always written: an empty host and the port 0 stand for what is not

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Condition, V1Beta2Conditions};
 use crate::{
-    infrastructure::v1beta2::{Behaviour, MachineAddress, MachineNetwork, MachineNetworkStatus},
+    infrastructure::v1beta2::{
+        Behaviour, MachineAddress, MachineNetwork, MachineNetworkStatus, instance::InstanceRecord,
+    },
     schema,
 };
 
@@ -79,6 +81,7 @@ use crate::{
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule("!has(oldSelf.providerID) || has(self.providerID)", "spec.providerID is immutable once set"),
+    schema::rule("!has(oldSelf.instance) || has(self.instance)", "spec.instance is set once and stays"),
 ]))]
 pub struct InMemoryMachineSpec {
     /// What ties the machine to its Node. Set by the provider.
@@ -102,6 +105,9 @@ pub struct InMemoryMachineSpec {
     /// How the machine behaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behaviour: Option<Behaviour>,
+    /// What the provider keeps of the simulated instance. Set by the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<InstanceRecord>,
 }
 
 /// What a simulated machine is.

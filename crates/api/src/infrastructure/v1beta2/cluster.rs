@@ -7,6 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::origin::ClusterOrigin;
 use super::{ClusterNetwork, ClusterNetworkStatus, Initialization, PoolReference, is_default};
 use crate::schema;
 
@@ -70,6 +71,7 @@ use crate::schema;
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule("!has(oldSelf.controlPlaneEndpoint) || has(self.controlPlaneEndpoint)", "spec.controlPlaneEndpoint is immutable once set"),
+    schema::rule("!has(oldSelf.origin) || has(self.origin)", "spec.origin is set once and stays"),
 ]))]
 pub struct InMemoryClusterSpec {
     /// Where the API server is reached. What is left out is chosen by the provider; what is set stays.
@@ -85,6 +87,9 @@ pub struct InMemoryClusterSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::wanted_failure_domains")]
     pub failure_domains: Vec<FailureDomain>,
+    /// How the cluster came to be. Set by the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ClusterOrigin>,
 }
 
 /// A SimulatedCloud of the same namespace.

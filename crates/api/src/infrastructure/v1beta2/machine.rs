@@ -5,6 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::instance::InstanceRecord;
 use super::{Initialization, MachineNetwork, MachineNetworkStatus, PoolReference, is_default};
 use crate::schema;
 
@@ -78,6 +79,7 @@ use crate::schema;
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule("!has(oldSelf.providerID) || has(self.providerID)", "spec.providerID is immutable once set"),
+    schema::rule("!has(oldSelf.instance) || has(self.instance)", "spec.instance is set once and stays"),
 ]))]
 pub struct InMemoryMachineSpec {
     /// What ties the machine to its Node. Set by the provider.
@@ -101,6 +103,9 @@ pub struct InMemoryMachineSpec {
     /// How the machine behaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behaviour: Option<Behaviour>,
+    /// What the provider keeps of the simulated instance. Set by the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<InstanceRecord>,
 }
 
 /// How a machine behaves, part by part. A part that is left out starts without delay.

@@ -95,7 +95,7 @@ pub struct PoolMachine {
 impl From<PoolMachine> for InMemoryMachineSpec {
     fn from(machine: PoolMachine) -> Self {
         let PoolMachine { instance_type, image, network, behaviour } = machine;
-        Self { provider_id: String::new(), instance_type, image, network, behaviour }
+        Self { instance_type, image, network, behaviour, ..Self::default() }
     }
 }
 

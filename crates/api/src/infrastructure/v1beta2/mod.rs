@@ -2,6 +2,8 @@
 
 mod cluster;
 mod cluster_template;
+mod former;
+pub mod instance;
 mod machine;
 mod machine_pool;
 mod machine_pool_template;

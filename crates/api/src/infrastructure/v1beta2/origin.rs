@@ -1,127 +1,135 @@
-//! What objects remember of their beginning outside of their status, which `clusterctl move` and backups do not bring
-//! along (cluster-api, `cmd/clusterctl/client/cluster/mover.go`: objects are created anew, and a status is never
-//! written). What stands behind them is then made anew as it was: at its addresses, with Nodes and certificates of the
-//! same dates.
+//! What objects remember of their beginning ([`super::instance`] says why in their specs). What stands behind them is
+//! made anew as it was after a restart and after a move: at its addresses, with Nodes and certificates of the same dates.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::pool_machine::annotation;
 use super::update::Software;
-use super::{InMemoryCluster, InMemoryMachine, MachineAddress};
+use super::{InMemoryCluster, MachineAddress, former};
+use crate::schema;
 
-/// On an `InMemoryMachine` that has booted: its [`Origin`] in JSON.
-pub const ORIGIN_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/origin";
-/// On an `InMemoryCluster`: when it was created for the first time, in RFC 3339.
-pub const CREATED_ANNOTATION: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io/created";
+/// How a cluster came to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule(
+        "self.cluster != oldSelf.cluster || self.created == oldSelf.created",
+        "spec.origin is set once for each cluster",
+    ),
+]))]
+pub struct ClusterOrigin {
+    /// The name of the InMemoryCluster. What was copied from the manifest of another one does not count.
+    #[schemars(length(min = 1, max = 253))]
+    pub cluster: String,
+    /// When it was created for the first time, in whichever management cluster that was.
+    #[schemars(schema_with = "schema::instant")]
+    pub created: Time,
+}
 
-/// How a machine came to be.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// How an instance came to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Origin {
-    /// The name of the machine: what was copied from another one's manifest does not count.
-    pub machine: String,
     /// When it began to boot.
+    #[schemars(schema_with = "schema::instant")]
     pub start_time: MicroTime,
     /// Its addresses.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::machine_addresses")]
     pub addresses: Vec<MachineAddress>,
-    /// Where it was placed; empty for nowhere in particular.
+    /// The shares of the cluster's pod networks that its Node has.
+    #[serde(default, rename = "podCIDRs", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::pod_cidrs")]
+    pub pod_cidrs: Vec<String>,
+    /// The failure domain that it was placed in; absent for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
     pub failure_domain: String,
-    /// What it was made of, where that is not the usual: its cloud may say otherwise by now.
+    /// The region of the failure domain; absent where the name of that says it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
+    pub region: String,
+    /// What it is made of; absent for the default hardware. Its cloud may say otherwise by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made_of: Option<MadeOf>,
-    /// What it runs, which an update in place changes; none where nobody had noted it.
+    pub hardware: Option<MachineHardware>,
+    /// What it runs, which an update in place changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Software>,
-    /// The parts that were up, by their names in `spec.behaviour`, and since when.
-    #[serde(default)]
+    /// What its random durations are drawn by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draw_key: Option<DrawKey>,
+    /// The parts that were up, by their names in spec.behaviour, and since when.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::reached")]
     pub reached: BTreeMap<String, MicroTime>,
 }
 
-/// What a machine was made of.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What a machine is made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-pub struct MadeOf {
-    /// The region of its failure domain; empty for what the name of that says.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub region: String,
+pub struct MachineHardware {
     /// Processor architecture.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 64))]
     pub architecture: String,
     /// Operating system.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 64))]
     pub operating_system: String,
     /// Quantities by resource name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::capacity")]
     pub capacity: BTreeMap<String, String>,
 }
 
-impl Origin {
-    /// The value of the annotation.
-    #[must_use]
-    pub fn text(&self) -> String {
-        serde_json::to_string(self).expect("names, times and addresses are JSON")
-    }
+/// What the random durations of a machine are drawn by, as the names of machines are random themselves: the same seed
+/// gives the machines of a set the same durations in every run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DrawKey {
+    /// The set of machines: the control plane, a MachineDeployment or a MachinePool.
+    #[schemars(length(min = 1, max = 512))]
+    pub set: String,
+    /// The number of the machine in the set.
+    #[schemars(range(min = 0))]
+    pub ordinal: i64,
 }
 
-impl InMemoryMachine {
-    /// How the machine came to be, as far as the object remembers; one that cannot be read counts as none.
+impl Origin {
+    /// That of an instance that began to boot then, and of which nothing else is known.
     #[must_use]
-    pub fn origin(&self) -> Option<Origin> {
-        let text = annotation(&self.metadata, ORIGIN_ANNOTATION)?;
-        let origin: Origin = serde_json::from_str(text).ok()?;
-        (Some(&origin.machine) == self.metadata.name.as_ref()).then_some(origin)
+    pub fn begun(start_time: MicroTime) -> Self {
+        Self {
+            start_time,
+            addresses: Vec::new(),
+            pod_cidrs: Vec::new(),
+            failure_domain: String::new(),
+            region: String::new(),
+            hardware: None,
+            software: None,
+            draw_key: None,
+            reached: BTreeMap::new(),
+        }
     }
 }
 
 impl InMemoryCluster {
-    /// When the cluster was created for the first time; one that cannot be read counts as none.
+    /// When the cluster was created for the first time, as far as the object remembers.
     #[must_use]
     pub fn first_created(&self) -> Option<jiff::Timestamp> {
-        annotation(&self.metadata, CREATED_ANNOTATION)?.parse().ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn origin() -> Origin {
-        let at = |text: &str| MicroTime(text.parse().expect("an instant"));
-        Origin {
-            machine: "m".into(),
-            start_time: at("2026-01-02T03:04:05.678Z"),
-            addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
-            failure_domain: String::new(),
-            made_of: None,
-            software: Some(Software { version: "v1.36.3".into(), ..Software::default() }),
-            reached: BTreeMap::from([("vm".into(), at("2026-01-02T03:04:06Z"))]),
-        }
+        let origin =
+            self.spec.origin.as_ref().filter(|origin| Some(&origin.cluster) == self.metadata.name.as_ref());
+        origin.map(|origin| origin.created.0).or_else(|| former::created(&self.metadata))
     }
 
-    fn machine(name: &str, text: &str) -> InMemoryMachine {
-        let mut object = InMemoryMachine::default();
-        object.metadata.name = Some(name.into());
-        object.metadata.annotations = Some(BTreeMap::from([(ORIGIN_ANNOTATION.into(), text.into())]));
-        object
-    }
-
-    #[test]
-    fn an_origin_is_read_as_it_was_written() {
-        let expected = r#"{"machine":"m","startTime":"2026-01-02T03:04:05.678000Z","addresses":[{"type":"InternalIP","address":"10.0.0.7"}],"software":{"version":"v1.36.3"},"reached":{"vm":"2026-01-02T03:04:06.000000Z"}}"#;
-        assert_eq!(origin().text(), expected);
-        assert_eq!(machine("m", expected).origin(), Some(origin()));
-    }
-
-    #[test]
-    fn what_cannot_be_read_or_was_copied_from_another_machine_is_none() {
-        assert_eq!(machine("copy", &origin().text()).origin(), None);
-        assert_eq!(machine("m", "{").origin(), None);
-        assert_eq!(InMemoryMachine::default().origin(), None);
-        let mut cluster = InMemoryCluster::default();
-        assert_eq!(cluster.first_created(), None);
-        cluster.metadata.annotations = Some(BTreeMap::from([(CREATED_ANNOTATION.into(), "then".into())]));
-        assert_eq!(cluster.first_created(), None);
+    /// Has the object remember when the cluster was created for the first time. What earlier releases kept in an
+    /// annotation goes.
+    pub fn set_first_created(&mut self, at: jiff::Timestamp) {
+        let cluster = self.metadata.name.clone().unwrap_or_default();
+        self.spec.origin = Some(ClusterOrigin { cluster, created: Time(at) });
+        former::forget_created(&mut self.metadata);
     }
 }

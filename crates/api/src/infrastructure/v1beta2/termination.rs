@@ -2,47 +2,31 @@
 //! console, or by the cloud that wants its machine back.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::InMemoryMachine;
 use super::pool_machine::annotation;
+use crate::schema;
 
-/// On an `InMemoryMachine`, with any value: its instance is to vanish. Before there is one it means nothing.
+/// On an `InMemoryMachine`, with any value: its instance is to be terminated. Before there is one it means nothing. A
+/// person sets it, so it is an annotation.
 pub const TERMINATE_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/terminate-instance";
-/// On an `InMemoryMachine` whose instance vanished: the [`Termination`] in JSON. It does not come back, whatever else is
-/// said later, after a restart or in another management cluster.
-pub const TERMINATED_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/instance-terminated";
 
-/// That an instance vanished.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// That an instance was terminated. It does not come back, whatever else is said later, after a restart or in another
+/// management cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Termination {
-    /// The name of the machine: what was copied from another one's manifest does not count.
-    pub machine: String,
     /// When.
+    #[schemars(schema_with = "schema::instant")]
     pub time: MicroTime,
 }
 
-impl Termination {
-    /// The value of the annotation.
-    #[must_use]
-    pub fn text(&self) -> String {
-        serde_json::to_string(self).expect("a name and a time are JSON")
-    }
-}
-
 impl InMemoryMachine {
-    /// Whether somebody wants the instance to vanish.
+    /// Whether somebody wants the instance to be terminated.
     #[must_use]
     pub fn is_to_terminate(&self) -> bool {
         annotation(&self.metadata, TERMINATE_ANNOTATION).is_some()
-    }
-
-    /// That the instance vanished, as far as the object remembers; one that cannot be read counts as none.
-    #[must_use]
-    pub fn termination(&self) -> Option<Termination> {
-        let text = annotation(&self.metadata, TERMINATED_ANNOTATION)?;
-        let termination: Termination = serde_json::from_str(text).ok()?;
-        (Some(&termination.machine) == self.metadata.name.as_ref()).then_some(termination)
     }
 }

@@ -1,17 +1,15 @@
 //! Updates in place: what of a machine may change while it is there, and what it is asked to become. Who asks may be
-//! another process than the one that has the machine, or several; so both are on the `InMemoryMachine`, where a restart
-//! and a move find them.
+//! another process than the one that has the machine, or several; so both are on the `InMemoryMachine`
+//! ([`super::instance`]), where a restart and a move find them.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::InMemoryMachine;
-use super::pool_machine::annotation;
+use crate::schema;
 
-/// On an `InMemoryMachine`: the last [`Update`] that its machine was asked for, in JSON.
-pub const UPDATE_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/update";
 /// Cluster API's own, on a Machine and on what it refers to while it is updated in place (cluster-api,
 /// `api/core/v1beta2/common_types.go`, `UpdateInProgressAnnotation`). It is on the Machine before anything that is to
 /// change does, and goes from the Machine first.
@@ -19,116 +17,62 @@ pub const UPDATE_IN_PROGRESS_ANNOTATION: &str =
     "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
 
 /// What of a machine may change in place.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Software {
     /// The Kubernetes version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
     pub version: String,
-    /// What it runs from, by the name of an image; empty for what any machine does.
+    /// The name of the image that it runs from; absent for the default.
     #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
     pub image: String,
-    /// The tag of etcd's image; empty for the one that the version comes with.
+    /// The tag of etcd's image; absent for the one that the version comes with.
     #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
     pub etcd_image_tag: String,
-    /// The files that it was given; none as long as nobody told, as when it has just booted.
+    /// The files that it was given; absent until an update names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
 }
 
 /// The files of a machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Files {
-    /// Stands for all of them, owners and permissions among that: SHA-256, in hexadecimal digits.
+    /// Stands for all of them, with their owners and permissions: SHA-256, in hexadecimal digits.
+    #[schemars(length(min = 1, max = 256))]
     pub digest: String,
     /// What is in the first of them, by path: `sha256:<digits>` of the content, or `secret:<name>/<key>`.
+    #[schemars(schema_with = "schema::file_contents")]
     pub contents: BTreeMap<String, String>,
 }
 
 /// An update in place that a machine was asked for. Its duration is counted from the request, so that who has the
 /// machine, now or after a restart, need not have seen it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Update {
-    /// The name of the machine: what was copied from another one's manifest does not count.
-    pub machine: String,
     /// What the machine is to run.
     pub software: Software,
     /// When it was asked for, which tells it from others.
+    #[schemars(schema_with = "schema::instant")]
     pub asked_at: MicroTime,
-    /// How long it takes, as in `spec.behaviour`; empty for no time.
+    /// How long it takes, as in spec.behaviour; absent for no time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 64))]
     pub duration: String,
-    /// How much of that comes on top at most, as in `spec.behaviour`.
+    /// How much of that comes on top at most, as in spec.behaviour.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32))]
     pub jitter: String,
-    /// Why it is to fail; empty for one that works. One that fails takes its time and changes nothing.
+    /// Why it is to fail; absent for one that works. One that fails takes its time and changes nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32768))]
     pub failure: String,
-    /// Since when it is over.
+    /// When it was over; absent while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::instant")]
     pub ended: Option<MicroTime>,
-}
-
-impl Update {
-    /// The value of the annotation.
-    #[must_use]
-    pub fn text(&self) -> String {
-        serde_json::to_string(self).expect("names and times are JSON")
-    }
-}
-
-impl InMemoryMachine {
-    /// The last update that the machine was asked for; one that cannot be read counts as none.
-    #[must_use]
-    pub fn update(&self) -> Option<Update> {
-        let text = annotation(&self.metadata, UPDATE_ANNOTATION)?;
-        let update: Update = serde_json::from_str(text).ok()?;
-        (Some(&update.machine) == self.metadata.name.as_ref()).then_some(update)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn update() -> Update {
-        Update {
-            machine: "m".into(),
-            software: Software {
-                version: "v1.36.4".into(),
-                files: Some(Files {
-                    digest: "ab".into(),
-                    contents: BTreeMap::from([("/etc/motd".into(), "sha256:cd".into())]),
-                }),
-                ..Software::default()
-            },
-            asked_at: MicroTime("2026-01-02T03:04:05.678Z".parse().expect("an instant")),
-            duration: "10s".into(),
-            jitter: String::new(),
-            failure: String::new(),
-            ended: None,
-        }
-    }
-
-    fn machine(name: &str, text: &str) -> InMemoryMachine {
-        let mut object = InMemoryMachine::default();
-        object.metadata.name = Some(name.into());
-        object.metadata.annotations = Some(BTreeMap::from([(UPDATE_ANNOTATION.into(), text.into())]));
-        object
-    }
-
-    #[test]
-    fn an_update_is_read_as_it_was_written() {
-        let expected = r#"{"machine":"m","software":{"version":"v1.36.4","files":{"digest":"ab","contents":{"/etc/motd":"sha256:cd"}}},"askedAt":"2026-01-02T03:04:05.678000Z","duration":"10s"}"#;
-        assert_eq!(update().text(), expected);
-        assert_eq!(machine("m", expected).update(), Some(update()));
-    }
-
-    #[test]
-    fn what_cannot_be_read_or_was_copied_from_another_machine_is_none() {
-        assert_eq!(machine("copy", &update().text()).update(), None);
-        assert_eq!(machine("m", r#"{"machine":"m"}"#).update(), None);
-        assert_eq!(InMemoryMachine::default().update(), None);
-    }
 }

@@ -1,5 +1,4 @@
-use nephele_api::infrastructure::v1beta2::origin::{ORIGIN_ANNOTATION, Origin};
-use nephele_api::infrastructure::v1beta2::update::UPDATE_ANNOTATION;
+use nephele_api::infrastructure::v1beta2::origin::Origin;
 
 use super::*;
 
@@ -28,25 +27,14 @@ fn object(update: Option<Update>) -> InMemoryMachine {
 fn running(version: &str, update: Option<Update>) -> InMemoryMachine {
     let mut object = InMemoryMachine::default();
     object.metadata.name = Some("m".into());
-    let origin = Origin {
-        machine: "m".into(),
-        start_time: MicroTime(at(-1000)),
-        addresses: vec![],
-        failure_domain: String::new(),
-        made_of: None,
-        software: Some(software(version)),
-        reached: std::collections::BTreeMap::new(),
-    };
-    object.annotations_mut().insert(ORIGIN_ANNOTATION.into(), origin.text());
-    if let Some(update) = update {
-        object.annotations_mut().insert(UPDATE_ANNOTATION.into(), update.text());
-    }
+    let origin = Origin { software: Some(software(version)), ..Origin::begun(MicroTime(at(-1000))) };
+    object.instance_mut().origin = Some(origin);
+    object.instance_mut().update = update;
     object
 }
 
 fn update(version: &str) -> Update {
     Update {
-        machine: "m".into(),
         software: software(version),
         asked_at: MicroTime(at(0)),
         duration: "1m".into(),
@@ -104,7 +92,7 @@ fn an_update_that_is_over_is_not_done_when_something_else_runs() {
     let again = Update { asked_at: MicroTime(at(80)), ..update("v1.36.4") };
     assert_eq!(next(&lied, None, 80), asks(again));
     let mut unknown = lied;
-    unknown.annotations_mut().remove(ORIGIN_ANNOTATION);
+    unknown.instance_mut().origin = None;
     assert!(matches!(next(&unknown, None, 80), Step::Ask(..)));
 }
 

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::condition;
 use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
-use nephele_api::infrastructure::v1beta2::origin::{MadeOf, ORIGIN_ANNOTATION, Origin};
-use nephele_cloud::{ClusterId, Hardware};
+use nephele_api::infrastructure::v1beta2::origin::Origin;
+use nephele_cloud::{Allocation, ClusterId, Hardware};
 use nephele_testkit::objects;
 
 use super::*;
@@ -37,7 +37,7 @@ fn who_is_asked_before_learns_what_is_to_be() {
         hardware: Hardware::default(),
         image: Some("noble".into()),
         start_up: BTreeMap::new(),
-        addresses: vec![internal],
+        allocation: Allocation { addresses: vec![internal], ..Allocation::default() },
         started_at: None,
         reached: BTreeMap::new(),
         etcd_member_removed: false,
@@ -72,16 +72,12 @@ fn who_is_asked_afterwards_learns_what_was() {
         Some(InMemoryMachineStatus { start_time: start_time.clone(), ..InMemoryMachineStatus::default() });
     let booting = Instance { provider_id: "in-memory://m".into(), ..never };
     assert_eq!(was(&object, Some(&id())), booting);
-    let origin = Origin {
-        machine: object.name_any(),
-        start_time: MicroTime(Timestamp::UNIX_EPOCH),
+    object.instance_mut().origin = Some(Origin {
         addresses: vec![address("10.0.0.7")],
         failure_domain: "a".into(),
-        made_of: Some(MadeOf { region: "north".into(), ..MadeOf::default() }),
-        software: None,
-        reached: BTreeMap::new(),
-    };
-    object.annotations_mut().insert(ORIGIN_ANNOTATION.into(), origin.text());
+        region: "north".into(),
+        ..Origin::begun(MicroTime(Timestamp::UNIX_EPOCH))
+    });
     let moved = Instance {
         failure_domain: "a".into(),
         region: "north".into(),

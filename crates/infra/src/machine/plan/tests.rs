@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::conditions::condition;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachineStatus, PoolReference};
-use nephele_cloud::{ClusterId, Hardware};
+use nephele_cloud::{Allocation, ClusterId, Hardware};
 use nephele_testkit::objects;
 
 use super::*;
@@ -22,7 +22,7 @@ fn wanted(role: Role) -> Wanted {
             hardware: Hardware::default(),
             image: None,
             start_up: BTreeMap::new(),
-            addresses: vec![],
+            allocation: Allocation::default(),
             started_at: None,
             reached: BTreeMap::new(),
             etcd_member_removed: false,
@@ -38,6 +38,10 @@ fn wanted(role: Role) -> Wanted {
         simulated: Simulated::Yes,
         provisioned: false,
     }
+}
+
+fn paused() -> Validated {
+    Validated::Paused { message: "p".into(), begun: None }
 }
 
 fn object() -> InMemoryMachine {
@@ -115,7 +119,7 @@ fn a_living_object_is_provided_once_nothing_is_missing() {
         (Validated::ExternallyManaged, Plan::Leave(Outcome::WaitingOn("external manager"))),
         (Validated::WithoutOwner(Some(id.clone())), Plan::Leave(Outcome::WaitingOn("owner"))),
         (Validated::Orphaned(Some(id)), Plan::Leave(Outcome::WaitingOn("machine and cluster"))),
-        (Validated::Paused("p".into()), Plan::Pause("p".into())),
+        (paused(), Plan::Pause { message: "p".into(), kept: None }),
         (
             Validated::Wanted(Box::new(gated)),
             Plan::Wait {
@@ -148,7 +152,7 @@ fn deletion_waits_for_nothing_but_a_pause() {
     assert_eq!(plan(&object, gated()), Plan::Remove(Some(id.clone())));
     assert_eq!(plan(&object, Validated::Orphaned(Some(id.clone()))), Plan::Remove(Some(id)));
     assert_eq!(plan(&object, Validated::WithoutOwner(None)), Plan::Remove(None));
-    assert_eq!(plan(&object, Validated::Paused("p".into())), Plan::Pause("p".into()));
+    assert_eq!(plan(&object, paused()), Plan::Pause { message: "p".into(), kept: None });
 }
 
 #[test]
@@ -206,5 +210,21 @@ fn a_machine_begins_once() {
             panic!("{wanted:?} is not provided");
         };
         assert_eq!(begins, expected, "{wanted:?}");
+    }
+}
+
+#[test]
+fn a_paused_machine_goes_on_once_its_cluster_is_back() {
+    let begun = |simulated| Wanted { provisioned: true, simulated, ..wanted(Role::ControlPlane) };
+    let kept = |wanted: Wanted| {
+        let validated = Validated::Paused { message: "p".into(), begun: Some(Box::new(wanted)) };
+        match plan(&object(), validated) {
+            Plan::Pause { kept, .. } => kept.is_some(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(kept(begun(Simulated::Yes)));
+    for not_yet in [Simulated::No, Simulated::WithoutAuthorities] {
+        assert!(!kept(begun(not_yet)));
     }
 }

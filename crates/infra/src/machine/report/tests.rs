@@ -1,7 +1,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::infrastructure::v1beta2::ClaimedAddress;
-use nephele_api::infrastructure::v1beta2::update::{self, UPDATE_ANNOTATION};
-use nephele_cloud::{ClusterId, Hardware, MachineError, MachineId, Software};
+use nephele_api::infrastructure::v1beta2::update;
+use nephele_cloud::{Allocation, ClusterId, Hardware, MachineError, MachineId, Software};
 use nephele_testkit::objects;
 
 use super::*;
@@ -29,10 +29,13 @@ fn observed(stages: [StageObservation; 4]) -> MachineObservation {
         started_at: at(1),
         stages: Stage::ALL.into_iter().zip(stages).collect(),
         provider_id: "in-memory://m".into(),
-        addresses: vec![nephele_cloud::MachineAddress {
-            kind: "InternalIP".into(),
-            address: "10.0.0.7".into(),
-        }],
+        allocation: Allocation {
+            addresses: vec![nephele_cloud::MachineAddress {
+                kind: "InternalIP".into(),
+                address: "10.0.0.7".into(),
+            }],
+            ..Allocation::default()
+        },
         zone: Some("a".into()),
         region: None,
         hardware: Hardware::default(),
@@ -221,7 +224,7 @@ fn a_machine_says_how_far_its_update_in_place_is_and_nothing_of_one_that_it_was_
     let says = |update: Option<&Update>| {
         let mut object = object();
         if let Some(update) = update {
-            objects::annotate(&mut object, UPDATE_ANNOTATION, &update.text());
+            object.instance_mut().update = Some(update.clone());
         }
         let observed = observed([reached(), reached(), reached(), reached()]);
         let status = observed_status(&object, &observed, at(5));
@@ -230,7 +233,6 @@ fn a_machine_says_how_far_its_update_in_place_is_and_nothing_of_one_that_it_was_
     };
     assert_eq!(says(None), None);
     let asked = Update {
-        machine: "m".into(),
         software: update::Software { version: "v1.36.4".into(), ..update::Software::default() },
         asked_at: MicroTime(at(3)),
         duration: String::new(),

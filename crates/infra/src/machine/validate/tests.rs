@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::{condition, reasons};
 use nephele_api::core::ClusterStatus;
+use nephele_api::infrastructure::v1beta2::origin::DrawKey;
 use nephele_api::infrastructure::v1beta2::pool_machine::VERSION_ANNOTATION;
+use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::{
     Behaviour, ClaimedAddress, FailureDomain, InMemoryMachineStatus, Initialization, MachineNetworkStatus,
     PoolReference, Provisioning,
@@ -37,6 +39,10 @@ fn observed(authorities_set: bool) -> Option<ClusterObservation> {
 }
 
 fn expected(role: Role) -> Wanted {
+    let set = match role {
+        Role::ControlPlane => "control-plane",
+        Role::Worker => "machine/m",
+    };
     Wanted {
         spec: MachineSpec {
             id: id(),
@@ -48,7 +54,7 @@ fn expected(role: Role) -> Wanted {
             hardware: Hardware::default(),
             image: None,
             start_up: BTreeMap::new(),
-            addresses: vec![],
+            allocation: Allocation { set: set.to_owned(), ..Allocation::default() },
             started_at: None,
             reached: BTreeMap::new(),
             etcd_member_removed: false,
@@ -141,7 +147,10 @@ fn a_machine_that_was_up_is_described_as_it_was() {
         spec: MachineSpec {
             zone: Some("a".into()),
             instance_type: Some("m.large".into()),
-            addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
+            allocation: Allocation {
+                addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
+                ..plain.spec.allocation.clone()
+            },
             started_at: Some(since),
             reached: [(Stage::Vm, since)].into(),
             ..plain.spec.clone()
@@ -239,6 +248,45 @@ fn addresses_from_pools_come_in_their_order_unless_others_were_published() {
 }
 
 #[test]
+fn a_machine_is_of_the_set_that_has_no_random_name() {
+    let mut machine = objects::worker("demo", "m");
+    let mut is_of = |label: &str, name: &str, expected: &str| {
+        objects::label(&mut machine, label, name);
+        assert_eq!(set_of(&machine), expected);
+    };
+    is_of(labels::SET_NAME, "md-x7k2p", "machineset/md-x7k2p");
+    is_of(labels::DEPLOYMENT_NAME, "demo-md-abcde", "machinedeployment/demo-md-abcde");
+    is_of(labels::TOPOLOGY_DEPLOYMENT_NAME, "md", "topology/machinedeployment/md");
+    is_of(labels::CONTROL_PLANE, "", "control-plane");
+    let mut machine = objects::worker("demo", "m");
+    let mut is_of = |label: &str, name: &str, expected: &str| {
+        objects::label(&mut machine, label, name);
+        assert_eq!(set_of(&machine), expected);
+    };
+    is_of(POOL_NAME_LABEL, "demo-mp-abcde", "machinepool/demo-mp-abcde");
+    is_of(labels::TOPOLOGY_POOL_NAME, "mp", "topology/machinepool/mp");
+}
+
+#[test]
+fn what_a_machine_got_once_is_what_it_brings_along() {
+    let machine = objects::worker("demo", "m");
+    let mut object = objects::in_memory_machine(&machine);
+    let draw_key = DrawKey { set: "machinedeployment/md".into(), ordinal: 3 };
+    object.instance_mut().origin = Some(Origin {
+        pod_cidrs: vec!["192.168.7.0/24".into()],
+        draw_key: Some(draw_key),
+        ..Origin::begun(MicroTime(Timestamp::UNIX_EPOCH))
+    });
+    let expected = Allocation {
+        addresses: vec![],
+        pod_cidrs: vec!["192.168.7.0/24".into()],
+        set: "machinedeployment/md".into(),
+        ordinal: Some(3),
+    };
+    assert_eq!(allocation(&object, Some(&machine)), expected);
+}
+
+#[test]
 fn a_failure_domain_has_to_be_one_of_the_clusters_when_it_has_some() {
     let mut cluster = objects::cluster("demo");
     let mut machine = objects::worker("demo", "m");
@@ -282,9 +330,30 @@ fn what_forbids_work_comes_in_order() {
     assert_eq!(validate(&object, lost), Validated::Orphaned(Some(id())));
     cluster.spec.paused = Some(true);
     let message = "Cluster spec.paused is set to true".to_owned();
-    assert_eq!(validate(&object, found(&machine, &cluster)), Validated::Paused(message));
+    let paused = Validated::Paused { message, begun: None };
+    assert_eq!(validate(&object, found(&machine, &cluster)), paused);
     objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "x");
     assert_eq!(validate(&object, found(&machine, &cluster)), Validated::ExternallyManaged);
+}
+
+#[test]
+fn a_paused_machine_goes_on_once_it_has_begun_unless_it_goes_or_was_terminated() {
+    let mut cluster = objects::cluster("demo");
+    cluster.spec.paused = Some(true);
+    let machine = objects::worker("demo", "m");
+    let begun = |object: &InMemoryMachine| match validate(object, found(&machine, &cluster)) {
+        Validated::Paused { begun, .. } => begun.map(|wanted| wanted.spec.started_at),
+        other => panic!("{other:?}"),
+    };
+    let mut object = objects::in_memory_machine(&machine);
+    assert_eq!(begun(&object), None);
+    object.instance_mut().origin = Some(Origin::begun(MicroTime(Timestamp::UNIX_EPOCH)));
+    assert_eq!(begun(&object), Some(Some(Timestamp::UNIX_EPOCH)));
+    let mut going = object.clone();
+    going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert_eq!(begun(&going), None);
+    object.instance_mut().termination = Some(Termination { time: MicroTime(Timestamp::UNIX_EPOCH) });
+    assert_eq!(begun(&object), None);
 }
 
 #[test]

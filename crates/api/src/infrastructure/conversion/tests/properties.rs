@@ -12,6 +12,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::infrastructure::{conversion::convert, v1beta1, v1beta2};
+use v1beta2::instance::InstanceRecord;
+use v1beta2::origin::{ClusterOrigin, DrawKey, MachineHardware, Origin};
+use v1beta2::termination::Termination;
+use v1beta2::update::{Files, Software, Update};
 
 const OLD: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
 const NEW: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
@@ -154,15 +158,91 @@ fn behaviour() -> impl Strategy<Value = Option<v1beta2::Behaviour>> {
     }))
 }
 
+fn instant() -> impl Strategy<Value = MicroTime> {
+    (0..4_000_000_000_000_000_i64)
+        .prop_map(|micros| MicroTime(Timestamp::from_microsecond(micros).expect("in range")))
+}
+
+fn cluster_origin() -> impl Strategy<Value = Option<ClusterOrigin>> {
+    option::of((word(), time()).prop_map(|(cluster, created)| ClusterOrigin { cluster, created }))
+}
+
+fn software() -> impl Strategy<Value = Software> {
+    let files = (word(), words()).prop_map(|(digest, contents)| Files { digest, contents });
+    (word(), word(), word(), option::of(files)).prop_map(|(version, image, etcd_image_tag, files)| Software {
+        version,
+        image,
+        etcd_image_tag,
+        files,
+    })
+}
+
+prop_compose! {
+    fn instance_origin()(
+        start_time in instant(),
+        addresses in vec((word(), word()), 0..3),
+        pod_cidrs in vec(word(), 0..3),
+        failure_domain in word(),
+        region in word(),
+        hardware in option::of((word(), word(), words())),
+        software in option::of(software()),
+        draw_key in option::of((word(), any::<i64>())),
+        reached in btree_map(word(), instant(), 0..3),
+    ) -> Origin {
+        Origin {
+            start_time,
+            addresses: addresses
+                .into_iter()
+                .map(|(kind, address)| v1beta2::MachineAddress { kind, address })
+                .collect(),
+            pod_cidrs,
+            failure_domain,
+            region,
+            hardware: hardware.map(|(architecture, operating_system, capacity)| MachineHardware {
+                architecture,
+                operating_system,
+                capacity,
+            }),
+            software,
+            draw_key: draw_key.map(|(set, ordinal)| DrawKey { set, ordinal }),
+            reached,
+        }
+    }
+}
+
+prop_compose! {
+    fn instance()(
+        machine in word(),
+        origin in option::of(instance_origin()),
+        update in option::of((software(), instant(), word(), word(), word(), option::of(instant()))),
+        termination in option::of(instant()),
+    ) -> InstanceRecord {
+        InstanceRecord {
+            machine,
+            origin,
+            update: update.map(|(software, asked_at, duration, jitter, failure, ended)| Update {
+                software,
+                asked_at,
+                duration,
+                jitter,
+                failure,
+                ended,
+            }),
+            termination: termination.map(|time| Termination { time }),
+        }
+    }
+}
+
 prop_compose! {
     fn new_cluster_spec()(
         endpoint in option::of(host_and_port()),
         network in cluster_network(),
         cloud_ref in cloud_ref(),
         failure_domains in failure_domain_list(),
+        origin in cluster_origin(),
     ) -> v1beta2::InMemoryClusterSpec {
         let control_plane_endpoint = endpoint.map(|(host, port)| v1beta2::ControlPlaneEndpoint { host, port });
-        v1beta2::InMemoryClusterSpec { control_plane_endpoint, network, cloud_ref, failure_domains }
+        v1beta2::InMemoryClusterSpec { control_plane_endpoint, network, cloud_ref, failure_domains, origin }
     }
 }
 
@@ -172,9 +252,10 @@ prop_compose! {
         network in cluster_network(),
         cloud_ref in cloud_ref(),
         failure_domains in failure_domain_map(),
+        origin in cluster_origin(),
     ) -> v1beta1::InMemoryClusterSpec {
         let control_plane_endpoint = endpoint.map(|(host, port)| v1beta1::ControlPlaneEndpoint { host, port });
-        v1beta1::InMemoryClusterSpec { control_plane_endpoint, network, cloud_ref, failure_domains }
+        v1beta1::InMemoryClusterSpec { control_plane_endpoint, network, cloud_ref, failure_domains, origin }
     }
 }
 
@@ -208,21 +289,23 @@ prop_compose! {
 fn new_machine_spec() -> impl Strategy<Value = v1beta2::InMemoryMachineSpec> {
     let network =
         vec(pool(), 0..3).prop_map(|addresses_from_pools| v1beta2::MachineNetwork { addresses_from_pools });
-    (word(), word(), word(), option::of(network), behaviour()).prop_map(
-        |(provider_id, instance_type, image, network, behaviour)| v1beta2::InMemoryMachineSpec {
+    (word(), word(), word(), option::of(network), behaviour(), option::of(instance())).prop_map(
+        |(provider_id, instance_type, image, network, behaviour, instance)| v1beta2::InMemoryMachineSpec {
             provider_id,
             instance_type,
             image,
             network,
             behaviour,
+            instance,
         },
     )
 }
 
 fn old_machine_spec() -> impl Strategy<Value = v1beta1::InMemoryMachineSpec> {
     new_machine_spec().prop_map(|spec| {
-        let v1beta2::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour } = spec;
-        v1beta1::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour }
+        let v1beta2::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour, instance } =
+            spec;
+        v1beta1::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour, instance }
     })
 }
 

@@ -122,6 +122,13 @@ fn a_machine_has_the_shape_of_either_contract_and_no_annotation() {
         "behaviour": {
             "vm": { "provisioning": { "startupDuration": "10s", "startupJitter": "0.2" } }, "etcd": {},
         },
+        "instance": {
+            "machine": "m",
+            "origin": {
+                "startTime": "2026-01-01T00:00:00.123000Z", "podCIDRs": ["192.168.7.0/24"],
+                "drawKey": { "set": "control-plane", "ordinal": 0 },
+            },
+        },
     });
     let status = json!({
         "startTime": "2026-01-01T00:00:00.123000Z",

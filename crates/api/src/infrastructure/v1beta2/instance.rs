@@ -1,0 +1,85 @@
+//! What the provider keeps of a simulated instance in the spec of its `InMemoryMachine`.
+//!
+//! `clusterctl move` and backups do not bring a status along (cluster-api, `cmd/clusterctl/client/cluster/mover.go`:
+//! objects are created anew, and a status is never written), and Cluster API's own test of rollouts compares the
+//! annotations of every object (cluster-api, `test/e2e/clusterclass_rollout.go`). So what has to outlive a status is in
+//! the spec, beside `providerID`, in a field that only the provider writes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::InMemoryMachine;
+use super::former;
+use super::origin::Origin;
+use super::termination::Termination;
+use super::update::Update;
+use crate::schema;
+
+/// What the provider keeps of a simulated instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule(
+        "self.machine != oldSelf.machine || !has(oldSelf.origin) || \
+         (has(self.origin) && self.origin.startTime == oldSelf.origin.startTime)",
+        "spec.instance.origin is set once for each machine",
+    ),
+]))]
+pub struct InstanceRecord {
+    /// The name of the machine. What was copied from the manifest of another one does not count.
+    #[schemars(length(min = 1, max = 253))]
+    pub machine: String,
+    /// How the instance came to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// The last update in place that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<Update>,
+    /// That the instance was terminated. It does not come back, whatever else is said later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub termination: Option<Termination>,
+}
+
+impl InMemoryMachine {
+    /// What is kept of the machine's instance; none before there was one.
+    #[must_use]
+    pub fn instance(&self) -> Option<InstanceRecord> {
+        let known =
+            self.spec.instance.as_ref().filter(|known| Some(&known.machine) == self.metadata.name.as_ref());
+        known.cloned().or_else(|| former::instance(self))
+    }
+
+    /// How the instance came to be, as far as the object remembers.
+    #[must_use]
+    pub fn origin(&self) -> Option<Origin> {
+        self.instance()?.origin
+    }
+
+    /// The last update in place that the machine was asked for.
+    #[must_use]
+    pub fn update(&self) -> Option<Update> {
+        self.instance()?.update
+    }
+
+    /// That the instance was terminated.
+    #[must_use]
+    pub fn termination(&self) -> Option<Termination> {
+        self.instance()?.termination
+    }
+
+    /// What is kept of the machine's instance, to be changed. What earlier releases kept in annotations is taken over from
+    /// there.
+    pub fn instance_mut(&mut self) -> &mut InstanceRecord {
+        let machine = self.metadata.name.clone().unwrap_or_default();
+        let known =
+            self.instance().unwrap_or_else(|| InstanceRecord { machine, ..InstanceRecord::default() });
+        former::forget_instance(&mut self.metadata);
+        self.spec.instance.insert(known)
+    }
+
+    /// Whether something of the instance is kept in annotations, as earlier releases did.
+    #[must_use]
+    pub fn keeps_annotations(&self) -> bool {
+        former::has_instance(&self.metadata)
+    }
+}

@@ -1,0 +1,258 @@
+//! What machines of a cluster have to themselves: addresses, shares of the pod networks, and their numbers in their
+//! sets. Pure.
+//!
+//! A choice depends on the machine's name and on what is taken, so that it would be another one after a restart, when
+//! machines come back in another order. Therefore what was published once is published again: machines bring it along,
+//! and what those hold that have not come back yet is reserved.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::cidr;
+use crate::identity::{MachineAddress, MachineId};
+use crate::spec::Allocation;
+
+/// What the machines of one cluster have, by their names: those that run, and those that are expected back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Allocations {
+    machines: BTreeMap<String, Allocation>,
+    addresses: Taken<String>,
+    pod_cidrs: Taken<String>,
+    ordinals: Taken<(String, u32)>,
+}
+
+/// How many have a thing. Each has it for itself, unless objects were copied by hand.
+#[derive(Debug, PartialEq, Eq)]
+struct Taken<T>(BTreeMap<T, usize>);
+
+impl<T> Default for Taken<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Ord> Taken<T> {
+    fn take(&mut self, thing: T) {
+        *self.0.entry(thing).or_default() += 1;
+    }
+
+    fn release(&mut self, thing: &T) {
+        if let Some(count) = self.0.get_mut(thing) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(thing);
+            }
+        }
+    }
+
+    fn is_free(&self, thing: &T) -> bool {
+        !self.0.contains_key(thing)
+    }
+}
+
+impl Allocations {
+    /// Keeps for a machine what it was published with, until it is there or gone.
+    pub(crate) fn reserve(&mut self, machine: &str, published: Allocation) {
+        if !self.machines.contains_key(machine) {
+            self.note(machine, published);
+        }
+    }
+
+    /// Gives a machine what it was published with, and chooses what is missing. `networks` are the cluster's pod networks.
+    pub(crate) fn allocate(
+        &mut self,
+        id: &MachineId,
+        networks: &[String],
+        published: Allocation,
+    ) -> Allocation {
+        let reserved = self.release(&id.name).unwrap_or_default();
+        let mut allocation = published;
+        if allocation.addresses.is_empty() {
+            allocation.addresses = reserved.addresses;
+        }
+        if allocation.addresses.is_empty() {
+            let address = |kind: &str, address: String| MachineAddress { kind: kind.to_owned(), address };
+            allocation.addresses =
+                vec![address("InternalIP", self.pick_address(id)), address("Hostname", id.name.clone())];
+        }
+        if allocation.pod_cidrs.is_empty() {
+            allocation.pod_cidrs = reserved.pod_cidrs;
+        }
+        if allocation.pod_cidrs.is_empty() {
+            allocation.pod_cidrs =
+                networks.iter().filter_map(|network| self.pick_pod_cidr(id, network)).collect();
+        }
+        if reserved.set == allocation.set {
+            allocation.ordinal = allocation.ordinal.or(reserved.ordinal);
+        }
+        if !allocation.set.is_empty() {
+            let ordinal = allocation.ordinal.unwrap_or_else(|| self.lowest_ordinal(&allocation.set));
+            allocation.ordinal = Some(ordinal);
+        }
+        self.note(&id.name, allocation.clone());
+        allocation
+    }
+
+    /// The machine is gone, and what it had is free.
+    pub(crate) fn release(&mut self, machine: &str) -> Option<Allocation> {
+        let allocation = self.machines.remove(machine)?;
+        allocation.addresses.iter().for_each(|address| self.addresses.release(&address.address));
+        allocation.pod_cidrs.iter().for_each(|cidr| self.pod_cidrs.release(cidr));
+        if let Some(ordinal) = allocation.ordinal {
+            self.ordinals.release(&(allocation.set.clone(), ordinal));
+        }
+        Some(allocation)
+    }
+
+    fn note(&mut self, machine: &str, allocation: Allocation) {
+        allocation.addresses.iter().for_each(|address| self.addresses.take(address.address.clone()));
+        allocation.pod_cidrs.iter().for_each(|cidr| self.pod_cidrs.take(cidr.clone()));
+        if let Some(ordinal) = allocation.ordinal {
+            self.ordinals.take((allocation.set.clone(), ordinal));
+        }
+        self.machines.insert(machine.to_owned(), allocation);
+    }
+
+    /// An address in 10.0.0.0/8 that depends on the machine's name alone, unless another machine of the cluster has it:
+    /// then the next one that is free.
+    fn pick_address(&self, id: &MachineId) -> String {
+        let digest = Sha256::digest(id.to_string().as_bytes());
+        let start = u32::from_be_bytes([0, digest[0], digest[1], digest[2]]);
+        let candidate = |offset: u32| {
+            let host = (start + offset) & 0x00ff_ffff;
+            Ipv4Addr::from(0x0a00_0000 | host)
+        };
+        // Network-like endings are skipped because people expect hosts not to have them.
+        let fits = |address: &Ipv4Addr| !matches!(address.octets()[3], 0 | 255);
+        (0..=0x00ff_ffff)
+            .map(candidate)
+            .filter(fits)
+            .map(|address| address.to_string())
+            .find(|address| self.addresses.is_free(address))
+            .expect("a cluster has fewer machines than 10.0.0.0/8 has addresses")
+    }
+
+    /// The share of a pod network for a machine's Node, chosen in the same way; none when the network has no shares or
+    /// all are taken.
+    fn pick_pod_cidr(&self, id: &MachineId, network: &str) -> Option<String> {
+        let shares = cidr::node_shares(network)?;
+        let digest = Sha256::digest(id.to_string().as_bytes());
+        let start = u32::from_be_bytes([digest[3], digest[4], digest[5], digest[6]]);
+        let share = |offset: u32| cidr::node_share(network, start.wrapping_add(offset) % shares);
+        (0..shares).filter_map(share).find(|share| self.pod_cidrs.is_free(share))
+    }
+
+    fn lowest_ordinal(&self, set: &str) -> u32 {
+        let taken = self.ordinals.0.range((set.to_owned(), 0)..).map_while(|((name, ordinal), _)| {
+            let same_set = name == set;
+            same_set.then_some(*ordinal)
+        });
+        // The first number that is not where it would be if there were no gap before it.
+        let in_place = taken.zip(0..).take_while(|(ordinal, place)| ordinal == place).count();
+        u32::try_from(in_place).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::identity::ClusterId;
+
+    fn id(name: &str) -> MachineId {
+        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
+        MachineId { cluster, name: name.into() }
+    }
+
+    fn of_set(set: &str) -> Allocation {
+        Allocation { set: set.into(), ..Allocation::default() }
+    }
+
+    #[test]
+    fn every_share_of_the_pod_network_is_found_before_it_is_full() {
+        let networks = ["192.168.0.0/22".to_owned()];
+        let mut allocations = Allocations::default();
+        let mut shares = |name: &str| allocations.allocate(&id(name), &networks, of_set("")).pod_cidrs;
+        let all: BTreeSet<String> = (0..4).flat_map(|index| shares(&format!("m{index}"))).collect();
+        assert_eq!(all, (0..4).map(|index| format!("192.168.{index}.0/24")).collect());
+        assert_eq!(shares("late"), [""; 0]);
+    }
+
+    #[test]
+    fn a_machine_has_a_share_of_the_pod_network_of_each_family() {
+        let networks = ["192.168.7.0/24".to_owned(), "fd00::/64".to_owned()];
+        let allocation = Allocations::default().allocate(&id("m"), &networks, of_set(""));
+        assert_eq!(allocation.pod_cidrs, ["192.168.7.0/24", "fd00::/64"]);
+    }
+
+    #[test]
+    fn the_lowest_free_number_of_a_set_is_given_and_none_without_a_set() {
+        let mut allocations = Allocations::default();
+        let mut ordinal = |name: &str, set: &str| allocations.allocate(&id(name), &[], of_set(set)).ordinal;
+        assert_eq!([ordinal("a", "md"), ordinal("b", "md"), ordinal("c", "md")], [Some(0), Some(1), Some(2)]);
+        assert_eq!([ordinal("d", "md-2"), ordinal("e", "m"), ordinal("f", "")], [Some(0), Some(0), None]);
+        allocations.release("b");
+        let mut ordinal = |name: &str, set: &str| allocations.allocate(&id(name), &[], of_set(set)).ordinal;
+        assert_eq!([ordinal("g", "md"), ordinal("h", "md")], [Some(1), Some(3)]);
+    }
+
+    #[test]
+    fn what_was_published_is_kept_for_its_machine() {
+        let networks = ["192.168.0.0/23".to_owned()];
+        let mut before = Allocations::default();
+        let published = before.allocate(&id("old"), &networks, of_set("md"));
+        let mut after = Allocations::default();
+        after.reserve("old", published.clone());
+        let new = after.allocate(&id("new"), &networks, of_set("md"));
+        assert_eq!((new.ordinal, new.pod_cidrs == published.pod_cidrs), (Some(1), false));
+        assert_eq!(after.allocate(&id("old"), &networks, of_set("md")), published);
+        for name in ["old", "new", "never"] {
+            after.release(name);
+        }
+        assert_eq!(after, Allocations::default());
+    }
+
+    proptest! {
+        /// However machines come, go and come back after restarts, nobody has what another one has, and each keeps what
+        /// it got.
+        #[test]
+        fn nothing_is_given_twice_and_what_is_given_stays(
+            steps in proptest::collection::vec((0u8..4, 0usize..12), 0..60),
+        ) {
+            let networks = ["192.168.0.0/20".to_owned()];
+            let (mut allocations, mut model) = (Allocations::default(), BTreeMap::<String, Allocation>::new());
+            for (step, machine) in steps {
+                let name = format!("m{machine}");
+                match step {
+                    0 => {
+                        allocations.release(&name);
+                        model.remove(&name);
+                    }
+                    1 => {
+                        allocations = Allocations::default();
+                        for (name, published) in &model {
+                            allocations.reserve(name, published.clone());
+                        }
+                    }
+                    _ => {
+                        let published = model.get(&name).cloned().unwrap_or_else(|| of_set("md"));
+                        let given = allocations.allocate(&id(&name), &networks, published);
+                        if let Some(known) = model.get(&name) {
+                            prop_assert_eq!(&given, known);
+                        }
+                        model.insert(name, given);
+                    }
+                }
+                let of = |part: fn(&Allocation) -> String| model.values().map(part).collect::<BTreeSet<_>>();
+                prop_assert_eq!(of(|held| held.addresses[0].address.clone()).len(), model.len());
+                prop_assert_eq!(of(|held| held.pod_cidrs[0].clone()).len(), model.len());
+                prop_assert_eq!(of(|held| format!("{:?}", held.ordinal)).len(), model.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Keeps for objects what they were published with, before anything new is chosen.
+//!
+//! After a restart objects are reconciled one after the other, and some are not for a long time, as they are paused. So
+//! what all of them have is reserved in the cloud first: the ports of clusters, and the addresses, pod networks and
+//! numbers of machines.
+//!
+//! A manager with a watch filter does not see the objects of other managers. It sees all Clusters, and reserves the ports
+//! of those that are published under its own host. Managers that share a host need ranges of ports of their own.
+
+use kube::ResourceExt as _;
+use kube::runtime::reflector::Store;
+use nephele_api::core::Cluster;
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_cloud::{Allocation, ClusterId, MachineId};
+use nephele_kit::{owner_cluster, owner_machine};
+
+use crate::context::{Context, infrastructure_of_cluster, labelled_cluster};
+use crate::machine;
+
+/// Reserves the ports of all clusters. To be called once, with the first list, before a cluster gets a port.
+pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filtered: bool) {
+    let mut objects = store.state();
+    // Where two were published with one port, it is the older one's.
+    objects.sort_by_cached_key(|object| (object.creation_timestamp(), object.namespace(), object.name_any()));
+    let ours = objects.iter().filter_map(|object| published(object));
+    let clusters = if filtered { context.clusters.store().state() } else { Vec::new() };
+    let host = context.cloud.advertised_host();
+    let others = clusters.iter().filter_map(|cluster| published_elsewhere(cluster, host));
+    context.cloud.reserve_endpoints(ours.chain(others));
+}
+
+/// Reserves the port that a cluster was published with, as one that comes from another management cluster was.
+pub(crate) fn endpoint(context: &Context, object: &InMemoryCluster) {
+    // One that goes has its port already, or has given it back.
+    if object.metadata.deletion_timestamp.is_none()
+        && let Some((cluster, port)) = published(object)
+    {
+        context.cloud.reserve_endpoint(&cluster, port);
+    }
+}
+
+/// Reserves what all machines have. To be called once, with the first list, before a machine is made.
+pub(crate) fn machines(context: &Context, store: &Store<InMemoryMachine>) {
+    let objects = store.state();
+    context.cloud.reserve_machines(objects.iter().filter_map(|object| allocated(context, object)));
+}
+
+/// The cluster that an InMemoryCluster stands for, and its port.
+fn published(object: &InMemoryCluster) -> Option<(ClusterId, u16)> {
+    let endpoint = object.spec.control_plane_endpoint.as_ref()?;
+    Some((cluster_of(object)?, port(endpoint.port)?))
+}
+
+/// A Cluster that may be another manager's, and its port under our host.
+fn published_elsewhere(cluster: &Cluster, host: &str) -> Option<(ClusterId, u16)> {
+    infrastructure_of_cluster(cluster)?;
+    let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.host == host)?;
+    let id = ClusterId { namespace: cluster.namespace()?, name: cluster.name_any() };
+    Some((id, port(endpoint.port)?))
+}
+
+/// The schema keeps ports within their range.
+fn port(port: i32) -> Option<u16> {
+    u16::try_from(port).ok().filter(|port| *port != 0)
+}
+
+/// The cluster that an InMemoryCluster stands for.
+pub(crate) fn cluster_of(object: &InMemoryCluster) -> Option<ClusterId> {
+    let owned = owner_cluster(&object.metadata)
+        .and_then(|owner| Some(ClusterId { namespace: object.namespace()?, name: owner.name.clone() }));
+    owned.or_else(|| labelled_cluster(&object.metadata))
+}
+
+/// A machine, and what it has.
+fn allocated(context: &Context, object: &InMemoryMachine) -> Option<(MachineId, Allocation)> {
+    let namespace = object.namespace()?;
+    let owner = owner_machine(&object.metadata);
+    let owner = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
+    let named = owner.as_deref().map(|machine| machine.spec.cluster_name.clone());
+    let named = named.filter(|name| !name.is_empty()).map(|name| ClusterId { namespace, name });
+    let cluster = named.or_else(|| labelled_cluster(&object.metadata))?;
+    if object.termination().is_some() {
+        return None;
+    }
+    let allocation = machine::allocation(object, owner.as_deref());
+    let has_some = !allocation.addresses.is_empty() || allocation.ordinal.is_some();
+    has_some.then(|| (MachineId { cluster, name: object.name_any() }, allocation))
+}

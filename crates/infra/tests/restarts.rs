@@ -1,0 +1,298 @@
+//! What is there after a restart: ports, addresses and kept objects stay whose they were, and what is paused runs.
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use nephele_api::conditions::{self, types};
+use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::{
+    Behaviour, Component, ControlPlaneEndpoint, InMemoryCluster, InMemoryMachine, InMemoryMachineSpec,
+    Provisioning,
+};
+use nephele_api::labels;
+use nephele_cloud::{Allocation, Stage};
+use nephele_testkit::ManagementApi;
+use nephele_testkit::objects;
+use serde_json::json;
+use world::{Setup, World};
+
+fn port(object: &InMemoryCluster) -> i32 {
+    object.spec.control_plane_endpoint.as_ref().map(|endpoint| endpoint.port).expect("an endpoint")
+}
+
+async fn pause(api: &ManagementApi, cluster: &str, paused: bool) {
+    api.patch::<Cluster>(cluster, &json!({ "spec": { "paused": paused.then_some(true) } })).await;
+}
+
+/// A Cluster with an InMemoryCluster that says nothing of itself yet, but for an endpoint perhaps.
+async fn unprovisioned(api: &ManagementApi, name: &str, paused: bool, port: Option<i32>) -> InMemoryCluster {
+    let mut cluster = objects::cluster(name);
+    cluster.spec.paused = paused.then_some(true);
+    let cluster = api.create(&cluster).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    let host = "127.0.0.1".to_owned();
+    object.spec.control_plane_endpoint = port.map(|port| ControlPlaneEndpoint { host, port });
+    api.create(&object).await
+}
+
+#[tokio::test]
+async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to() {
+    let world = World::start(40_000);
+    let cluster = world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    world.ready(&machine).await;
+    pause(&world.api, "demo", true).await;
+    let message = "Cluster spec.paused is set to true";
+    let machine = world.paused("cp", message).await;
+    let paused = world.paused_cluster("demo", message).await;
+    let allocation = |world: &World| {
+        world.cloud.observe_machine(&World::machine_id("demo", "cp")).map(|seen| seen.allocation)
+    };
+    let before = allocation(&world);
+
+    // A new cluster is there before the manager is.
+    let api = world.stop().await;
+    unprovisioned(&api, "a-new-one", false, None).await;
+    let _ = api.take_writes();
+    let world = World::over(api, Setup::at(40_000));
+    let new = world.provisioned("a-new-one").await;
+    assert_ne!(port(&new), port(&cluster));
+    world
+        .until("the paused cluster is up", |cloud| {
+            cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.backends == 1)
+        })
+        .await;
+    let seen = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
+    assert_eq!(i32::from(seen.endpoint.port), port(&cluster));
+    assert_eq!(allocation(&world), before);
+    assert_eq!(world.api.get::<InMemoryCluster>("demo").await, paused);
+    assert_eq!(world.api.get::<InMemoryMachine>("cp").await, machine);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_cluster_that_never_ran_here_keeps_the_port_it_was_published_with() {
+    let api = ManagementApi::start();
+    unprovisioned(&api, "moved-in", true, Some(40_100)).await;
+    let world = World::over(api, Setup::at(40_100));
+    assert_eq!(port(&world.cluster("first").await), 40_101);
+    // One that comes while the manager runs.
+    let late = unprovisioned(&world.api, "late", true, Some(40_102)).await;
+    world.paused_cluster(&late.name_any(), "Cluster spec.paused is set to true").await;
+    assert_eq!(port(&world.cluster("second").await), 40_103);
+    for name in ["moved-in", "late"] {
+        pause(&world.api, name, false).await;
+        world.provisioned(name).await;
+    }
+    world.stop().await;
+}
+
+/// As when two management clusters, which gave the same port each, are joined by `clusterctl move`.
+#[tokio::test]
+async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes() {
+    let world = World::start(40_200);
+    let first = world.cluster("first").await;
+    let moved = unprovisioned(&world.api, "moved-in", false, Some(port(&first))).await;
+    let message = format!("failed to listen on port {}: it belongs to cluster default/first", port(&first));
+    let told = world
+        .api
+        .eventually::<InMemoryCluster>("moved-in", &message, |object| {
+            let status = object.status.clone().unwrap_or_default();
+            let balancer = conditions::find(&status.conditions, types::LOAD_BALANCER_AVAILABLE);
+            balancer
+                .is_some_and(|balancer| balancer.message == message && balancer.reason == "PortUnavailable")
+        })
+        .await;
+    assert_eq!(told.spec.control_plane_endpoint, moved.spec.control_plane_endpoint);
+    // Also after a restart the first one has it, which was there first.
+    let world = world.restart().await;
+    world.until("the first is back", |cloud| cloud.observe_cluster(&World::id("first")).is_some()).await;
+    assert!(world.cloud.observe_cluster(&World::id("moved-in")).is_none());
+    world.api.delete::<InMemoryCluster>("first").await;
+    world.api.eventually_gone::<InMemoryCluster>("first").await;
+    let up = world.provisioned("moved-in").await;
+    assert_eq!(up.spec.control_plane_endpoint, moved.spec.control_plane_endpoint);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_manager_with_a_filter_leaves_the_ports_of_others_that_share_its_host() {
+    let api = ManagementApi::start();
+    let mut theirs = objects::cluster("theirs");
+    theirs.spec.control_plane_endpoint =
+        Some(nephele_api::core::Endpoint { host: "127.0.0.1".into(), port: 40_400 });
+    let theirs = api.create(&theirs).await;
+    api.create(&objects::in_memory_cluster(&theirs)).await;
+    let world = World::over(api, Setup { watch_filter: Some("mine".into()), ..Setup::at(40_400) });
+    let cluster = world.api.create(&objects::cluster("ours")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    objects::label(&mut object, nephele_kit::WATCH_FILTER_LABEL, "mine");
+    world.api.create(&object).await;
+    assert_eq!(port(&world.provisioned("ours").await), 40_401);
+    world.stop().await;
+}
+
+/// A directory of its own, removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nephele-infra-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_is_kept() {
+    let directory = Directory::new("kept");
+    let setup = Setup { state_directory: Some(directory.0.clone()), ..Setup::at(40_500) };
+    let world = World::start_with(setup.clone());
+    world.cluster("kept").await;
+    let kept = |world: &World| world.cloud.clusters().contains(&World::id("kept"));
+
+    let filtered = Setup { watch_filter: Some("mine".into()), ..setup.clone() };
+    let world = world.restart_with(filtered).await;
+    let cluster = world.api.create(&objects::cluster("mine")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    objects::label(&mut object, nephele_kit::WATCH_FILTER_LABEL, "mine");
+    world.api.create(&object).await;
+    world.provisioned("mine").await;
+    assert!(kept(&world));
+
+    // As in a management cluster that is restored from a backup.
+    world.stop().await;
+    let world = World::over(ManagementApi::start(), setup.clone());
+    world.cluster("first").await;
+    assert!(kept(&world));
+
+    // What is gone while others are there is forgotten.
+    let world = world.restart().await;
+    let forgotten = async {
+        while kept(&world) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), forgotten).await.expect("it is forgotten");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn machines_keep_their_pod_networks_and_numbers_over_a_restart() {
+    const COUNT: usize = 8;
+    let world = World::start(40_600);
+    // There are as many shares as machines, so that each depends on all others.
+    let mut cluster = objects::cluster("demo");
+    cluster.spec.cluster_network.as_mut().expect("a network").pods =
+        Some(nephele_api::core::NetworkRanges { cidr_blocks: vec!["192.168.0.0/21".into()] });
+    let cluster = world.api.create(&cluster).await;
+    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    world.provisioned("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    let name = |index: usize| format!("w{index}");
+    for index in (0..COUNT).rev() {
+        let mut machine = objects::worker("demo", &name(index));
+        objects::label(&mut machine, labels::DEPLOYMENT_NAME, "md");
+        let machine = world.api.create(&machine).await;
+        let object = world.api.create(&objects::in_memory_machine(&machine)).await;
+        world.ready(&object).await;
+    }
+    let allocations = |world: &World| -> BTreeMap<String, Option<Allocation>> {
+        let seen = |index| {
+            let seen = world.cloud.observe_machine(&World::machine_id("demo", &name(index)));
+            (name(index), seen.map(|seen| seen.allocation))
+        };
+        (0..COUNT).map(seen).collect()
+    };
+    let before = allocations(&world);
+    let numbers: Vec<_> =
+        before.values().rev().map(|held| held.as_ref().and_then(|held| held.ordinal)).collect();
+    assert_eq!(numbers, (0..8).map(Some).collect::<Vec<_>>());
+
+    let world = world.restart().await;
+    let all = |cloud: &nephele_cloud::Cloud| {
+        cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.machines == COUNT)
+    };
+    world.until("all machines are back", all).await;
+    assert_eq!(allocations(&world), before);
+    world.stop().await;
+}
+
+/// How long the stages of the machines of a MachineDeployment took, in order.
+async fn durations(first_port: u16, names: [&str; 3]) -> Vec<[i64; 2]> {
+    let world = World::start(first_port);
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    let component = || {
+        let (startup_duration, startup_jitter) = ("40ms".to_owned(), "1.0".to_owned());
+        Some(Component { provisioning: Provisioning { startup_duration, startup_jitter } })
+    };
+    let behaviour = Behaviour { vm: component(), node: component(), ..Behaviour::default() };
+    let mut durations = Vec::new();
+    for name in names {
+        let mut machine: Machine = objects::worker("demo", name);
+        objects::label(&mut machine, labels::DEPLOYMENT_NAME, "md");
+        let machine = world.api.create(&machine).await;
+        let mut object = objects::in_memory_machine(&machine);
+        object.spec = InMemoryMachineSpec { behaviour: Some(behaviour.clone()), ..object.spec };
+        let object = world.api.create(&object).await;
+        world.ready(&object).await;
+        let seen = world.cloud.observe_machine(&World::machine_id("demo", name)).expect("it is there");
+        let at = |stage| seen.reached(stage).expect("reached").as_millisecond();
+        let vm = at(Stage::Vm);
+        durations.push([vm - seen.started_at.as_millisecond(), at(Stage::Node) - vm]);
+    }
+    world.stop().await;
+    durations.sort_unstable();
+    durations
+}
+
+#[tokio::test]
+async fn machines_of_a_set_take_as_long_in_every_run_whatever_their_random_names() {
+    let one = durations(40_700, ["md-abcde-x1x1x", "md-abcde-y2y2y", "md-abcde-z3z3z"]).await;
+    let other = durations(40_800, ["md-vwxyz-k7k7k", "md-vwxyz-b8b8b", "md-vwxyz-q9q9q"]).await;
+    assert_eq!(one, other);
+    // Not all alike.
+    assert_ne!(one.first(), one.last());
+}
+
+#[tokio::test]
+async fn what_earlier_releases_kept_in_annotations_is_taken_over_and_they_go() {
+    let world = World::start(40_900);
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    let created = "2026-01-02T03:04:05Z";
+    objects::annotate(&mut object, "inmemorycluster.infrastructure.cluster.x-k8s.io/created", created);
+    world.api.create(&object).await;
+    let cluster = world.provisioned("demo").await;
+    assert_eq!(cluster.first_created().map(|at| at.to_string()).as_deref(), Some(created));
+    assert!(cluster.annotations().is_empty() && cluster.spec.origin.is_some());
+
+    let machine = world.api.create(&objects::worker("demo", "w")).await;
+    let mut object = objects::in_memory_machine(&machine);
+    let origin = r#"{"machine":"w","startTime":"2026-01-02T03:04:05.678000Z","addresses":[{"type":"InternalIP","address":"10.9.8.7"}],"software":{"version":"v1.36.2"},"reached":{"vm":"2026-01-02T03:04:06.000000Z","node":"2026-01-02T03:04:07.000000Z"}}"#;
+    objects::annotate(&mut object, "inmemorymachine.infrastructure.cluster.x-k8s.io/origin", origin);
+    let object = world.api.create(&object).await;
+    let machine = world.ready(&object).await;
+    assert!(machine.annotations().is_empty(), "{:?}", machine.annotations());
+    let origin = machine.origin().expect("it is kept");
+    assert_eq!(origin.start_time.0.to_string(), "2026-01-02T03:04:05.678Z");
+    assert_eq!(origin.addresses.first().map(|address| address.address.as_str()), Some("10.9.8.7"));
+    assert_eq!(origin.pod_cidrs.len(), 1);
+    assert_eq!(origin.reached["node"].0.to_string(), "2026-01-02T03:04:07Z");
+    let seen = world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it runs");
+    assert_eq!(seen.allocation.addresses[0].address, "10.9.8.7");
+    world.stop().await;
+}
