@@ -5,40 +5,20 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Changed, Cloud, CloudConfig, ErrorClass, MachineError, MachineId, Role, Stage, StageObservation, StartUp,
+    Changed, Cloud, ErrorClass, MachineError, MachineId, Role, Stage, StageObservation, StartUp,
 };
-use prometheus::Registry;
 use serde_json::Value;
-use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 
-use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
-
-/// A cloud whose clock is tokio's, which tests pause.
-fn on_tokio_time(ports: std::ops::RangeInclusive<u16>) -> Cloud {
-    let start = Instant::now();
-    let config = CloudConfig {
-        advertise_host: "127.0.0.1".into(),
-        bind_address: [127, 0, 0, 1].into(),
-        ports,
-        seed: "amber-otter-lamp".into(),
-        connection_hold: Duration::from_secs(10),
-        state_directory: None,
-        clock: Arc::new(move || created_at() + start.elapsed()),
-    };
-    let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
-    tokio::spawn(driver);
-    cloud
-}
+use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached};
 
 #[tokio::test(start_paused = true)]
 async fn stages_come_when_they_are_due_and_changes_say_so() {
-    let cloud = on_tokio_time(30_200..=30_209);
+    let cloud = on_tokio_time(30_200..=30_209, Duration::ZERO);
     let mut changes = cloud.changes();
     let spec = cluster("slow");
     let cluster_id = spec.id.clone();
@@ -88,7 +68,7 @@ async fn machine_that_boots_over_a_restart_is_up_when_it_would_have_been() {
     let mut deadlines = Vec::new();
     let mut started_at = None;
     for _ in 0..2 {
-        let cloud = on_tokio_time(30_270..=30_279);
+        let cloud = on_tokio_time(30_270..=30_279, Duration::ZERO);
         let spec = cluster("booting");
         let cluster_id = spec.id.clone();
         cloud.ensure_cluster(spec).unwrap();
@@ -112,7 +92,7 @@ async fn machine_that_boots_over_a_restart_is_up_when_it_would_have_been() {
 
 #[tokio::test(start_paused = true)]
 async fn machine_without_delays_is_up_when_it_is_ensured() {
-    let cloud = on_tokio_time(30_210..=30_219);
+    let cloud = on_tokio_time(30_210..=30_219, Duration::ZERO);
     let spec = cluster("fast");
     let cluster_id = spec.id.clone();
     cloud.ensure_cluster(spec).unwrap();
@@ -129,7 +109,7 @@ async fn machine_without_delays_is_up_when_it_is_ensured() {
 
 #[tokio::test(start_paused = true)]
 async fn name_that_tls_cannot_ask_for_is_refused_for_control_planes_only() {
-    let cloud = on_tokio_time(30_220..=30_229);
+    let cloud = on_tokio_time(30_220..=30_229, Duration::ZERO);
     let spec = cluster("names");
     let id = spec.id.clone();
     cloud.ensure_cluster(spec).unwrap();

@@ -5,37 +5,16 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Changed, Cloud, CloudConfig, Files, MachineSpec, MachineUpdate, Role, Software, StartUp,
-    UpdateObservation,
+    Changed, Cloud, Files, MachineSpec, MachineUpdate, Role, Software, StartUp, UpdateObservation,
 };
-use prometheus::Registry;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 
-use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
-
-/// A cloud whose clock is tokio's, which tests pause, `ahead` of the time at which clusters are created.
-fn on_tokio_time(ports: std::ops::RangeInclusive<u16>, ahead: Duration) -> Cloud {
-    let start = Instant::now();
-    let config = CloudConfig {
-        advertise_host: "127.0.0.1".into(),
-        bind_address: [127, 0, 0, 1].into(),
-        ports,
-        seed: "amber-otter-lamp".into(),
-        connection_hold: Duration::from_secs(10),
-        state_directory: None,
-        clock: Arc::new(move || created_at() + ahead + start.elapsed()),
-    };
-    let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
-    tokio::spawn(driver);
-    cloud
-}
+use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached};
 
 fn files(contents: &[(&str, &str)]) -> Files {
     let contents = contents.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned()));

@@ -29,6 +29,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -134,6 +135,24 @@ impl World {
         self.cloud.set_authorities(&id, authorities.clone()).unwrap();
         (id, endpoint)
     }
+}
+
+/// A cloud whose clock is tokio's, which tests pause, `ahead` of the time at which clusters are created.
+pub fn on_tokio_time(ports: RangeInclusive<u16>, ahead: Duration) -> Cloud {
+    let start = Instant::now();
+    let config = CloudConfig {
+        advertise_host: "127.0.0.1".into(),
+        bind_address: [127, 0, 0, 1].into(),
+        ports,
+        seed: "amber-otter-lamp".into(),
+        connection_hold: Duration::from_secs(10),
+        state_directory: None,
+        clock: Arc::new(move || created_at() + ahead + start.elapsed()),
+    };
+    let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
+    tokio::spawn(driver);
+    cloud.reserve_endpoints([]);
+    cloud
 }
 
 /// Waits for what other tasks do; a condition that never comes fails the test.

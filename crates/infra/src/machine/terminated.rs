@@ -121,8 +121,8 @@ mod tests {
     fn terminated_before(machine: &str) -> InMemoryMachine {
         let mut object = object(&[]);
         let termination = Some(Termination { time: MicroTime(Timestamp::UNIX_EPOCH) });
-        object.spec.instance =
-            Some(InstanceRecord { machine: machine.into(), termination, ..InstanceRecord::default() });
+        let instance = InstanceRecord { machine: machine.into(), termination, ..InstanceRecord::default() };
+        object.spec.instance = Some(Box::new(instance));
         object
     }
 

@@ -4,7 +4,6 @@
 
 use std::{net::Ipv4Addr, num::NonZeroU16, path::PathBuf, sync::Arc, time::Duration};
 
-use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -340,12 +339,12 @@ impl World {
         writes.map(|write| format!("{} {}", write.verb, write.resource)).collect()
     }
 
-    /// Waits for something of the cloud, which says when to look again.
+    /// Waits for something of the cloud. It is looked at again and again, as the cloud tells nobody that a cluster was
+    /// created: who created it knows.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Cloud) -> bool) {
-        let mut changes = self.cloud.changes();
         let wait = async {
             while !holds(&self.cloud) {
-                changes.next().await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(20), wait)

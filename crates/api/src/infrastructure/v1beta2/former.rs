@@ -164,7 +164,7 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(&read).expect("JSON"), expected);
         assert_eq!(*object.instance_mut(), read);
-        assert_eq!(object.spec.instance, Some(read));
+        assert_eq!(object.spec.instance.as_deref(), Some(&read));
         assert!(!object.keeps_annotations());
         assert_eq!(object.metadata.annotations, machine("m", &[("other", "stays")]).metadata.annotations);
     }
@@ -173,10 +173,10 @@ mod tests {
     fn the_spec_comes_before_the_annotations() {
         let mut object = machine("m", &FORMER);
         let of = |machine: &str| InstanceRecord { machine: machine.into(), ..InstanceRecord::default() };
-        object.spec.instance = Some(of("m"));
+        object.spec.instance = Some(Box::new(of("m")));
         assert_eq!((object.instance(), object.origin()), (Some(of("m")), None));
         // But for what was copied from another machine.
-        object.spec.instance = Some(of("other"));
+        object.spec.instance = Some(Box::new(of("other")));
         assert!(object.origin().is_some());
     }
 
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(InMemoryMachine::default().instance(), None);
         let mut copy = InMemoryMachine::default();
         copy.metadata.name = Some("copy".into());
-        copy.spec.instance = machine("m", &FORMER).instance();
+        copy.spec.instance = machine("m", &FORMER).instance().map(Box::new);
         assert_eq!(copy.instance(), None);
         assert_eq!(copy.instance_mut().machine, "copy");
     }

@@ -46,7 +46,7 @@ impl InMemoryMachine {
     pub fn instance(&self) -> Option<InstanceRecord> {
         let known =
             self.spec.instance.as_ref().filter(|known| Some(&known.machine) == self.metadata.name.as_ref());
-        known.cloned().or_else(|| former::instance(self))
+        known.map(|known| InstanceRecord::clone(known)).or_else(|| former::instance(self))
     }
 
     /// How the instance came to be, as far as the object remembers.
@@ -74,7 +74,7 @@ impl InMemoryMachine {
         let known =
             self.instance().unwrap_or_else(|| InstanceRecord { machine, ..InstanceRecord::default() });
         former::forget_instance(&mut self.metadata);
-        self.spec.instance.insert(known)
+        self.spec.instance.insert(Box::new(known))
     }
 
     /// Whether something of the instance is kept in annotations, as earlier releases did.

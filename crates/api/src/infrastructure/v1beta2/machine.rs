@@ -105,7 +105,7 @@ pub struct InMemoryMachineSpec {
     pub behaviour: Option<Behaviour>,
     /// What the provider keeps of the simulated instance. Set by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub instance: Option<InstanceRecord>,
+    pub instance: Option<Box<InstanceRecord>>,
 }
 
 /// How a machine behaves, part by part. A part that is left out starts without delay.

@@ -59,7 +59,7 @@ fn how_a_machine_came_to_be_is_written_when_it_begins_when_it_has_a_name_and_whe
         let (written, precondition) = recorded(&object, observed)?;
         assert_eq!(precondition, Precondition::None);
         object = written;
-        Some((object.spec.provider_id.clone(), object.spec.instance.clone().expect("it is kept")))
+        Some((object.spec.provider_id.clone(), object.instance().expect("it is kept")))
     };
     assert_eq!(write(&observed(&[])), Some((String::new(), expected(&[]))));
     assert_eq!(write(&observed(&[])), None);

@@ -289,7 +289,9 @@ prop_compose! {
 fn new_machine_spec() -> impl Strategy<Value = v1beta2::InMemoryMachineSpec> {
     let network =
         vec(pool(), 0..3).prop_map(|addresses_from_pools| v1beta2::MachineNetwork { addresses_from_pools });
-    (word(), word(), word(), option::of(network), behaviour(), option::of(instance())).prop_map(
+    // Boxed, as the strategies of all fields at once are too large for the stack of a test.
+    let instance = option::of(instance().prop_map(Box::new)).boxed();
+    (word(), word(), word(), option::of(network), behaviour(), instance).prop_map(
         |(provider_id, instance_type, image, network, behaviour, instance)| v1beta2::InMemoryMachineSpec {
             provider_id,
             instance_type,
