@@ -12,9 +12,6 @@
 //! Sets are disjoint intervals, never lists or bitmaps: a /8 of v4 or a /64 of v6 costs as much as a /28. The order in
 //! which a pool is rebuilt from what exists does not show in it, and the same owner always gets the same answer.
 //!
-//! `ipnet` is not used: its networks keep host bits and its constructors fail, its parser is not the in-cluster
-//! provider's, and it has no sets; here both families are intervals of numbers, up to all 2^128 of them.
-//!
 //! The crate has no I/O, no async, no clock and no source of entropy, and does not know what a
 //! Kubernetes object is. It takes specs as they were written and never panics over them.
 

@@ -61,7 +61,7 @@ pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>)
         (Wish::Address { wanted }, Some(pool)) => {
             plan::answered(&claim, &pool.key, pool.ask(request(&claim, wanted)))
         }
-        (Wish::Address { .. }, None) => unreachable!("an address is asked only of a pool that exists"),
+        (Wish::Address { .. }, None) => Plan::Leave(Outcome::WaitingOn(reasons::POOL_NOT_READY)),
         (Wish::Plan(plan), pool) => {
             if let (Plan::Wait { .. }, Some(pool)) = (&plan, pool) {
                 pool.withdraw(&name);
@@ -146,8 +146,9 @@ async fn carry_out(
         (Plan::TakeOver, Some(pool)) => (act::take_over(claim, pool, context).await?, None),
         (Plan::Publish, Some(_)) => (Bound::Yes, None),
         (Plan::Leave(outcome), _) => return Ok(outcome),
+        // Only a pool that exists is asked for an address.
         (Plan::Create { .. } | Plan::TakeOver | Plan::Publish, None) => {
-            unreachable!("an address is asked only of a pool that exists")
+            return Ok(Outcome::WaitingOn(reasons::POOL_NOT_READY));
         }
     };
     match (outcome, pool) {

@@ -1,10 +1,11 @@
 //! Claims on pools of addresses: the cases of the in-cluster IPAM provider's own test suite.
 
-use crate::world::{OTHER, World, claim, is_ready, ready, reservation, spec};
+use crate::world::{OTHER, World, claim, is_ready, ready, reservation, settings, spec};
 use kube::ResourceExt as _;
 use nephele_api::ipam::v1alpha2::{GlobalInClusterIPPool, InClusterIPPool, InClusterIPPoolSpec};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::ipam::{GROUP, PoolKind, finalizers};
+use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::NAMESPACE;
 use serde_json::json;
 
@@ -85,7 +86,12 @@ async fn a_claim_on_another_kind_of_pool_is_left_alone() {
 // E14.
 #[tokio::test]
 async fn a_claim_without_a_group_is_ours_by_its_kind() {
-    let world = World::start().await;
+    let api = ManagementApi::start();
+    // As the schema of v1beta2 refuses a reference without a group.
+    let client = api.refusing(|method, path| {
+        method == "POST" && path.contains("/v1beta2/") && path.ends_with("/ipaddresses")
+    });
+    let world = World::through(api, client, settings());
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
     let mut groupless = claim("test", IP, "pool");
     groupless.spec.pool_ref.api_group = String::new();

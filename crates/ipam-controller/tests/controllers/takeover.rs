@@ -13,9 +13,15 @@ use serde_json::json;
 
 use crate::world::{World, claim, reservation, settings, spec};
 
-/// A claim as the other provider holds it, and its IPAddress, with the version of Cluster API's kinds that it was built
-/// with.
-async fn bound_before(api: &ManagementApi, pool: &InClusterIPPool, name: &str, address: &str, version: &str) {
+/// A claim with the other provider's finalizer, and its IPAddress. The owner references are of the versions that the
+/// release of the provider was built with: of Cluster API's kinds, and of the provider's own.
+async fn bound_before(
+    api: &ManagementApi,
+    pool: &InClusterIPPool,
+    name: &str,
+    address: &str,
+    versions: [&str; 2],
+) {
     let mut made = claim(name, PoolKind::InClusterIPPool, "pool");
     made.finalizers_mut().push(finalizers::CLAIM.into());
     let made = api.create(&made).await;
@@ -32,8 +38,8 @@ async fn bound_before(api: &ManagementApi, pool: &InClusterIPPool, name: &str, a
     ip_address.metadata.namespace = Some(NAMESPACE.into());
     ip_address.finalizers_mut().push(finalizers::ADDRESS.into());
     *ip_address.owner_references_mut() = vec![
-        owner(version, "IPAddressClaim", name, made.uid(), true),
-        owner("v1alpha2", "InClusterIPPool", "pool", pool.uid(), false),
+        owner(versions[0], "IPAddressClaim", name, made.uid(), true),
+        owner(versions[1], "InClusterIPPool", "pool", pool.uid(), false),
     ];
     api.create(&ip_address).await;
 }
@@ -48,20 +54,28 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
     let counts = json!({ "ipAddresses": { "total": 8, "free": 4, "used": 4, "outOfRange": 0 } });
     api.patch_status::<InClusterIPPool>("pool", &counts).await;
 
-    // None has the lowest address that was free. The last one's claim was not told yet, and one is on its way out.
+    // None has the lowest address that was free. The status of one claim does not name its IPAddress yet, and one claim is
+    // being deleted.
+    let current = ["v1beta2", "v1alpha2"];
     let given = [
-        ("bound", "10.0.0.7", "v1beta2"),
-        ("of-before", "10.0.0.5", "v1beta1"),
-        ("untold", "10.0.0.6", "v1beta2"),
-        ("leaving", "10.0.0.4", "v1beta2"),
+        ("bound", "10.0.0.7", current),
+        ("of-before", "10.0.0.5", ["v1beta1", "v1alpha1"]),
+        ("untold", "10.0.0.6", current),
+        ("leaving", "10.0.0.4", current),
     ];
-    for (name, address, version) in given {
-        bound_before(&api, &pool, name, address, version).await;
+    for (name, address, versions) in given {
+        bound_before(&api, &pool, name, address, versions).await;
         if name != "untold" {
             api.patch_status::<IPAddressClaim>(name, &json!({ "addressRef": { "name": name } })).await;
         }
     }
     let deleted = api.api::<IPAddressClaim>().delete("leaving", &DeleteParams::default()).await;
+    deleted.expect("it is being deleted");
+    // Its IPAddress is gone, and the provider was about to let it go.
+    let mut released = claim("released", PoolKind::InClusterIPPool, "pool");
+    released.finalizers_mut().push(finalizers::CLAIM.into());
+    api.create(&released).await;
+    let deleted = api.api::<IPAddressClaim>().delete("released", &DeleteParams::default()).await;
     deleted.expect("it is being deleted");
     // Found nothing free, or not seen yet.
     let mut waiting = claim("waiting", PoolKind::InClusterIPPool, "pool");
@@ -82,6 +96,7 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
     let addresses = [world.bound("waiting").await, world.bound("new").await].map(|made| made.spec.address);
     let mut addresses = addresses.to_vec();
     addresses.sort();
+    world.gone::<IPAddressClaim>(NAMESPACE, "released").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "leaving").await;
     world.gone::<IPAddress>(NAMESPACE, "leaving").await;
     assert_eq!(addresses, ["10.0.0.2", "10.0.0.3"]);

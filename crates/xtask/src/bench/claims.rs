@@ -1,11 +1,11 @@
 //! `cargo xtask bench claims`: how fast claims are bound and released, how long one takes meanwhile, and what it costs.
 //!
 //! ```text
-//!  measured ─▶ create n ─▶ all bound ─▶ measured ─▶ delete n ─▶ all gone ─▶ measured
-//!               └ one more at a time in a pool of its own: what somebody meets who comes along
+//!  measure ─▶ create n ─▶ all bound ─▶ measure ─▶ delete n ─▶ all gone ─▶ measure
+//!              └ one more at a time on a pool of its own, which has to wait behind nobody
 //! ```
 //!
-//! The load takes its part of the machine too. What that is is shown, among the others.
+//! The load uses the same processors. Its share is in the table, with everybody's.
 
 use std::{
     path::Path,
@@ -23,18 +23,20 @@ use serde_json::json;
 use tokio::{sync::watch, time};
 
 use super::{
-    Place, measure,
+    Place,
+    durations::Durations,
+    measure,
     processors::{Processors, SHOWN},
     quantile, refuse_zero,
-    requests::Writes,
+    requests::Requests,
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many claims; several times for several rounds.
-    #[arg(short = 'n', value_name = "NUMBER", default_values_t = [500, 2000])]
+    /// How many claims; may be given several times, for a round each.
+    #[arg(short = 'n', value_name = "NUMBER", default_values_t = [2000, 20_000])]
     numbers: Vec<usize>,
-    /// Over how many pools; several times for as many rounds of each number.
+    /// Over how many pools; may be given several times, for a round of each number of claims each.
     #[arg(long, value_name = "NUMBER", default_values_t = [1, 20])]
     pools: Vec<usize>,
     /// Start the manager with this argument in addition, and leave it so; may be given several times.
@@ -46,10 +48,12 @@ pub(crate) struct Args {
 
 /// Even at ten claims a second, 20,000 of them are through by then.
 const LIMIT: Duration = Duration::from_secs(2000);
-/// The pool of the claims that come along one by one.
+/// The pool of the claims that are created one by one.
 const SINGLE: &str = "single";
-/// So long is waited before memory is measured: an allocator gives back late.
+/// The wait before memory is measured: an allocator gives back late.
 const QUIET: Duration = Duration::from_secs(5);
+/// How many parts of the API server's time are shown, longest first.
+const DURATIONS_MAX: usize = 16;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     refuse_zero(&args.numbers)?;
@@ -80,9 +84,9 @@ struct Round {
     pools: usize,
     binding: Phase,
     releasing: Phase,
-    /// From the request that made a claim until its address was seen, in order.
+    /// From the request that created a claim until its address was seen, in order.
     latencies: Vec<Duration>,
-    /// The same of those that came along one by one.
+    /// The same of those that were created one by one.
     single_latencies: Vec<Duration>,
     /// Of the manager: before, with all bound, with all gone.
     resident_kib: [u64; 3],
@@ -90,16 +94,22 @@ struct Round {
 
 /// Binding, or releasing.
 struct Phase {
-    /// Those that come along one by one included.
+    /// With those that were created one by one.
     claims: usize,
     elapsed: Duration,
     processors: Processors,
-    writes: Writes,
+    requests: Requests,
+    /// Seconds of the API server, longest first.
+    durations: Vec<(String, f64)>,
 }
 
 impl Phase {
     fn per_second(&self) -> f64 {
         self.claims as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn ms_per_claim(&self, seconds: f64) -> f64 {
+        seconds * 1000.0 / self.claims as f64
     }
 }
 
@@ -130,7 +140,7 @@ async fn round(management: &Management, number: usize, pools: usize) -> anyhow::
     };
     let (elapsed, singles) = tokio::try_join!(bind, one_by_one(&load, end))?;
     let all = number + singles.len();
-    let binding = meter.stop(management, elapsed, all, "POST ipaddressclaims").await?;
+    let binding = meter.stop(management, elapsed, all, "POST ipaddressclaims 201").await?;
     load.addresses(|witness| {
         ensure!(witness.held().len() == all, "{} addresses of {all} claims", witness.held().len());
         ensure!(witness.duplicates().is_empty(), "given twice: {:?}", witness.duplicates());
@@ -144,7 +154,7 @@ async fn round(management: &Management, number: usize, pools: usize) -> anyhow::
     load.until("every claim to be gone", LIMIT, Tally::is_empty).await?;
     let elapsed = meter.elapsed();
     load.until_addresses("every address to be gone", LIMIT, |witness| witness.held().len() == 0).await?;
-    let releasing = meter.stop(management, elapsed, all, "DELETE ipaddressclaims").await?;
+    let releasing = meter.stop(management, elapsed, all, "DELETE ipaddressclaims 200").await?;
     let (latencies, single_latencies) =
         load.claims(|tally| (tally.latencies(&names), tally.latencies(&singles)));
     drop(load);
@@ -155,7 +165,7 @@ async fn round(management: &Management, number: usize, pools: usize) -> anyhow::
     Ok(Round { number, pools, binding, releasing, latencies, single_latencies, resident_kib })
 }
 
-/// Makes one claim after the other, each once the one before it is bound, until the end. Their names.
+/// Creates one claim after the other, each once the one before it is bound, until the end. Returns their names.
 async fn one_by_one(load: &Load, end: watch::Receiver<bool>) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     while !*end.borrow() {
@@ -167,34 +177,37 @@ async fn one_by_one(load: &Load, end: watch::Receiver<bool>) -> anyhow::Result<V
     Ok(names)
 }
 
-/// What was used and written when a phase began.
+/// What was used and answered when a phase began.
 struct Meter {
     start: Instant,
     processors: Processors,
-    writes: Writes,
+    requests: Requests,
+    durations: Durations,
 }
 
 impl Meter {
     async fn start(management: &Management) -> anyhow::Result<Self> {
-        let writes = Writes::now(management).await?;
-        Ok(Self { processors: Processors::now(Ipam)?, start: Instant::now(), writes })
+        let requests = Requests::of_claims(management).await?;
+        let durations = Durations::now(management).await?;
+        Ok(Self { processors: Processors::now(Ipam)?, start: Instant::now(), requests, durations })
     }
 
     fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// What came of the phase; `asked` is the write that the load made itself.
+    /// What the phase used; `sent` is the request that the load sends itself.
     async fn stop(
         self,
         management: &Management,
         elapsed: Duration,
         claims: usize,
-        asked: &str,
+        sent: &str,
     ) -> anyhow::Result<Phase> {
         let processors = Processors::now(Ipam)?.since(&self.processors);
-        let writes = Writes::now(management).await?.since(&self.writes).without(asked);
-        Ok(Phase { claims, elapsed, processors, writes })
+        let requests = Requests::of_claims(management).await?.since(&self.requests).without(sent);
+        let durations = Durations::now(management).await?.since(&self.durations);
+        Ok(Phase { claims, elapsed, processors, requests, durations })
     }
 }
 
@@ -206,9 +219,8 @@ fn print(rounds: &[Round]) {
     for round in rounds {
         let Round { number, pools, binding, releasing, latencies, single_latencies, resident_kib } = round;
         let ms = |sorted: &[Duration], percent| quantile(sorted, percent).as_secs_f64() * 1000.0;
-        let manager = |phase: &Phase| {
-            phase.processors.seconds("manager").unwrap_or_default() * 1000.0 / phase.claims as f64
-        };
+        let manager =
+            |phase: &Phase| phase.ms_per_claim(phase.processors.seconds("manager").unwrap_or_default());
         let [before, bound, gone] = resident_kib.map(|kib| kib as f64 / 1024.0);
         println!(
             "| {number} | {pools} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {before:.1} -> {bound:.1} -> {gone:.1} | {:.2} |",
@@ -229,31 +241,46 @@ fn print(rounds: &[Round]) {
             .flat_map(|round| [("bound", round, &round.binding), ("released", round, &round.releasing)])
     };
 
-    println!("\nProcessors at work on average, by program. All of them share the machine with the load.\n");
-    println!("| Claims | pools | |{}", SHOWN.map(|program| format!(" {program} |")).concat());
-    println!("|---:|---:|---|{}", "---:|".repeat(SHOWN.len()));
+    println!(
+        "\nProcessor seconds, and ms of them per claim, by program. All share the machine with the load.\n"
+    );
+    println!("| Claims | pools | | s |{}", SHOWN.map(|program| format!(" {program} |")).concat());
+    println!("|---:|---:|---|---:|{}", "---:|".repeat(SHOWN.len()));
     for (what, round, phase) in phases() {
         let cells = SHOWN.map(|program| match phase.processors.seconds(program) {
-            Some(seconds) => format!(" {:.2} |", seconds / phase.elapsed.as_secs_f64()),
+            Some(seconds) => format!(" {seconds:.1} ({:.2}) |", phase.ms_per_claim(seconds)),
             None => " - |".to_owned(),
         });
-        println!("| {} | {} | {what} |{}", round.number, round.pools, cells.concat());
+        let elapsed = phase.elapsed.as_secs_f64();
+        println!("| {} | {} | {what} | {elapsed:.1} |{}", round.number, round.pools, cells.concat());
     }
 
-    println!("\nWrites per claim, without the one that asks for it.\n");
-    println!("| Claims | pools | | writes | of which |");
+    println!("\nRequests per claim, without the one that the load sends.\n");
+    println!("| Claims | pools | | requests | of which |");
     println!("|---:|---:|---|---:|---|");
     for (what, round, phase) in phases() {
         let per_claim = |count: u64| format!("{:.2}", count as f64 / phase.claims as f64);
-        // What is less than one for a hundred claims is somebody else's.
-        let parts = phase.writes.iter().filter(|(_, count)| count * 100 >= phase.claims as u64);
+        // Less than one for a hundred claims is not about claims.
+        let parts = phase.requests.iter().filter(|(_, count)| count * 100 >= phase.claims as u64);
         let parts: Vec<_> = parts.map(|(what, count)| format!("{} {what}", per_claim(count))).collect();
         println!(
             "| {} | {} | {what} | {} | {} |",
             round.number,
             round.pools,
-            per_claim(phase.writes.total()),
+            per_claim(phase.requests.total()),
             parts.join(", ")
         );
+    }
+
+    println!(
+        "\nms per claim that the API server worked on requests, and within them waited for webhooks and etcd.\n"
+    );
+    println!("| Claims | pools | | of which |");
+    println!("|---:|---:|---|---|");
+    for (what, round, phase) in phases() {
+        let parts = phase.durations.iter().take(DURATIONS_MAX);
+        let parts: Vec<_> =
+            parts.map(|(what, seconds)| format!("{:.2} {what}", phase.ms_per_claim(*seconds))).collect();
+        println!("| {} | {} | {what} | {} |", round.number, round.pools, parts.join(", "));
     }
 }

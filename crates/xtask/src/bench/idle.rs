@@ -13,7 +13,7 @@ use nephele_e2e::{
     manager::{self, Provider},
 };
 
-use super::{measure, requests::Writes};
+use super::{measure, requests::Requests};
 use crate::place::Place;
 
 #[derive(Debug, clap::Args)]
@@ -57,7 +57,7 @@ struct Round {
     length: Duration,
     managers: BTreeMap<&'static str, Manager>,
     /// By anybody: what others do when we stand still is our doing, too.
-    writes: Writes,
+    writes: Requests,
 }
 
 struct Manager {
@@ -82,9 +82,9 @@ async fn round(management: Management, number: usize, length: Duration) -> anyho
     if before.is_empty() {
         bail!("no manager runs on this machine");
     }
-    let (writes, started) = (Writes::of_objects(&management).await?, Instant::now());
+    let (writes, started) = (Requests::writes(&management).await?, Instant::now());
     tokio::time::sleep(length).await;
-    let writes = Writes::of_objects(&management).await?.since(&writes);
+    let writes = Requests::writes(&management).await?.since(&writes);
     let length = started.elapsed();
     let mut managers = BTreeMap::new();
     for (name, (id, cpu_seconds)) in before {

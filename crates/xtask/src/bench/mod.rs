@@ -2,9 +2,11 @@
 
 mod claims;
 mod clusters;
+mod durations;
 mod idle;
 mod processors;
 mod requests;
+mod samples;
 
 use std::path::Path;
 

@@ -1,64 +1,42 @@
-//! The writes that the API server has done, by its own count.
+//! The requests that the API server has answered, by its own count.
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
-use http::Request;
 use nephele_e2e::{Management, ipam::GROUP};
 
+use super::samples::{Sample, metrics, samples};
+
 /// What counts as a write.
-const VERBS: [&str; 6] = ["APPLY", "DELETE", "DELETECOLLECTION", "PATCH", "POST", "PUT"];
+const WRITES: [&str; 6] = ["APPLY", "DELETE", "DELETECOLLECTION", "PATCH", "POST", "PUT"];
 
-/// Writes so far, by verb and resource, of those that were asked for.
+/// Requests so far, by verb, resource and status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Writes(BTreeMap<String, u64>);
+pub(super) struct Requests(BTreeMap<String, u64>);
 
-impl Writes {
-    /// Those so far to the group of pools and claims, and of Events.
-    pub(super) async fn now(management: &Management) -> anyhow::Result<Self> {
-        Ok(Self::read(&metrics(management).await?, of_pools))
+impl Requests {
+    /// Every request so far for pools, claims, IPAddresses and Events. Watches count when they end.
+    pub(super) async fn of_claims(management: &Management) -> anyhow::Result<Self> {
+        Ok(Self::read(&metrics(management).await?, is_of_claims))
     }
 
-    /// Those so far of anything but leases and what a node says of itself.
-    pub(super) async fn of_objects(management: &Management) -> anyhow::Result<Self> {
-        Ok(Self::read(&metrics(management).await?, of_objects))
+    /// The writes so far of anything but leases and what a node says of itself.
+    pub(super) async fn writes(management: &Management) -> anyhow::Result<Self> {
+        Ok(Self::read(&metrics(management).await?, is_write))
     }
 
-    fn read(metrics: &str, is_counted: fn(&str, &str) -> bool) -> Self {
-        let mut writes = BTreeMap::new();
-        for line in metrics.lines() {
-            let Some((labels, count)) =
-                line.strip_prefix("apiserver_request_total{").and_then(|rest| rest.rsplit_once("} "))
-            else {
-                continue;
-            };
-            let label = |name: &str| {
-                let start = labels.find(&format!("{name}=\""))? + name.len() + 2;
-                labels[start..].split('"').next()
-            };
-            let [Some(group), Some(verb), Some(resource), Some(code)] =
-                ["group", "verb", "resource", "code"].map(label)
-            else {
-                continue;
-            };
-            if !is_counted(group, resource)
-                || !VERBS.contains(&verb)
-                || label("dry_run").is_some_and(|value| !value.is_empty())
-            {
-                continue;
-            }
-            let mut what = format!("{verb} {resource}");
-            if let Some(subresource) = label("subresource").filter(|name| !name.is_empty()) {
+    fn read(metrics: &str, is_counted: fn(&Sample<'_>) -> bool) -> Self {
+        let mut requests = BTreeMap::new();
+        let counters = samples(metrics).filter(|sample| sample.name == "apiserver_request_total");
+        for counter in counters.filter(|sample| sample.label("dry_run").is_empty() && is_counted(sample)) {
+            let mut what = format!("{} {}", counter.label("verb"), counter.label("resource"));
+            let subresource = counter.label("subresource");
+            if !subresource.is_empty() {
                 what = format!("{what}/{subresource}");
             }
-            // A write that is refused costs no less.
-            if !code.starts_with('2') {
-                what = format!("{what}, answered {code}");
-            }
-            // Counts are written as Go writes floating point numbers.
-            *writes.entry(what).or_default() += count.parse::<f64>().unwrap_or_default() as u64;
+            what = format!("{what} {}", counter.label("code"));
+            *requests.entry(what).or_default() += counter.value as u64;
         }
-        Self(writes)
+        Self(requests)
     }
 
     /// Those since, without those of which there were none.
@@ -70,9 +48,9 @@ impl Writes {
         Self(self.0.iter().filter_map(new).collect())
     }
 
-    /// Without those that a load asks for itself.
-    pub(super) fn without(mut self, asked: &str) -> Self {
-        self.0.remove(asked);
+    /// Without those that a load sends itself.
+    pub(super) fn without(mut self, sent: &str) -> Self {
+        self.0.remove(sent);
         self
     }
 
@@ -81,26 +59,22 @@ impl Writes {
         self.0.values().sum()
     }
 
-    /// What was written how often.
+    /// What was requested how often.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(what, count)| (what.as_str(), *count))
     }
 }
 
-async fn metrics(management: &Management) -> anyhow::Result<String> {
-    let request = Request::get("/metrics").body(Vec::new()).context("failed to write a request")?;
-    let text = management.client().request_text(request).await;
-    text.context("failed to read the metrics of the API server")
-}
-
-fn of_pools(group: &str, resource: &str) -> bool {
-    group == GROUP || resource == "events"
+fn is_of_claims(sample: &Sample<'_>) -> bool {
+    sample.label("group") == GROUP || sample.label("resource") == "events"
 }
 
 /// Reviews are questions, and tokens are handed out rather than stored.
-fn of_objects(group: &str, resource: &str) -> bool {
+fn is_write(sample: &Sample<'_>) -> bool {
     let renewed = ["leases", "nodes", "pods", "serviceaccounts", "apiservices"];
-    !renewed.contains(&resource) && !["authentication.k8s.io", "authorization.k8s.io"].contains(&group)
+    WRITES.contains(&sample.label("verb"))
+        && !renewed.contains(&sample.label("resource"))
+        && !["authentication.k8s.io", "authorization.k8s.io"].contains(&sample.label("group"))
 }
 
 #[cfg(test)]
@@ -118,34 +92,36 @@ apiserver_request_total{code="201",component="apiserver",dry_run="",group="clust
 "#;
 
     #[test]
-    fn writes_are_told_apart_by_verb_resource_and_refusal() {
-        let writes = Writes::read(METRICS, of_pools);
-        let counts: Vec<_> = writes.iter().collect();
+    fn requests_are_told_apart_by_verb_resource_and_status() {
+        let requests = Requests::read(METRICS, is_of_claims);
+        let counts: Vec<_> = requests.iter().collect();
         assert_eq!(
             counts,
             [
-                ("PATCH ipaddressclaims", 7),
-                ("PATCH ipaddressclaims/status", 1_200_000),
-                ("POST events", 3),
-                ("POST ipaddresses, answered 409", 2),
+                ("LIST ipaddressclaims 200", 5),
+                ("PATCH ipaddressclaims 200", 7),
+                ("PATCH ipaddressclaims/status 200", 1_200_000),
+                ("POST events 201", 3),
+                ("POST ipaddresses 409", 2),
             ]
         );
     }
 
     #[test]
     fn only_what_came_since_counts() {
-        let before = Writes::read(METRICS, of_pools);
-        let after = Writes::read(&METRICS.replace("} 7", "} 9"), of_pools);
-        assert_eq!(after.since(&before).iter().collect::<Vec<_>>(), [("PATCH ipaddressclaims", 2)]);
-        assert_eq!(after.since(&before).without("PATCH ipaddressclaims").total(), 0);
+        let before = Requests::read(METRICS, is_of_claims);
+        let after = Requests::read(&METRICS.replace("} 7", "} 9"), is_of_claims);
+        assert_eq!(after.since(&before).iter().collect::<Vec<_>>(), [("PATCH ipaddressclaims 200", 2)]);
+        assert_eq!(after.since(&before).without("PATCH ipaddressclaims 200").total(), 0);
     }
 
     #[test]
     fn at_rest_a_write_to_any_object_counts() {
-        let writes = Writes::read(METRICS, of_objects);
-        assert!(writes.iter().any(|write| write == ("POST machines", 6)), "{writes:?}");
+        let writes = Requests::read(METRICS, is_write);
+        assert!(writes.iter().any(|write| write == ("POST machines 201", 6)), "{writes:?}");
+        assert!(writes.iter().all(|(what, _)| !what.starts_with("LIST")));
         let lease = METRICS
             .replace("cluster.x-k8s.io\",resource=\"machines", "coordination.k8s.io\",resource=\"leases");
-        assert!(Writes::read(&lease, of_objects).iter().all(|(what, _)| !what.contains("lease")));
+        assert!(Requests::read(&lease, is_write).iter().all(|(what, _)| !what.contains("lease")));
     }
 }
