@@ -1,13 +1,14 @@
 //! HTTP on one connection.
 
 use std::error::Error;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request, Response};
 use http_body::Body;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Either, Empty};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
@@ -91,16 +92,23 @@ impl Http {
         };
         let service = service_fn(move |request: Request<Incoming>| {
             let in_flight = activity.begin();
+            let is_head = request.method() == Method::HEAD;
             let answer = service.call(request.map(|incoming| RequestBody::new(incoming, body)));
             async move {
-                let response = answer.await?;
+                let (mut head, body) = answer.await?.into_parts();
+                if is_head {
+                    // On HTTP/2 hyper sends what it is given, and a client takes data after HEAD for a broken stream.
+                    if let Some(length) = body.size_hint().exact() {
+                        head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
+                    }
+                    return Ok(Response::from_parts(head, Either::Left(Empty::new())));
+                }
                 // The request is in flight until the whole answer is sent: a watch is a long answer.
-                Ok::<_, S::Error>(response.map(|body| {
-                    body.map_err(move |error| {
-                        let _until_the_body_is_dropped = &in_flight;
-                        error
-                    })
-                }))
+                let body = body.map_err(move |error| {
+                    let _until_the_body_is_dropped = &in_flight;
+                    error
+                });
+                Ok::<_, S::Error>(Response::from_parts(head, Either::Right(body)))
             }
         });
         let io = TokioIo::new(io);
@@ -113,14 +121,7 @@ impl Http {
                     .max_send_buf_size(SEND_BYTES_MAX)
                     .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).expect("some kilobytes"))
                     .serve_connection(io, service);
-                let mut connection = pin!(connection);
-                tokio::select! {
-                    result = connection.as_mut() => result,
-                    () = ended => {
-                        connection.as_mut().graceful_shutdown();
-                        timeout(drain, connection).await.unwrap_or(Ok(()))
-                    }
-                }
+                run(connection, http2::Connection::graceful_shutdown, ended, drain).await
             }
             Protocol::Http1 => {
                 // Idle time is counted here for both protocols, the head of a request included.
@@ -129,15 +130,28 @@ impl Http {
                     .max_buf_size(HEAD_BYTES_MAX)
                     .serve_connection(io, service)
                     .with_upgrades();
-                let mut connection = pin!(connection);
-                tokio::select! {
-                    result = connection.as_mut() => result,
-                    () = ended => {
-                        connection.as_mut().graceful_shutdown();
-                        timeout(drain, connection).await.unwrap_or(Ok(()))
-                    }
-                }
+                run(connection, http1::UpgradeableConnection::graceful_shutdown, ended, drain).await
             }
+        }
+    }
+}
+
+/// Runs a connection until it ends. When `ended` is ready first, requests in flight have so long to end.
+async fn run<C>(
+    connection: C,
+    graceful_shutdown: fn(Pin<&mut C>),
+    ended: impl Future<Output = ()>,
+    drain: Duration,
+) -> Result<(), hyper::Error>
+where
+    C: Future<Output = Result<(), hyper::Error>>,
+{
+    let mut connection = pin!(connection);
+    tokio::select! {
+        result = connection.as_mut() => result,
+        () = ended => {
+            graceful_shutdown(connection.as_mut());
+            timeout(drain, connection).await.unwrap_or(Ok(()))
         }
     }
 }

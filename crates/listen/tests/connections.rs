@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream;
+use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
@@ -94,6 +95,22 @@ async fn an_idle_connection_of_http2_ends_and_one_with_a_watch_stays() {
         body.frame().await.expect("a frame").expect("it is whole");
         sleep(Limits::DEFAULT.idle * 3).await;
         assert_eq!(connection.is_finished(), ends, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn head_is_answered_without_a_body_and_with_its_length() {
+    let (client, _serving) = connect(Protocol::Http2, Limits::default());
+    let (mut sender, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    for (path, length) in [("/", Some("7")), ("/watch", None)] {
+        let request = Request::head(format!("http://a{path}")).body(Full::<Bytes>::default());
+        let response = sender.send_request(request.expect("a request")).await.expect("an answer");
+        let header =
+            response.headers().get(CONTENT_LENGTH).map(|value| value.to_str().expect("text").to_owned());
+        let body = response.into_body().collect().await.expect("an orderly end").to_bytes();
+        assert_eq!((header.as_deref(), body.as_ref()), (length, &b""[..]), "{path}");
     }
 }
 
