@@ -98,6 +98,8 @@ impl Client {
 
     async fn connect(&self) -> anyhow::Result<Sender> {
         let stream = TcpStream::connect(self.server.address).await.context("failed to connect")?;
+        // Otherwise each body waits for the acknowledgement of its head.
+        stream.set_nodelay(true).context("failed to switch delays off")?;
         let mut config = self.server.client.clone();
         config.alpn_protocols = vec![if self.is_http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
         let name = ServerName::IpAddress(self.server.address.ip().into());

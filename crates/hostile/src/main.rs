@@ -40,7 +40,7 @@ struct Args {
     #[arg(long, default_value_t = 100_000)]
     requests: u64,
     /// How many connections send them. With one, the order in which the server gets them is the same on every run.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 16)]
     connections: u64,
 }
 

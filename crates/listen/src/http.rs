@@ -51,7 +51,7 @@ impl Protocol {
 pub struct Http {
     /// What clients may hold.
     pub limits: Limits,
-    /// The streams of HTTP/2 connections run as tasks of it.
+    /// The streams of HTTP/2 connections run as tasks of it, and the reading of bodies that nobody wants.
     pub tasks: TaskTracker,
 }
 
@@ -90,10 +90,11 @@ impl Http {
                 () = quiet.idle_for(idle) => tracing::debug!("Ending an idle connection"),
             }
         };
+        let tasks = self.tasks.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let in_flight = activity.begin();
             let is_head = request.method() == Method::HEAD;
-            let answer = service.call(request.map(|incoming| RequestBody::new(incoming, body)));
+            let answer = service.call(RequestBody::of(request, body, &tasks));
             async move {
                 let (mut head, body) = answer.await?.into_parts();
                 if is_head {

@@ -26,11 +26,14 @@ use tokio_util::task::TaskTracker;
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// `/watch` never ends; any other path reads the body of the request and says what came.
+/// `/watch` never ends, `/unread` looks at no body; any other path reads the body of the request and says what came.
 async fn answer(request: Request<RequestBody>) -> Result<Answer, Infallible> {
     if request.uri().path() == "/watch" {
         let begun = stream::once(async { Ok(Frame::data(Bytes::from_static(b"begun"))) });
         return Ok(Response::new(BodyExt::boxed(StreamBody::new(begun.chain(stream::pending())))));
+    }
+    if request.uri().path() == "/unread" {
+        return Ok(Response::new(Full::new(Bytes::from_static(b"not read")).boxed()));
     }
     let text = match request.into_body().collect().await {
         Ok(body) => format!("{} bytes", body.to_bytes().len()),
@@ -111,6 +114,26 @@ async fn head_is_answered_without_a_body_and_with_its_length() {
             response.headers().get(CONTENT_LENGTH).map(|value| value.to_str().expect("text").to_owned());
         let body = response.into_body().collect().await.expect("an orderly end").to_bytes();
         assert_eq!((header.as_deref(), body.as_ref()), (length, &b""[..]), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_nobody_reads_is_read_on_within_bounds() {
+    for (length, is_kept) in [(200_000, true), (1_000_000, false)] {
+        let (client, _serving) = connect(Protocol::Http1, Limits::default());
+        let (mut reader, mut writer) = tokio::io::split(client);
+        let writing = tokio::spawn(async move {
+            let head = format!("POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+            writer.write_all(head.as_bytes()).await?;
+            writer.write_all(&vec![b'x'; length]).await?;
+            writer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await
+        });
+        let mut text = Vec::new();
+        // Where the rest is not read, the client finds the connection closed, or broken while it writes.
+        let _ = reader.read_to_end(&mut text).await;
+        let text = String::from_utf8(text).expect("text");
+        assert!(text.contains("not read"), "{text}");
+        assert_eq!((text.contains("0 bytes"), writing.await.expect("no panic").is_ok()), (is_kept, is_kept));
     }
 }
 

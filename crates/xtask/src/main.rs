@@ -14,7 +14,6 @@ mod conditions;
 mod contract;
 mod e2e;
 mod emptied;
-mod hostile;
 mod installed;
 mod kube_state_metrics;
 mod paths;
@@ -22,9 +21,9 @@ mod place;
 mod provider;
 mod record_hooks;
 mod release;
+mod seeded;
 mod tidy;
 mod wait;
-mod worlds;
 
 use std::process::ExitCode;
 
@@ -58,8 +57,8 @@ enum Task {
     /// Measure on a real cluster.
     #[command(subcommand)]
     Bench(bench::Subject),
-    /// Send requests that nobody should send to the API server, from a seed, and check that it survives them.
-    Hostile(hostile::Args),
+    /// Send hostile requests that a seed makes to the API server, and check that it survives: `[--seed S] [--requests N]`.
+    Hostile(seeded::Args),
     /// Say which rows of Cluster API's contracts hold, and by which tests.
     Contract(contract::Args),
     /// Make fixtures of the calls of Cluster API that a manager recorded: those of
@@ -68,7 +67,7 @@ enum Task {
     /// Check what compilers do not: purity of crates, freshness of files, lints, words.
     Tidy,
     /// Run worlds that seeds make, and say which of them break a rule: `--seeds N [--from SEED]`.
-    Worlds(worlds::Args),
+    Worlds(seeded::Args),
 }
 
 fn main() -> ExitCode {
@@ -81,11 +80,11 @@ fn main() -> ExitCode {
         Task::Helm(args) => chart::cluster::run(&args),
         Task::Installed(args) => installed::run(&args),
         Task::Bench(subject) => bench::run(&subject),
-        Task::Hostile(args) => hostile::run(&args),
+        Task::Hostile(args) => seeded::run("nephele-hostile", &args),
         Task::Contract(args) => contract::run(&args),
         Task::RecordHooks(args) => record_hooks::run(&args),
         Task::Tidy => tidy::run(),
-        Task::Worlds(args) => worlds::run(&args),
+        Task::Worlds(args) => seeded::run("nephele-world", &args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! `cargo xtask worlds`: many seeded worlds of the whole product on simulated time; `crates/world` says what they are.
+//! `cargo xtask worlds` and `cargo xtask hostile`: programs that a seed drives, each a crate of its own and a process of
+//! its own, which a stack overflow ends alone.
 
 use std::{ffi::OsString, process::Command};
 
@@ -8,17 +9,17 @@ use crate::{command::show, paths};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Build with optimization: pays from some thousand seeds on.
+    /// Build with optimization: pays for long runs.
     #[arg(long)]
     release: bool,
-    /// What the worlds are told: `--seeds N`, `--from SEED`, `--replay JSON`, `--help`.
+    /// Arguments of the program; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(package: &str, args: &Args) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["run", "--quiet", "--locked", "--package", "nephele-world"]);
+    cargo.args(["run", "--quiet", "--locked", "--package", package]);
     if args.release {
         cargo.arg("--release");
     }
