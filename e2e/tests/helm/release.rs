@@ -215,15 +215,33 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
     })
     .await?;
     kubectl(&["delete", "--namespace", name, "--filename", sample]).await?;
+    an_extension_is_given_its_authority(&scope.management).await
+}
+
+/// Applies the sample extension. It says that its Secret is missing, then takes the authority from it and is called,
+/// which nobody answers.
+async fn an_extension_is_given_its_authority(management: &Management) -> anyhow::Result<()> {
+    const OWNER: &str = "quota-system";
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples/cloud_extension_config.yaml");
+    let is = async |reason: &str| {
+        until(&format!("the extension to be {reason}"), LIMIT, async || {
+            let output = "--output=jsonpath={.status.conditions[?(@.type=='Discovered')].reason}";
+            let said = kubectl(&["get", "cloudextensionconfigs", "quota", output]).await?;
+            Ok(Look::when(said == reason, || said.clone()))
+        })
+        .await
+    };
     kubectl(&["apply", "--filename", sample]).await?;
-    until("the extension to be looked for", LIMIT, async || {
-        let reason = "--output=jsonpath={.status.conditions[?(@.type=='Discovered')].reason}";
-        let said = kubectl(&["get", "cloudextensionconfigs", "quota", reason]).await?;
-        Ok(Look::when(said == "NotDiscovered", || said.clone()))
-    })
-    .await?;
-    kubectl(&["delete", "--filename", sample]).await.map(drop)
+    is("CABundleNotInjected").await?;
+    kubectl(&["create", "namespace", OWNER]).await?;
+    let roots = "--output=jsonpath={.data.ca\\.crt}";
+    let roots = kubectl(&["get", "configmaps", "kube-root-ca.crt", "--namespace=default", roots]).await?;
+    let roots = format!("--from-literal=ca.crt={roots}");
+    kubectl(&["create", "secret", "generic", "quota-webhook-certificate", "--namespace", OWNER, &roots])
+        .await?;
+    is("NotDiscovered").await?;
+    kubectl(&["delete", "--filename", sample]).await?;
+    management.delete(kinds::NAMESPACE, "", OWNER).await
 }
 
 /// Uninstalls, and finds what is left to be what the chart's README says: definitions, until they are deleted too, and
