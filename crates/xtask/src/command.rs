@@ -44,6 +44,16 @@ pub(crate) fn show(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs to the end; what was printed is shown where it fails, in one piece.
+pub(crate) fn show_failure(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| attempt(command))?;
+    if !output.status.success() {
+        let said = [output.stdout, output.stderr].concat();
+        bail!("{}\n{}: {}", String::from_utf8_lossy(&said).trim_end(), attempt(command), output.status);
+    }
+    Ok(())
+}
+
 /// Whether a program of this name is on the search path.
 pub(crate) fn is_installed(program: &str) -> bool {
     let Some(path) = std::env::var_os("PATH") else { return false };

@@ -1,15 +1,17 @@
 //! A cluster from which our providers are taken, for tests that install them in another way.
 //!
 //! ```text
-//!  cluster with the providers ─clusterctl delete─▶ bare Cluster API ─a group of tests─▶ ─clusterctl init─▶ as before
+//!  cluster with the providers ─clusterctl delete─▶ bare Cluster API ─a group of tests─▶ bare Cluster API
 //! ```
+//!
+//! On an existing cluster they are put back afterwards. On one of our own, what needs them installs them.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
 
 use crate::{
     cluster::{LOOK_EVERY, Layout, Repository},
     command::{capture, path_with, show},
-    paths,
+    e2e::Tests,
     place::Found,
     wait::{self, Look},
 };
@@ -32,13 +34,22 @@ const MANAGER: [&str; 6] = [
 /// A cluster with Cluster API and nothing of ours.
 pub(crate) struct Emptied<'a> {
     found: &'a Found,
-    /// The image of the manager that was there, which is on the node.
+    /// The image of the manager, which is on the node.
     pub(crate) image: String,
 }
 
 impl<'a> Emptied<'a> {
+    /// One of our own clusters, from which our providers are taken if they are there.
+    pub(crate) fn of_our_own(found: &'a Found, image: String, is_installed: bool) -> anyhow::Result<Self> {
+        let emptied = Self { found, image };
+        if is_installed {
+            emptied.empty()?;
+        }
+        Ok(emptied)
+    }
+
     /// Takes our providers away, works, and puts them back. After a failure things stay as they are, to be looked at.
-    pub(crate) fn work(
+    pub(crate) fn work_and_put_back(
         found: &'a Found,
         work: impl FnOnce(&Self) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
@@ -70,15 +81,21 @@ impl<'a> Emptied<'a> {
         self.found.programs.is_some()
     }
 
-    /// The tests of this group, which is also the feature that they are built with. They find these programs first.
-    pub(crate) fn tests(&self, group: &str, programs: Option<&Path>) -> anyhow::Result<Command> {
+    /// Runs the tests of a module, with these variables. They find these programs first.
+    pub(crate) fn run_tests<V: AsRef<OsStr>>(
+        &self,
+        group: &str,
+        programs: Option<&Path>,
+        variables: &[(&str, V)],
+    ) -> anyhow::Result<()> {
         let folders = self.found.programs.as_deref().into_iter().chain(programs);
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["test", "--locked", "--package", "nephele-e2e", "--features", group, "--test", group]);
-        cargo.env("KUBECONFIG", &self.found.kubeconfig).env("PATH", path_with(folders)?);
-        cargo.env("NEPHELE_E2E_IMAGE", &self.image).env("RUST_BACKTRACE", "0");
-        cargo.current_dir(paths::repository());
-        Ok(cargo)
+        let path = path_with(folders)?;
+        let tests = Tests::build()?
+            .with(&[("KUBECONFIG", self.found.kubeconfig.as_os_str()), ("PATH", &path)])
+            .with(&[("NEPHELE_E2E_IMAGE", &self.image)])
+            .with(variables);
+        tests.announce();
+        tests.run(&tests.names(&[group], None), 1)
     }
 }
 

@@ -5,15 +5,13 @@
 //!  repository/infrastructure-in-memory/v0.1.0 ─init─▶ cluster ─upgrade─▶ …/v0.1.1
 //! ```
 
-use std::{fs, path::Path};
+use std::{ffi::OsString, fs, path::Path};
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::{
     cluster::{Layout, Repository, write},
-    command::show,
-    emptied::Emptied,
     paths,
     place::Place,
     provider, release,
@@ -32,27 +30,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.place.work(|found| {
-        if found.program.is_some() {
+    args.place.work_emptied(|emptied| {
+        if emptied.is_our_own() {
             provider::check_image_for_arm64()?;
         }
-        Emptied::work(found, |emptied| {
-            let folder = paths::cache()?.join("releases");
-            if folder.exists() {
-                fs::remove_dir_all(&folder).context("failed to remove former releases")?;
-            }
-            let next = next(release::VERSION)?;
-            for version in [release::VERSION, &next] {
-                release::lay_out(&folder, version, &emptied.image)?;
-            }
-            let of_others =
-                emptied.is_our_own().then(|| Layout::new().map(|it| Repository::config_file(&it)));
-            let config = folder.join("clusterctl.yaml");
-            write(&config, configuration(of_others.transpose()?.as_deref(), &folder)?)?;
-            let mut tests = emptied.tests("installed", None)?;
-            tests.env("NEPHELE_E2E_CLUSTERCTL_CONFIG", config);
-            show(tests.env("NEPHELE_E2E_RELEASES", format!("{} {next}", release::VERSION)))
-        })
+        let folder = paths::cache()?.join("releases");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).context("failed to remove former releases")?;
+        }
+        let next = next(release::VERSION)?;
+        for version in [release::VERSION, &next] {
+            release::lay_out(&folder, version, &emptied.image)?;
+        }
+        let of_others = emptied.is_our_own().then(|| Layout::new().map(|it| Repository::config_file(&it)));
+        let config = folder.join("clusterctl.yaml");
+        write(&config, configuration(of_others.transpose()?.as_deref(), &folder)?)?;
+        let releases = OsString::from(format!("{} {next}", release::VERSION));
+        let variables =
+            [("NEPHELE_E2E_CLUSTERCTL_CONFIG", config.into_os_string()), ("NEPHELE_E2E_RELEASES", releases)];
+        emptied.run_tests("installed", None, &variables)
     })
 }
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use crate::{
-    cluster::{self, Layout},
-    provider,
+    cluster::{self, Cluster, Layout},
+    emptied::Emptied,
+    provider::{self, Profile},
 };
 
 /// Which cluster, and what becomes of it.
@@ -35,19 +36,41 @@ pub(crate) struct Found {
 }
 
 impl Place {
-    /// Works on the cluster, and takes down one of our own afterwards unless it is to be kept.
-    pub(crate) fn work(&self, work: impl FnOnce(&Found) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    /// Works on the cluster with the providers, and takes down one of our own afterwards unless it is to be kept.
+    pub(crate) fn work(
+        &self,
+        profile: Profile,
+        work: impl FnOnce(&Found) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         if self.existing {
-            let kubeconfig =
-                std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
-            return work(&Found { kubeconfig: kubeconfig.into(), programs: None, program: None });
+            return work(&existing()?);
         }
+        self.on_our_own(|cluster| {
+            let ready = provider::prepare(cluster, self.program.as_deref(), profile)?;
+            provider::install(cluster, &ready.image)?;
+            work(&found(cluster, ready.program))
+        })
+    }
+
+    /// The same on a cluster with Cluster API and nothing of ours. What was installed on an existing one is put back.
+    pub(crate) fn work_emptied(
+        &self,
+        work: impl FnOnce(&Emptied<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self.existing {
+            return Emptied::work_and_put_back(&existing()?, work);
+        }
+        self.on_our_own(|cluster| {
+            let ready = provider::prepare(cluster, self.program.as_deref(), Profile::Dev)?;
+            let is_installed = provider::is_installed(cluster);
+            let found = found(cluster, ready.program);
+            work(&Emptied::of_our_own(&found, ready.image, is_installed)?)
+        })
+    }
+
+    fn on_our_own(&self, work: impl FnOnce(&Cluster) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let layout = Layout::new()?;
-        let result = cluster::up(&layout, true).and_then(|cluster| {
-            let program = provider::install(&cluster, self.program.as_deref())?;
-            let programs = Some(layout.at("bin"));
-            work(&Found { kubeconfig: layout.kubeconfig(), programs, program: Some(program) })
-        });
+        let result = cluster::up(&layout, true).and_then(|cluster| work(&cluster));
         if self.keep {
             return result;
         }
@@ -55,4 +78,16 @@ impl Place {
         // What went wrong first is what matters.
         result.and(down)
     }
+}
+
+/// The cluster of KUBECONFIG.
+fn existing() -> anyhow::Result<Found> {
+    let kubeconfig =
+        std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
+    Ok(Found { kubeconfig: kubeconfig.into(), programs: None, program: None })
+}
+
+fn found(cluster: &Cluster, program: PathBuf) -> Found {
+    let programs = Some(cluster.layout.at("bin"));
+    Found { kubeconfig: cluster.layout.kubeconfig(), programs, program: Some(program) }
 }

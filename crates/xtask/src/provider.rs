@@ -44,12 +44,33 @@ const PROVIDERS: [Provider; 2] = [
 
 const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Installs the providers, in place of those that are there: this program, or the one the checkout makes. Says which.
-pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let program = program.map_or_else(build, |program| Ok(program.to_owned()))?;
+/// How our program is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Quickly, and with assertions: for tests.
+    Dev,
+    /// As people run it: for figures.
+    Release,
+}
+
+/// Our program on a cluster: this one, or the one the checkout makes.
+pub(crate) struct Ready {
+    pub(crate) program: PathBuf,
+    /// The name of its image, which is on the node.
+    pub(crate) image: String,
+}
+
+/// Makes the program and its image, and loads that into the node.
+pub(crate) fn prepare(cluster: &Cluster, program: Option<&Path>, profile: Profile) -> anyhow::Result<Ready> {
+    let program = program.map_or_else(|| build(profile), |program| Ok(program.to_owned()))?;
     let image = image(&program)?;
     image.load(&cluster.layout, &cluster.tools)?;
-    release::lay_out(&Repository::folder(&cluster.layout), release::VERSION, &image.name)?;
+    Ok(Ready { program, image: image.name })
+}
+
+/// Installs the providers, in place of those that are there.
+pub(crate) fn install(cluster: &Cluster, image: &str) -> anyhow::Result<()> {
+    release::lay_out(&Repository::folder(&cluster.layout), release::VERSION, image)?;
     let clusterctl =
         |args: &[&str]| cluster::clusterctl(&cluster.layout, cluster.tools.program("clusterctl"), args);
     for provider in &PROVIDERS {
@@ -63,7 +84,12 @@ pub(crate) fn install(cluster: &Cluster, program: Option<&Path>) -> anyhow::Resu
         cluster.kubectl.wait_for_deployments(Some(provider.namespace), AVAILABLE_LIMIT)?;
         wait_for_leader(&cluster.kubectl, provider.namespace)?;
     }
-    Ok(program)
+    Ok(())
+}
+
+/// Whether one of the providers is installed.
+pub(crate) fn is_installed(cluster: &Cluster) -> bool {
+    PROVIDERS.iter().any(|provider| cluster::is_installed(&cluster.kubectl, provider.label))
 }
 
 /// Waits until a manager that is there leads: one that was uninstalled together with its permissions could not give
@@ -82,16 +108,21 @@ fn wait_for_leader(kubectl: &Kubectl, namespace: &str) -> anyhow::Result<()> {
     })
 }
 
-/// The static program, in the release profile.
-fn build() -> anyhow::Result<PathBuf> {
+/// The static program.
+fn build(profile: Profile) -> anyhow::Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    // The folder of the profile `dev` is `debug`.
+    let (name, output) = match profile {
+        Profile::Dev => ("dev", "debug"),
+        Profile::Release => ("release", "release"),
+    };
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--locked", "--package", "nephele-cli", "--target", &target]);
+    cargo.args(["build", "--profile", name, "--locked", "--package", "nephele-cli", "--target", &target]);
     cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").current_dir(paths::repository());
     show(&mut cargo)?;
     let folder = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| paths::repository().join("target"), PathBuf::from);
-    Ok(paths::repository().join(folder).join(target).join("release/nephele"))
+    Ok(paths::repository().join(folder).join(target).join(output).join("nephele"))
 }
 
 /// The image by the recipe that also makes the released one. Its tag names its content, so that a changed program is

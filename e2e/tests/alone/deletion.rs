@@ -11,8 +11,6 @@ use nephele_e2e::{
 };
 use tokio::net::TcpStream;
 
-use crate::ALONE;
-
 const ROUNDS: usize = 20;
 /// Rounds that go on side by side.
 const LANES: usize = 4;
@@ -20,7 +18,6 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn port_of_a_deleted_cluster_is_free() -> anyhow::Result<()> {
-    let _alone = ALONE.lock().await;
     let scope = Scope::new("port").await?;
     let first = scope.plain("first", Shape::new(1, 0)).await?;
     first.available().await?;
@@ -52,7 +49,6 @@ async fn port_of_a_deleted_cluster_is_free() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn memory_is_given_back_when_clusters_go() -> anyhow::Result<()> {
-    let _alone = ALONE.lock().await;
     let scope = Scope::new("memory").await?;
     // What is only ever allocated once is no leak.
     rounds(&scope, 1).await?;

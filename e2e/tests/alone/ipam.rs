@@ -12,8 +12,6 @@ use nephele_e2e::{
 };
 use serde_json::json;
 
-use crate::ALONE;
-
 /// Claims that are released, and as many that are bound meanwhile.
 const CLAIMS: usize = 1000;
 /// Fewer addresses than claims at a time, so that most of the new ones get what an old one gives back.
@@ -22,7 +20,6 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 #[tokio::test]
 async fn no_address_is_doubled_leaked_or_lost_when_the_manager_is_killed() -> anyhow::Result<()> {
-    let _alone = ALONE.lock().await;
     turnover("killed", async |load| {
         for bound in [CLAIMS / 5, CLAIMS / 2] {
             progress(load, bound).await?;
@@ -42,7 +39,6 @@ async fn no_address_is_doubled_leaked_or_lost_when_the_manager_is_killed() -> an
 
 #[tokio::test]
 async fn no_address_is_doubled_leaked_or_lost_when_another_manager_takes_over() -> anyhow::Result<()> {
-    let _alone = ALONE.lock().await;
     with_two_managers(async |management| {
         turnover("taken-over", async |load| {
             progress(load, CLAIMS / 5).await?;
@@ -64,7 +60,6 @@ async fn no_address_is_doubled_leaked_or_lost_when_another_manager_takes_over() 
 #[tokio::test]
 async fn no_address_is_doubled_leaked_or_lost_when_a_manager_goes_on_that_leads_no_more() -> anyhow::Result<()>
 {
-    let _alone = ALONE.lock().await;
     with_two_managers(async |management| {
         turnover("stalled", async |load| {
             progress(load, CLAIMS / 5).await?;

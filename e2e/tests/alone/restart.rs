@@ -10,14 +10,11 @@ use nephele_e2e::{
     until,
 };
 
-use crate::ALONE;
-
 const CLUSTERS: usize = 5;
 const RESTART_LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn clusters_survive_the_death_of_the_manager() -> anyhow::Result<()> {
-    let _alone = ALONE.lock().await;
     let scope = Scope::new("restart").await?;
     let existing = scope.of_class("existing", Shape::new(1, 1)).await?;
     existing.settled(1, 1).await?;

@@ -14,7 +14,7 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-use crate::identity::Identity;
+use crate::clusterctl::identity::Identity;
 
 /// Where our providers are on the other side: both in one namespace, which is neither's own.
 const ELSEWHERE: &str = "nephele-elsewhere";

@@ -19,7 +19,7 @@ use nephele_e2e::{
 };
 use serde_json::Value;
 
-use crate::identity::Identity;
+use crate::clusterctl::identity::Identity;
 
 /// Our providers, as clusterctl labels what belongs to them.
 const LABELS: [&str; 2] = ["infrastructure-in-memory", "ipam-in-cluster"];

@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::helm::NAMESPACE;
+use crate::helm::chart::NAMESPACE;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// Of one request.

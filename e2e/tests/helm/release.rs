@@ -12,8 +12,8 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    helm::{Chart, NAMESPACE, RELEASE, helm, kubectl},
+use crate::helm::{
+    chart::{Chart, NAMESPACE, RELEASE, helm, kubectl},
     permissions::{self, Permission},
     pod::Pod,
 };
@@ -199,7 +199,7 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
         scope.claim(&claim, kind, name).await?;
         scope.bound(&claim).await?;
     }
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples/simulated_cloud.yaml");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/simulated_cloud.yaml");
     kubectl(&["apply", "--namespace", name, "--filename", sample]).await?;
     until("the cloud to say how it is", LIMIT, async || {
         let status = [
@@ -222,7 +222,7 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
 /// which nobody answers.
 async fn an_extension_is_given_its_authority(management: &Management) -> anyhow::Result<()> {
     const OWNER: &str = "quota-system";
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples/cloud_extension_config.yaml");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/cloud_extension_config.yaml");
     let is = async |reason: &str| {
         until(&format!("the extension to be {reason}"), LIMIT, async || {
             let output = "--output=jsonpath={.status.conditions[?(@.type=='Discovered')].reason}";

@@ -5,7 +5,7 @@ use kube::Client;
 use nephele_e2e::Scope;
 use serde_json::{Value, json};
 
-use crate::{schema::Kind, wrong::Case};
+use crate::input::{schema::Kind, wrong::Case};
 
 /// How often a status is offered that somebody else wrote meanwhile.
 const ATTEMPTS: usize = 20;

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use nephele_e2e::Scope;
 use serde_json::{Value, json};
 
-use crate::{
+use crate::input::{
     ask::Asker,
     schema::{Kind, kinds, nodes},
 };

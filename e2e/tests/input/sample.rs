@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 
-use crate::{schema::Step, table};
+use crate::input::{schema::Step, table};
 
 /// The least that a schema allows.
 pub(crate) fn sample(schema: &Value) -> anyhow::Result<Value> {

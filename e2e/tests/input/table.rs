@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::schema::Kind;
+use crate::input::schema::Kind;
 
 /// What there is to know of a text or a number that the schema does not restrict.
 #[derive(Debug, Clone, Copy)]

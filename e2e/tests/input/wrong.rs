@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::input::{
     normal,
     sample::{placed, sample},
     schema::{Kind, Node, Step, nodes, text},

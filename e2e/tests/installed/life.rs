@@ -14,7 +14,7 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use crate::installed::{
     available::Witness,
     clusterctl::{Releases, kubectl},
 };

@@ -11,7 +11,7 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-use crate::script::{EXTENSION_CONFIG, LABEL, Script, registered};
+use crate::runtime::script::{EXTENSION_CONFIG, LABEL, Script, registered};
 
 /// On a Node: what stands for the contents of files, by path.
 const FILES: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/files";

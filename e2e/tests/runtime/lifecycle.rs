@@ -7,7 +7,7 @@ use nephele_e2e::{
     wait::LIMIT,
 };
 
-use crate::script::{BLOCKS, LABEL, PASSES, Script, registered};
+use crate::runtime::script::{BLOCKS, LABEL, PASSES, Script, registered};
 
 #[tokio::test]
 async fn clusters_are_made_and_deleted_when_the_extension_lets_them_and_it_comes_back_after_a_kill()

@@ -10,7 +10,7 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-use crate::script::{EXTENSION_CONFIG, LABEL};
+use crate::runtime::script::{EXTENSION_CONFIG, LABEL};
 
 /// Of that age, there is this version alone.
 const REGISTRATION: Kind = ("runtime.cluster.x-k8s.io", "v1alpha1", "ExtensionConfig");

@@ -7,7 +7,7 @@ use nephele_e2e::{
 };
 use serde_json::json;
 
-use crate::{class, script::registered};
+use crate::runtime::{class, script::registered};
 
 #[tokio::test]
 async fn zones_and_instance_types_come_from_the_extension() -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use nephele_e2e::{
 };
 use serde_json::json;
 
-use crate::{
+use crate::runtime::{
     class,
     script::{BLOCKS, LABEL, PASSES, Script, registered},
 };

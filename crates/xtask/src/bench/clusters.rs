@@ -39,7 +39,8 @@ const PHASES: [&str; 6] = [
 ];
 
 const LIMIT: Duration = Duration::from_secs(900);
-/// What the manager still does when all clusters are available counts for them: so long is waited.
+/// The manager is given this long to get quiet, before a round and when all clusters are available: what it does until
+/// then counts for them.
 const QUIET: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -73,6 +74,8 @@ struct Round {
 async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
     let scope = Scope::on(management, "bench").await?;
     let pid = manager::process(Provider::Infrastructure)?;
+    // What the manager still gives back of the round before is not this round's.
+    tokio::time::sleep(QUIET).await;
     let (cpu_before, resident_kib_before) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
     let start = Instant::now();
     let names: Vec<_> = (0..number).map(|index| format!("c{index:04}")).collect();

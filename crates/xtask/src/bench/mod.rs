@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use crate::place::Place;
+use crate::{place::Place, provider::Profile};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subject {
@@ -34,7 +34,7 @@ pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
 
 /// Measures on the cluster of a place, with the kubeconfig of its administrator.
 fn measure(place: &Place, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    place.work(|found| {
+    place.work(Profile::Release, |found| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.context("failed to start a runtime")?.block_on(measure(&found.kubeconfig))
     })

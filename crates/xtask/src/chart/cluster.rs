@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use super::helm::Helm;
-use crate::{command::show, emptied::Emptied, paths, place::Place};
+use crate::{paths, place::Place};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -14,13 +14,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.place.work(|found| {
+    args.place.work_emptied(|emptied| {
         let helm = Helm::new()?;
         let packed = paths::cache()?.join("chart");
         let said = helm.package(&packed).context("failed to pack the chart")?;
         let chart = said.trim().rsplit(' ').next().map(PathBuf::from).context("Helm named no file")?;
-        Emptied::work(found, |emptied| {
-            show(emptied.tests("helm", helm.program().parent())?.env("NEPHELE_E2E_CHART", &chart))
-        })
+        emptied.run_tests("helm", helm.program().parent(), &[("NEPHELE_E2E_CHART", &chart)])
     })
 }

@@ -27,7 +27,8 @@ impl Ran {
             {
                 let path = path.split(' ').next().unwrap_or_default();
                 let passed = self.tests.entry((program.clone(), path.to_owned())).or_insert(true);
-                *passed &= outcome == "ok";
+                // Followed by the time it took, where that was asked for: `ok <1.203s>`.
+                *passed &= outcome.split(' ').next() == Some("ok");
             } else if let Some((_, failed)) = line.split_once(" checks of the chart, ") {
                 self.chart = Some(self.chart.unwrap_or(true) && failed == "0 failed");
             }
@@ -37,15 +38,17 @@ impl Ran {
     /// Fails with the reason why the test does not show anything.
     pub(super) fn passed(&self, test: &str) -> Result<(), &'static str> {
         let (file, function) = parts(test).ok_or("no test's name")?;
-        let (program, modules) = program(file).ok_or("in no crate")?;
-        let is_it = |path: &str| {
+        let programs = programs(file).ok_or("in no crate")?;
+        let is_it = |path: &str, modules: &[String]| {
             let in_file = modules
                 .iter()
                 .try_fold(path, |rest, module| rest.strip_prefix(module.as_str())?.strip_prefix("::"));
             in_file.is_some_and(|rest| rest == function || rest.ends_with(&format!("::{function}")))
         };
         let outcomes: Vec<_> = (self.tests.iter())
-            .filter(|((by, path), _)| *by == program && is_it(path))
+            .filter(|((by, path), _)| {
+                programs.iter().any(|(program, modules)| by == program && is_it(path, modules))
+            })
             .map(|(_, passed)| *passed)
             .collect();
         match (outcomes.as_slice(), self.chart) {
@@ -58,8 +61,8 @@ impl Ran {
     }
 }
 
-/// The program that has the tests of a file, and the modules they are in.
-fn program(file: &str) -> Option<(String, Vec<String>)> {
+/// The programs that may have the tests of a file, and the modules they are in.
+fn programs(file: &str) -> Option<Vec<(String, Vec<String>)>> {
     let (package, path) = match file.strip_prefix("crates/") {
         Some(rest) => rest.split_once('/')?,
         None => file.split_once('/')?,
@@ -69,14 +72,19 @@ fn program(file: &str) -> Option<(String, Vec<String>)> {
     if modules.last().is_some_and(|last| ["lib", "main", "mod"].contains(&last.as_str())) {
         modules.pop();
     }
+    let crate_name = package.replace('-', "_");
     let program = match (place.as_str(), package) {
-        ("tests", _) => modules.remove(0),
+        // All files are modules of one program, which is named for the package; or each file or folder is a program.
+        ("tests", _) => {
+            let (file, in_file) = modules.split_first()?;
+            return Some(vec![(file.clone(), in_file.to_vec()), (crate_name, modules)]);
+        }
         ("src", "xtask") => package.to_owned(),
         ("src", "cli") => "nephele".to_owned(),
-        ("src", _) => format!("nephele_{}", package.replace('-', "_")),
+        ("src", _) => format!("nephele_{crate_name}"),
         _ => return None,
     };
-    Some((program, modules))
+    Some(vec![(program, modules)])
 }
 
 #[cfg(test)]
@@ -92,7 +100,10 @@ test claim::plan::tests::b ... FAILED
 test report::tests::c ... ignored
      Running tests/controllers/main.rs (/t/debug/deps/controllers-0123456789abcdef)
 test claims::a ... ok
-test claims::b - should panic ... ok
+test claims::b - should panic ... ok <0.500s>
+     Running tests/main.rs (/t/debug/deps/infra-0123456789abcdef)
+test reconcile::machines::e ... ok <1.000s>
+test reconcile::f ... FAILED <1.000s>
      Running unittests src/main.rs (target/debug/deps/nephele-0123456789abcdef)
 test d ... ok
 ";
@@ -108,6 +119,9 @@ test d ... ok
             ("crates/ipam-controller/tests/controllers/claims.rs::a", Ok(())),
             ("crates/ipam-controller/tests/controllers/claims.rs::b", Ok(())),
             ("crates/ipam-controller/tests/controllers/claims.rs::c", Err("did not run")),
+            ("crates/infra/tests/reconcile/machines.rs::e", Ok(())),
+            ("crates/infra/tests/reconcile.rs::f", Err("failed")),
+            ("crates/infra/tests/moves.rs::f", Err("did not run")),
             ("crates/cli/src/main.rs::d", Ok(())),
             ("crates/kit/src/lib.rs::d", Err("did not run")),
         ] {

@@ -2,7 +2,7 @@
 //! permissions come to there. One test, since there is one release. `cargo xtask helm` runs it, on the machine where the
 //! pods are.
 
-mod helm;
+mod chart;
 mod permissions;
 mod pod;
 mod release;

@@ -1,0 +1,94 @@
+//! `cargo xtask e2e`: the black-box tests on a real cluster.
+//!
+//! ```text
+//!  cluster with a node:      alone, one by one ─▶ lifecycle, ipam, input, side by side
+//!  clusters of their own:    clusterctl, releases, runtime, a few at a time, meanwhile
+//! ```
+
+mod program;
+
+use std::{ffi::OsString, process::Command, thread};
+
+use anyhow::{Context, bail};
+
+pub(crate) use self::program::Tests;
+use crate::{
+    command::{capture, is_installed, path_with},
+    place::{Found, Place},
+    provider::Profile,
+};
+
+/// The tests that kill managers, or measure them.
+const ALONE: [&str; 1] = ["alone"];
+/// Those that share the cluster with a node.
+const TOGETHER: [&str; 3] = ["input", "ipam", "lifecycle"];
+/// They wait most of their time: 20 at once bring up some 20 clusters.
+const TOGETHER_AT_ONCE: usize = 20;
+/// Those that bring up management clusters of their own.
+const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["runtime", "clusterctl", "releases"];
+/// Each has one management cluster, or two: three at once are enough for two cores.
+const WITH_CLUSTERS_AT_ONCE: usize = 3;
+/// The kubelet lets a manager that was killed again and again wait longer each time.
+const AVAILABLE_LIMIT: &str = "--timeout=300s";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// Run only tests whose names contain this.
+    filter: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let tests = Tests::build()?;
+    args.place.work(Profile::Dev, |found| {
+        let environment = environment(found)?;
+        let tests = tests.with(&environment);
+        let of = |groups: &[&str]| tests.names(groups, args.filter.as_deref());
+        let (alone, together, apart) = (of(&ALONE), of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN));
+        tests.announce();
+        // What fails in the one is no reason not to run the others.
+        let results = thread::scope(|scope| {
+            let apart = scope.spawn(|| tests.run(&apart, WITH_CLUSTERS_AT_ONCE));
+            let mut results = vec![tests.run(&alone, 1)];
+            if !together.is_empty() {
+                results.push(available(&environment));
+                results.push(tests.run(&together, TOGETHER_AT_ONCE));
+            }
+            results.push(apart.join().expect("it reports what goes wrong"));
+            results
+        });
+        results.into_iter().collect()
+    })
+}
+
+/// What tests find the cluster and its programs by.
+fn environment(found: &Found) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+    let mut environment = vec![("KUBECONFIG", found.kubeconfig.clone().into_os_string())];
+    // For tests that need more management clusters than one: this brings them up, with this program in them.
+    if let Some(program) = &found.program {
+        let this = std::env::current_exe().context("failed to find this program")?;
+        let program = std::path::absolute(program).context("failed to find our program")?;
+        environment.push(("NEPHELE_XTASK", this.into()));
+        environment.push(("NEPHELE_PROGRAM", program.into()));
+    }
+    match &found.programs {
+        Some(folder) => environment.push(("PATH", path_with([folder.as_path()])?)),
+        None => {
+            for program in ["kubectl", "clusterctl"] {
+                if !is_installed(program) {
+                    bail!("not installed: {program}");
+                }
+            }
+        }
+    }
+    Ok(environment)
+}
+
+/// Waits until all managers are there.
+fn available(environment: &[(&str, OsString)]) -> anyhow::Result<()> {
+    let mut kubectl = Command::new("kubectl");
+    kubectl.args(["wait", "deployments", "--all", "--all-namespaces", "--for=condition=Available"]);
+    kubectl.arg(AVAILABLE_LIMIT).envs(environment.iter().map(|(name, value)| (name, value)));
+    capture(&mut kubectl).map(drop)
+}

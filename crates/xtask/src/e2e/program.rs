@@ -1,0 +1,148 @@
+//! The program with the black-box tests. Each test runs as a process of its own: what runs beside what is decided here,
+//! each is told about as soon as it ends, with the time it took, and one that hangs is stopped.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use crate::{
+    command::{capture, show_failure},
+    paths,
+};
+
+/// The test target, and where its package is in the repository.
+const TARGET: &str = "e2e";
+const FOLDER: &str = "e2e/tests";
+/// No test takes half as long on two busy cores.
+const SECONDS_MAX: &str = "1200";
+
+/// The tests, and what they are run with.
+pub(crate) struct Tests {
+    program: PathBuf,
+    names: Vec<String>,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl Tests {
+    /// Builds them with the features that `cargo test --workspace` resolves, so that nothing else is built again.
+    pub(crate) fn build() -> anyhow::Result<Self> {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+        cargo.args(["--workspace", "--features", "nephele-e2e-tests/cluster", "--test", TARGET]);
+        let output = cargo
+            .current_dir(paths::repository())
+            .stderr(Stdio::inherit())
+            .output()
+            .context("failed to build the tests")?;
+        if !output.status.success() {
+            bail!("failed to build the tests: {}", output.status);
+        }
+        let messages = String::from_utf8_lossy(&output.stdout);
+        let program = messages.lines().find_map(built).context("no tests were built")?;
+        let listed = capture(Command::new(&program).args(["--list", "--format=terse"]))?;
+        let names = listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned);
+        Ok(Self { names: names.collect(), program, environment: Vec::new() })
+    }
+
+    /// With these variables.
+    pub(crate) fn with<N: AsRef<OsStr>, V: AsRef<OsStr>>(mut self, variables: &[(N, V)]) -> Self {
+        let owned = |(name, value): &(N, V)| (name.as_ref().to_owned(), value.as_ref().to_owned());
+        self.environment.extend(variables.iter().map(owned));
+        self
+    }
+
+    /// The tests of these modules, in their order, whose names contain the filter.
+    pub(crate) fn names(&self, groups: &[&str], filter: Option<&str>) -> Vec<&str> {
+        select(&self.names, groups, filter)
+    }
+
+    /// Says which program runs, as `cargo test` would.
+    pub(crate) fn announce(&self) {
+        println!("     Running {FOLDER}/main.rs ({})", self.program.display());
+    }
+
+    /// Runs tests, so many at once, and says which failed.
+    pub(crate) fn run(&self, names: &[&str], at_once: usize) -> anyhow::Result<()> {
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        thread::scope(|scope| {
+            for _ in 0..at_once.min(names.len()) {
+                scope.spawn(|| {
+                    while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = self.run_one(name) {
+                            eprintln!("{error:#}");
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).push(*name);
+                        }
+                    }
+                });
+            }
+        });
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+    }
+
+    fn run_one(&self, name: &str) -> anyhow::Result<()> {
+        let started = Instant::now();
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=10", SECONDS_MAX]).arg(&self.program).args(["--exact", name]);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // The errors say where and what; a backtrace of the test harness would bury them.
+        command.env("RUST_BACKTRACE", "0").current_dir(paths::repository().join(FOLDER));
+        let result = show_failure(&mut command);
+        let outcome = if result.is_ok() { "ok" } else { "FAILED" };
+        println!("test {name} ... {outcome} <{:.1} s>", started.elapsed().as_secs_f64());
+        result
+    }
+}
+
+/// The program that one of the messages of a build is about, if it is the tests.
+fn built(message: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let target = &message["target"];
+    let is_it =
+        message["profile"]["test"] == true && target["kind"] == json!(["test"]) && target["name"] == TARGET;
+    is_it.then(|| message["executable"].as_str().map(PathBuf::from))?
+}
+
+fn select<'a>(names: &'a [String], groups: &[&str], filter: Option<&str>) -> Vec<&'a str> {
+    let of = |group: &str| {
+        let prefix = format!("{group}::");
+        names.iter().filter(move |name| name.starts_with(&prefix)).map(String::as_str)
+    };
+    let matches = |name: &&str| filter.is_none_or(|filter| name.contains(filter));
+    groups.iter().flat_map(|group| of(group)).filter(matches).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_selected_by_module_in_order_and_by_a_part_of_the_name() {
+        let names = ["lifecycle::a::b", "runtime::lifecycle::b", "alone::c"].map(str::to_owned);
+        assert_eq!(select(&names, &["lifecycle"], None), ["lifecycle::a::b"]);
+        assert_eq!(select(&names, &["runtime", "alone"], None), ["runtime::lifecycle::b", "alone::c"]);
+        assert_eq!(select(&names, &["runtime", "alone"], Some("::c")), ["alone::c"]);
+    }
+
+    #[test]
+    fn the_program_is_the_executable_of_the_test_target() {
+        let message = |kind: &str, name: &str| {
+            let target = json!({"kind": [kind], "name": name});
+            json!({"target": target, "profile": {"test": true}, "executable": "/t/e2e-1"}).to_string()
+        };
+        assert_eq!(built(&message("test", "e2e")), Some("/t/e2e-1".into()));
+        assert_eq!((built(&message("lib", "e2e")), built(&message("test", "http"))), (None, None));
+        assert_eq!(built("not JSON"), None);
+    }
+}

@@ -1,0 +1,19 @@
+//! Every black-box test, in one program: it is linked once. `cargo xtask e2e` runs each test as a process of its own, so
+//! that it can say what runs beside what:
+//!
+//! | Module | Runs |
+//! |---|---|
+//! | `lifecycle`, `ipam`, `input` | side by side, each test in a namespace of its own |
+//! | `alone` | one by one: the tests kill the managers, or measure them |
+//! | `clusterctl`, `releases`, `runtime` | beside all of these, each on management clusters of its own |
+//! | `helm`, `installed` | where our providers are not installed: `cargo xtask helm`, `cargo xtask installed` |
+
+mod alone;
+mod clusterctl;
+mod helm;
+mod input;
+mod installed;
+mod ipam;
+mod lifecycle;
+mod releases;
+mod runtime;
