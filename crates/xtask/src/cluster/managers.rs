@@ -53,6 +53,8 @@ struct Manager {
     certificate: Option<String>,
     /// Where its three ports begin.
     port: u16,
+    /// The ports of workload clusters' API servers, if it has some.
+    workload_ports: String,
 }
 
 impl Manager {
@@ -67,6 +69,7 @@ impl Manager {
             // The same for one that is installed again.
             Some(Self {
                 port: port(&label, number)?,
+                workload_ports: number.workload_ports(),
                 label,
                 namespace: text(&metadata["namespace"])?,
                 deployment: text(&metadata["name"])?,
@@ -109,6 +112,7 @@ impl Manager {
         if self.label == release::LABEL {
             // On both sides of a move, as a load balancer in front of both would have it.
             own.extend(["--advertise-host=127.0.0.1", "--bind-address=127.0.0.1"].map(str::to_owned));
+            own.push(format!("--workload-ports={}", self.workload_ports));
         }
         if !self.is_ours() {
             // The lease's namespace is read from where only pods have it.
@@ -291,5 +295,14 @@ mod tests {
         ];
         assert_eq!(manager.command_line("10.251.0.2", Path::new("/c")), expected);
         assert!(!manager.is_ours());
+    }
+
+    #[test]
+    fn the_manager_of_clusters_has_ports_of_its_own_for_their_api_servers() {
+        let mut ours = deployment();
+        ours["metadata"]["labels"][PROVIDER] = json!(release::LABEL);
+        let manager = Manager::read(&ours, Number::first()).expect("a Deployment");
+        let line = manager.command_line("10.251.0.2", Path::new("/c"));
+        assert!(line.contains(&"--workload-ports=20000-20999".to_owned()), "{line:?}");
     }
 }

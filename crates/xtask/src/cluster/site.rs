@@ -119,6 +119,13 @@ impl Number {
         9000 + 100 * u16::from(self.0) + index
     }
 
+    /// The ports of its workload clusters' API servers, as the flag takes them. They are all on one address of this
+    /// machine, and a cluster that moves keeps its port.
+    pub(super) fn workload_ports(self) -> String {
+        let first = 20_000 + 1_000 * u16::from(self.0 - 2);
+        format!("{first}-{}", first + 999)
+    }
+
     fn link(self) -> String {
         format!("nephele{}", self.0)
     }
@@ -156,5 +163,8 @@ mod tests {
         assert_eq!((sites[0].as_str(), sites[7].as_str()), ("10.251.0.2", "10.251.0.9"));
         assert!(!sites.contains(&Network::NODE.to_owned()));
         assert!(Number(2).port(99) < Number(3).port(0));
+        let ports: Vec<_> = (2..=NUMBER_MAX).map(|number| Number(number).workload_ports()).collect();
+        assert_eq!((ports[0].as_str(), ports[1].as_str()), ("20000-20999", "21000-21999"));
+        assert_eq!(ports[7], "27000-27999");
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask e2e`: the black-box tests on a real cluster.
 //!
 //! ```text
-//!  cluster with a node:      alone, one by one ─▶ lifecycle, ipam, input, side by side
+//!  cluster with a node:      alone, one by one for each manager ─▶ lifecycle, ipam, input, side by side
 //!  clusters of their own:    clusterctl, releases, runtime, a few at a time, meanwhile
 //! ```
 
@@ -18,8 +18,8 @@ use crate::{
     provider::Profile,
 };
 
-/// The tests that kill managers, or measure them.
-const ALONE: [&str; 1] = ["alone"];
+/// The tests that kill a manager, or measure it: of clusters, and of addresses. One does not need the other.
+const ALONE: [&[&str]; 2] = [&["alone::deletion", "alone::restart"], &["alone::ipam"]];
 /// Those that share the cluster with a node.
 const TOGETHER: [&str; 3] = ["input", "ipam", "lifecycle"];
 /// They wait most of their time: 20 at once bring up some 20 clusters.
@@ -43,14 +43,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let tests = Tests::build()?;
     args.place.work(Profile::Dev, |found| {
         let environment = environment(found)?;
-        let tests = tests.with(&environment);
+        let tests = &tests.with(&environment);
         let of = |groups: &[&str]| tests.names(groups, args.filter.as_deref());
-        let (alone, together, apart) = (of(&ALONE), of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN));
+        let (alone, together, apart) = (ALONE.map(of), of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN));
         tests.announce();
         // What fails in the one is no reason not to run the others.
         let results = thread::scope(|scope| {
             let apart = scope.spawn(|| tests.run(&apart, WITH_CLUSTERS_AT_ONCE));
-            let mut results = vec![tests.run(&alone, 1)];
+            let alone = alone.each_ref().map(|names| scope.spawn(move || tests.run(names, 1)));
+            let mut results = Vec::from(alone.map(|lane| lane.join().expect("it reports what goes wrong")));
             if !together.is_empty() {
                 results.push(available(&environment));
                 results.push(tests.run(&together, TOGETHER_AT_ONCE));
