@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `lifecycle`, `ipam`, `input` | side by side, each test in a namespace of its own |
 //! | `alone` | one by one: the tests kill the managers, or measure them |
-//! | `clusterctl`, `releases`, `runtime` | beside all of these, each on management clusters of its own |
+//! | `clusterctl`, `releases`, `runtime` | beside `alone`, each on management clusters of its own |
 //! | `helm`, `installed` | where our providers are not installed: `cargo xtask helm`, `cargo xtask installed` |
 
 mod alone;

@@ -220,8 +220,9 @@ pub(crate) fn module_folder(name: &str) -> PathBuf {
 }
 
 fn compile(module: &Module, package: &str, program: &Path) -> anyhow::Result<()> {
-    // Renamed when complete, so that an interrupted build leaves nothing that looks built.
-    let unfinished = program.with_extension("unfinished");
+    // Renamed when complete, so that an interrupted build leaves nothing that looks built. Clusters that come up at the
+    // same time may build the same program.
+    let unfinished = program.with_extension(format!("unfinished-{}", std::process::id()));
     let linker_flags = format!("-s -w {}", module.linker_flags);
     let mut go = Command::new("go");
     go.args(["build", "-C"]).arg(module_folder(module.name));
