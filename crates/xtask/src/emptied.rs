@@ -11,7 +11,7 @@ use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
 use crate::{
     cluster::{LOOK_EVERY, Layout, Repository},
     command::{capture, path_with, show},
-    e2e::Tests,
+    e2e::{Queue, Tests},
     place::Found,
     wait::{self, Look},
 };
@@ -95,7 +95,7 @@ impl<'a> Emptied<'a> {
             .with(&[("NEPHELE_E2E_IMAGE", &self.image)])
             .with(variables);
         tests.announce();
-        tests.run(&tests.names(&[group], None), 1)
+        tests.run(&Queue::new(tests.names(&[group], None)), 1)
     }
 }
 

@@ -1,8 +1,8 @@
 //! `cargo xtask e2e`: the black-box tests on a real cluster.
 //!
 //! ```text
-//!  cluster with a node:    alone, one by one for each manager ──┬─▶ lifecycle, ipam, input, side by side
-//!  clusters of their own:  clusterctl, releases, runtime ───────┘
+//!  first lane:   alone, one by one ─▶ clusterctl, releases, runtime ──┬─▶ lifecycle, ipam, input, side by side
+//!  second lane:  clusterctl, releases, runtime, one by one ───────────┘
 //! ```
 
 mod program;
@@ -11,24 +11,23 @@ use std::{ffi::OsString, process::Command, thread};
 
 use anyhow::{Context, bail};
 
-pub(crate) use self::program::Tests;
+pub(crate) use self::program::{Queue, Tests};
 use crate::{
     command::{capture, is_installed, path_with},
     place::{Found, Place},
     provider::Profile,
 };
 
-/// The tests that kill a manager, or measure it: of clusters, and of addresses. One does not need the other.
-const ALONE: [&[&str]; 2] = [&["alone::deletion", "alone::restart"], &["alone::ipam"]];
-/// Those that share the cluster with a node.
+/// The tests that kill a manager of the cluster with a node, or measure it.
+const ALONE: [&str; 1] = ["alone"];
+/// The tests that share the cluster with a node.
 const TOGETHER: [&str; 3] = ["input", "ipam", "lifecycle"];
 /// They wait most of their time: 18 at once bring up some 18 clusters. Nothing runs beside them: where processors are too
 /// busy, the managers of Cluster API lose their leases and are started again.
 const TOGETHER_AT_ONCE: usize = 18;
-/// Those that bring up management clusters of their own.
+/// The tests that bring up management clusters of their own: one or two each, so two tests at once are enough for two
+/// cores, and one is enough beside a test that must be alone on its cluster.
 const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["runtime", "clusterctl", "releases"];
-/// Each has one management cluster, or two: two tests at once are enough for two cores.
-const WITH_CLUSTERS_AT_ONCE: usize = 2;
 /// The kubelet lets a manager that was killed again and again wait longer each time.
 const AVAILABLE_LIMIT: &str = "--timeout=300s";
 
@@ -45,15 +44,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.place.work(Profile::Dev, |found| {
         let environment = environment(found)?;
         let tests = &tests.with(&environment);
-        let of = |groups: &[&str]| tests.names(groups, args.filter.as_deref());
-        let (alone, together, apart) = (ALONE.map(of), of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN));
+        let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
+        let (alone, together, apart) = (of(&ALONE), of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN));
         tests.announce();
         // What fails in the one is no reason not to run the others.
         let results = thread::scope(|scope| {
-            let apart = scope.spawn(|| tests.run(&apart, WITH_CLUSTERS_AT_ONCE));
-            let alone = alone.each_ref().map(|names| scope.spawn(move || tests.run(names, 1)));
-            let mut results = Vec::from(alone.map(|lane| lane.join().expect("it reports what goes wrong")));
-            results.push(apart.join().expect("it reports what goes wrong"));
+            let first = scope.spawn(|| [tests.run(&alone, 1), tests.run(&apart, 1)]);
+            let second = scope.spawn(|| tests.run(&apart, 1));
+            let mut results = Vec::from(first.join().expect("it reports what goes wrong"));
+            results.push(second.join().expect("it reports what goes wrong"));
             if !together.is_empty() {
                 results.push(available(&environment));
                 results.push(tests.run(&together, TOGETHER_AT_ONCE));

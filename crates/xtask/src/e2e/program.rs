@@ -27,6 +27,26 @@ const FOLDER: &str = "e2e/tests";
 /// No test takes half as long on two busy cores.
 const SECONDS_MAX: &str = "1200";
 
+/// Tests that are run once each, by whoever is free.
+pub(crate) struct Queue<'a> {
+    names: Vec<&'a str>,
+    next: AtomicUsize,
+}
+
+impl<'a> Queue<'a> {
+    pub(crate) fn new(names: Vec<&'a str>) -> Self {
+        Self { names, next: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    fn next(&self) -> Option<&'a str> {
+        self.names.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
+    }
+}
+
 /// The tests, and what they are run with.
 pub(crate) struct Tests {
     program: PathBuf,
@@ -72,16 +92,16 @@ impl Tests {
         println!("     Running {FOLDER}/main.rs ({})", self.program.display());
     }
 
-    /// Runs tests, so many at once, and says which failed.
-    pub(crate) fn run(&self, names: &[&str], at_once: usize) -> anyhow::Result<()> {
-        let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    /// Runs the tests that are left in a queue, so many at once, and says which failed.
+    pub(crate) fn run(&self, queue: &Queue<'_>, at_once: usize) -> anyhow::Result<()> {
+        let failed = Mutex::new(Vec::new());
         thread::scope(|scope| {
-            for _ in 0..at_once.min(names.len()) {
+            for _ in 0..at_once.min(queue.names.len()) {
                 scope.spawn(|| {
-                    while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    while let Some(name) = queue.next() {
                         if let Err(error) = self.run_one(name) {
                             eprintln!("{error:#}");
-                            failed.lock().unwrap_or_else(PoisonError::into_inner).push(*name);
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).push(name);
                         }
                     }
                 });
