@@ -242,7 +242,7 @@ fn free_addresses() -> anyhow::Result<[SocketAddr; 2]> {
 }
 
 /// What is answered to a request, head and body.
-async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
+pub(crate) async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let ask = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;

@@ -19,6 +19,7 @@ pub mod load;
 pub mod management;
 pub mod manager;
 pub mod scope;
+pub mod slope;
 pub mod state;
 pub mod templates;
 pub mod wait;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 
+mod allocator;
 mod args;
 mod components;
 mod crds;
@@ -16,10 +17,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{components::ComponentsArgs, demo::DemoArgs, manager::ManagerArgs};
-
-/// Gives memory back that bursts took, which the system's allocator keeps.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A simulated cloud for Cluster API.
 #[derive(Debug, Parser)]

@@ -10,7 +10,7 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{args::go_bool, logging::Logging};
+use crate::{allocator, args::go_bool, logging::Logging};
 
 /// The flags are those Cluster API's own managers have, as far as they make sense here, and take the same forms. One that
 /// is given twice counts the second time, as with Go's: whoever adds to arguments does so at their end.
@@ -361,6 +361,7 @@ pub(crate) async fn run(
     let options = args.options(Pod::from_environment(), &kube_config.default_namespace);
     let config = Config::new(options)?;
     let registry = Registry::new();
+    allocator::register(&registry).context("failed to register a metric")?;
     let clients = connect(&kube_config, rate, &registry)?;
     let manager = Manager::build_with(config, clients, registry)?.with_verbosity(verbosity);
     manager.run(shutdown).await?;
