@@ -43,10 +43,14 @@ impl Collector for Allocated {
 
 #[cfg(test)]
 mod tests {
+    use prometheus::TextEncoder;
+
     use super::*;
 
     fn allocated(registry: &Registry) -> f64 {
-        registry.gather()[0].get_metric()[0].get_gauge().value()
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("a registry is text");
+        let value = text.lines().find_map(|line| line.strip_prefix("nephele_allocated_bytes "));
+        value.expect("it is registered").parse().expect("a number")
     }
 
     #[test]

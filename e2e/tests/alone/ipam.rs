@@ -13,9 +13,9 @@ use nephele_e2e::{
 use serde_json::json;
 
 /// Claims that are released, and as many that are bound meanwhile.
-const CLAIMS: usize = 1000;
+const CLAIMS: usize = 500;
 /// Fewer addresses than claims at a time, so that most of the new ones get what an old one gives back.
-const ADDRESSES: usize = 1200;
+const ADDRESSES: usize = 600;
 const LIMIT: Duration = Duration::from_secs(300);
 
 #[tokio::test]
