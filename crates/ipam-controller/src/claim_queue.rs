@@ -1,14 +1,14 @@
-//! The queue of claims: which are looked at, and whose turn it is to send requests.
+//! The queue of claims: which ones to reconcile, and for which ones requests may be sent.
 //!
 //! ```text
-//!  wake ──▶ due ──listen──▶ controller ──▶ reconcile ──turn──▶ requests ──drop──▶ the next is called: due
-//!                                             └─ no turn free: queued, by pool and by age
+//!  wake ──▶ due ──listen──▶ controller ──▶ reconcile ──slot──▶ requests ──drop──▶ a slot is reserved for the next: due
+//!                                             └─ no slot is free: queued, by pool and by age
 //! ```
 //!
-//! To look at a claim takes memory only, and needs no turn. To send requests for it needs one, and there are as many as
-//! claims are to be worked on at a time. Claims of one pool get them first in, first out, and pools in rotation, so that a
-//! claim never waits behind all the claims of another pool. A claim without a turn is put down by name and returns to the
-//! controller when it is called, so a waiting claim costs no more than its name.
+//! Planning needs memory only, and no slot. Sending requests for a claim needs a slot; the number of slots is the number
+//! of claims that are worked on at a time. Claims of one pool get slots first in, first out. Pools get them in rotation,
+//! so that a claim never waits behind all the claims of another pool. A claim without a slot stays in the queue by name
+//! and goes back to the controller when a slot is reserved for it, so a waiting claim costs no more than its name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -26,8 +26,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::context::owner;
 use crate::pool::PoolKey;
 
-/// A claim that is called comes at once. If the controller lost it, another has its turn after this time.
-const CALL_LASTS: Duration = Duration::from_secs(5);
+/// How long a slot stays reserved. The controller reconciles a claim that it is told of at once; if the claim is lost on the
+/// way, another one gets the slot after this time.
+const RESERVATION_LASTS: Duration = Duration::from_secs(5);
 
 /// The queue of all claims. Cheap to clone. Bounded by the claims that exist: each is in it once as due and once as
 /// queued.
@@ -37,41 +38,41 @@ pub(crate) struct ClaimQueue {
 }
 
 struct Shared {
-    /// How many turns there are.
-    max: usize,
+    /// How many slots there are.
+    slots: usize,
     state: Mutex<State>,
     changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// Claims to look at, in order.
+    /// Claims to reconcile, in order.
     due: VecDeque<Owner>,
     is_due: HashSet<Owner>,
-    /// Turns that are taken, or that a claim was called to.
+    /// Slots that are in use or reserved.
     taken: usize,
-    /// Claims that were called, and when.
-    called: HashMap<Owner, Instant>,
-    queued: BTreeMap<PoolKey, BTreeSet<Place>>,
+    /// Claims that a slot is reserved for, and since when.
+    reserved: HashMap<Owner, Instant>,
+    queued: BTreeMap<PoolKey, BTreeSet<Position>>,
     is_queued: HashSet<Owner>,
     arrivals: u64,
-    /// The pool whose claim was called last.
+    /// The pool whose claim got the last slot.
     last: Option<PoolKey>,
 }
 
-/// A place in the queue of a pool: by the time since when the claim has had something to do, then as they came.
-type Place = (Timestamp, u64, Owner);
+/// A position in the queue of a pool: by the time since when the claim has been waiting, then by arrival.
+type Position = (Timestamp, u64, Owner);
 
-/// The turn of a claim. Over when it is dropped.
-pub(crate) struct Turn<'a>(&'a ClaimQueue);
+/// Permission to send requests for a claim. Given back when it is dropped.
+pub(crate) struct Slot<'a>(&'a ClaimQueue);
 
 impl ClaimQueue {
-    pub(crate) fn new(max: usize) -> Self {
-        let shared = Shared { max, state: Mutex::default(), changed: Notify::new() };
+    pub(crate) fn new(slots: usize) -> Self {
+        let shared = Shared { slots, state: Mutex::default(), changed: Notify::new() };
         Self { shared: Arc::new(shared) }
     }
 
-    /// These claims are looked at soon.
+    /// Has these claims reconciled soon.
     pub(crate) fn wake(&self, owners: impl IntoIterator<Item = Owner>) {
         let mut state = self.shared.state.lock();
         for owner in owners {
@@ -81,42 +82,42 @@ impl ClaimQueue {
         self.shared.changed.notify_one();
     }
 
-    /// A turn for a claim on this pool; none when it has to wait until it is called.
-    pub(crate) fn turn(&self, pool: &PoolKey, claim: &IPAddressClaim) -> Option<Turn<'_>> {
+    /// A slot for a claim on this pool; none when the claim has to wait until one is reserved for it.
+    pub(crate) fn slot(&self, pool: &PoolKey, claim: &IPAddressClaim) -> Option<Slot<'_>> {
         let mut state = self.shared.state.lock();
         let name = owner(&claim.metadata);
-        if state.called.remove(&name).is_some() {
-            return Some(Turn(self));
+        if state.reserved.remove(&name).is_some() {
+            return Some(Slot(self));
         }
-        if state.taken < self.shared.max && state.queued.is_empty() {
+        if state.taken < self.shared.slots && state.queued.is_empty() {
             state.taken += 1;
-            return Some(Turn(self));
+            return Some(Slot(self));
         }
         if state.is_queued.insert(name.clone()) {
             state.arrivals += 1;
-            let place = (since(claim), state.arrivals, name);
-            state.queued.entry(pool.clone()).or_default().insert(place);
+            let position = (since(claim), state.arrivals, name);
+            state.queued.entry(pool.clone()).or_default().insert(position);
         }
         None
     }
 
-    /// The claim needs no turn: one that it was called to is another's.
-    pub(crate) fn pass(&self, owner: &Owner) {
+    /// The claim needs no slot. If one is reserved for it, the next claim gets it.
+    pub(crate) fn decline(&self, owner: &Owner) {
         let mut state = self.shared.state.lock();
-        if state.called.remove(owner).is_some() {
+        if state.reserved.remove(owner).is_some() {
             self.give_on(state);
         }
     }
 
-    /// A turn is free: it is the next claim's.
+    /// Gives a slot that is free to the next claim.
     fn give_on(&self, mut state: parking_lot::MutexGuard<'_, State>) {
         state.taken -= 1;
-        state.call(self.shared.max, Instant::now());
+        state.reserve(self.shared.slots, Instant::now());
         drop(state);
         self.shared.changed.notify_one();
     }
 
-    /// The claims to look at, as the controller names them. Those that are not in the store are left out.
+    /// The claims to reconcile. Claims that are not in the store are left out.
     pub(crate) fn listen(
         &self,
         claims: Store<IPAddressClaim>,
@@ -125,13 +126,13 @@ impl ClaimQueue {
             loop {
                 let shared = Arc::clone(&queue.shared);
                 let changed = shared.changed.notified();
-                let (next, alarm) = shared.state.lock().next_due(shared.max, Instant::now());
+                let (next, alarm) = shared.state.lock().next_due(shared.slots, Instant::now());
                 if let Some(owner) = next {
                     let claim = ObjectRef::new(owner.name()).within(owner.namespace());
                     if claims.get(&claim).is_some() {
                         return Some((claim, (queue, claims)));
                     }
-                    queue.pass(&owner);
+                    queue.decline(&owner);
                     continue;
                 }
                 match alarm {
@@ -146,7 +147,7 @@ impl ClaimQueue {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
         self.0.give_on(self.0.shared.state.lock());
     }
@@ -159,37 +160,37 @@ impl State {
         }
     }
 
-    /// The next claim to look at; without one, when a call is over that nobody has followed.
-    fn next_due(&mut self, max: usize, now: Instant) -> (Option<Owner>, Option<Instant>) {
-        let before = self.called.len();
-        self.called.retain(|_, since| now.duration_since(*since) < CALL_LASTS);
-        self.taken -= before - self.called.len();
-        self.call(max, now);
+    /// The next claim to reconcile, and when the first reservation ends.
+    fn next_due(&mut self, slots: usize, now: Instant) -> (Option<Owner>, Option<Instant>) {
+        let before = self.reserved.len();
+        self.reserved.retain(|_, since| now.duration_since(*since) < RESERVATION_LASTS);
+        self.taken -= before - self.reserved.len();
+        self.reserve(slots, now);
         let next = self.due.pop_front();
         if let Some(owner) = &next {
             self.is_due.remove(owner);
         }
-        (next, self.called.values().min().map(|since| *since + CALL_LASTS))
+        (next, self.reserved.values().min().map(|since| *since + RESERVATION_LASTS))
     }
 
-    /// Calls the claims whose turn it is.
-    fn call(&mut self, max: usize, now: Instant) {
-        while self.taken < max {
+    /// Reserves the free slots for the claims that are next.
+    fn reserve(&mut self, slots: usize, now: Instant) {
+        while self.taken < slots {
             let Some(owner) = self.next() else { break };
             self.taken += 1;
-            self.called.insert(owner.clone(), now);
+            self.reserved.insert(owner.clone(), now);
             self.wake(owner);
         }
     }
 
-    /// The first claim of the next pool.
+    /// The first claim of the pool that is next.
     fn next(&mut self) -> Option<Owner> {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = self.last.as_ref().and_then(|last| self.queued.range((Excluded(last), Unbounded)).next());
         let pool = after.or_else(|| self.queued.first_key_value()).map(|(pool, _)| pool.clone())?;
-        let places = self.queued.get_mut(&pool)?;
-        let first = places.pop_first();
-        if places.is_empty() {
+        let positions = self.queued.get_mut(&pool)?;
+        let first = positions.pop_first();
+        if positions.is_empty() {
             self.queued.remove(&pool);
         }
         self.last = Some(pool);
@@ -199,7 +200,7 @@ impl State {
     }
 }
 
-/// Since when a claim has had something to do: its deletion, or its creation.
+/// Since when a claim has been waiting: since its deletion was requested, else since its creation.
 fn since(claim: &IPAddressClaim) -> Timestamp {
     let meta = &claim.metadata;
     let since = meta.deletion_timestamp.as_ref().or(meta.creation_timestamp.as_ref());

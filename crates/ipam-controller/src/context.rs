@@ -1,4 +1,4 @@
-//! What claims and pools look at and act through.
+//! What the reconcilers of claims and the tasks of pools share.
 
 use std::collections::HashMap;
 use std::mem;
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::overlap::Overlaps;
 use crate::pool::{PoolKey, Pools, Request};
 
-/// Shared by all.
+/// Shared by all of them.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
@@ -45,37 +45,37 @@ pub(crate) struct Context {
     pub(crate) ahead: Ahead,
 }
 
-/// Claims that this process has written in a version which their watch has not shown yet, or has let go of. To decide
-/// anything on the version before would only lose against the own write.
+/// Claims that this process has written in a version that the watch has not shown yet, and claims that it has released. A
+/// decision on an older version would only lead to a conflict.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     /// By the claims' uids, as their names come again.
     versions: Mutex<Generations>,
 }
 
-/// What was noted last, and before that.
+/// Two generations of notes.
 #[derive(Debug, Default)]
 struct Generations {
     young: HashMap<Box<str>, u64>,
     old: HashMap<Box<str>, u64>,
 }
 
-/// Claims in one of two generations: at some 100 bytes each, both are 3 MiB. A claim that was let go stays until it is
-/// forgotten with its generation, and that has to be later than its watch tells: at 300 claims a second 16,384 are let
-/// go in 54 s. What is forgotten too early costs a write that is refused.
+/// Claims in a generation: at some 100 bytes each, both generations are 3 MiB. A released claim stays until its generation is
+/// forgotten, which has to be after the watch has shown that it is gone: at 300 claims a second 16,384 are released in
+/// 54 s. A claim that is forgotten too early costs a write that is refused.
 const GENERATION: usize = 16_384;
 
-/// Newer than whatever the watch may show.
+/// Newer than any version that the watch may show.
 const GONE: u64 = u64::MAX;
 
 impl Ahead {
-    /// Takes note of what was written.
+    /// Notes what was written.
     pub(crate) fn wrote(&self, claim: &IPAddressClaim) {
         self.note(claim, version(claim.metadata.resource_version.as_deref()));
     }
 
-    /// Takes note that the claim is gone, by the answer to a write. The watch may show it for a while.
-    pub(crate) fn let_go(&self, claim: &IPAddressClaim) {
+    /// Notes that the claim is gone, as the answer to a write says. The watch may show it for a while.
+    pub(crate) fn deleted(&self, claim: &IPAddressClaim) {
         self.note(claim, GONE);
     }
 
@@ -130,29 +130,29 @@ impl Context {
             && why_paused(&claim, cluster.as_deref()).is_none()
     }
 
-    /// Whether the first list of claims is in. Before, nobody can say which claims are gone.
+    /// Whether claims have been listed. Before that, nobody knows which claims are gone.
     pub(crate) fn has_listed_claims(&self) -> bool {
         self.claims_listed.load(Ordering::Acquire)
     }
 
-    /// Whether the claim of this uid is among those that this process looks after.
+    /// Whether the claim of this uid is among those that this process reconciles.
     pub(crate) fn is_here(&self, owner: &Owner, uid: &str) -> bool {
         self.claim(owner).is_some_and(|claim| claim.metadata.uid.as_deref() == Some(uid))
     }
 
-    /// Whether the claim of this uid is there, as far as this process can see: of what others look after it cannot say.
+    /// Whether the claim of this uid exists, as far as this process can see. Claims that others reconcile count as existing.
     pub(crate) fn is_known(&self, owner: &Owner, uid: &str) -> bool {
         let sees_it = self.filter == WatchFilter::default()
             && self.watch_namespace.as_deref().is_none_or(|namespace| namespace == owner.namespace());
         !sees_it || self.is_here(owner, uid)
     }
 
-    /// Every claim on a pool is looked at soon: the pool came, went, or serves again.
+    /// Has every claim on a pool reconciled soon: the pool was created, was deleted, or serves claims again.
     pub(crate) fn wake_claims_of(&self, pool: &PoolKey) {
         self.wake_claims(|claim| PoolKey::of_claim(claim).as_ref() == Some(pool));
     }
 
-    /// Every claim like that is looked at soon.
+    /// Has all such claims reconciled soon.
     pub(crate) fn wake_claims(&self, wanted: impl Fn(&IPAddressClaim) -> bool) {
         let claims = self.claims.state();
         let woken = claims.iter().filter(|claim| wanted(claim));

@@ -3,19 +3,19 @@
 //!
 //! ```text
 //!  IPAddressClaim ─▶ fetch ▶ plan ▶ act ▶ report             (crate::claim, in the order of crate::claim_queue)
-//!                              │ ask   ▲ call
+//!                              │ ask   ▲ wake
 //!                              ▼       │
-//!  pools ─watch─▶ Pool: Allocations ◀─ PoolTask: choose ▶ write the pool ▶ call   (crate::pool, a task per pool)
+//!  pools ─watch─▶ Pool: Allocations ◀─ PoolTask: choose ▶ write the pool ▶ wake   (crate::pool, a task per pool)
 //!                              ▲
 //!  IPAddress ─watch────────────┘                            (crate::address)
 //! ```
 //!
-//! The pool's `Allocations` decide which address a claim gets: plain data without a client. The claim is told once the
-//! status of the pool names the address. That write is the guard against duplicates: see `pool/task.rs`. All that has to
-//! outlive the process is in objects: IPAddresses, pending allocations in the status of a pool, and, for an address that
-//! is held back, the deletion timestamp of its IPAddress.
+//! The pool's `Allocations` decide which address a claim gets: plain data without a client. The claim gets it once the status
+//! of the pool names it. That write is the guard against duplicates: see `pool/task.rs`. All state that has to outlive the
+//! process is in objects: IPAddresses, pending allocations in the status of a pool, and, for an address that is held back,
+//! the deletion timestamp of its IPAddress.
 //!
-//! What it must not know: the simulated cloud and who makes claims.
+//! The crate knows neither the simulated cloud nor who creates claims.
 
 mod address;
 mod claim;

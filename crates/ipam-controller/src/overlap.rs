@@ -1,4 +1,4 @@
-//! Pools that have addresses in common: found when it is asked for, and told on both.
+//! Finds pools that have addresses in common, when that is configured.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub enum OverlapPolicy {
     Warn,
 }
 
-/// The addresses of every pool. Bounded by the pools that there are.
+/// The addresses of every pool. Bounded by the pools that exist.
 pub(crate) struct Overlaps {
     policy: OverlapPolicy,
     sets: Mutex<BTreeMap<PoolKey, AddressSet>>,
@@ -29,7 +29,7 @@ impl Overlaps {
     }
 
     /// The pool has these addresses from now on; none when its spec cannot be used. Returns the other pools that have
-    /// something in common with what it had or has: they have something else to tell.
+    /// something in common with what it had or has: their status has to change.
     pub(crate) fn specify(&self, pool: &PoolKey, space: Option<&Space>) -> Vec<PoolKey> {
         if self.policy == OverlapPolicy::Off {
             return Vec::new();
@@ -48,7 +48,7 @@ impl Overlaps {
             .collect()
     }
 
-    /// The pools that overlap this one, by name; none when nobody looks.
+    /// The pools that overlap this one, by name; none when overlaps are not looked for.
     pub(crate) fn of(&self, pool: &PoolKey) -> Option<Vec<String>> {
         if self.policy == OverlapPolicy::Off {
             return None;

@@ -1,4 +1,4 @@
-//! Watches, controllers, and who wakes whom.
+//! Starts the watches and the controllers, and connects them.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -31,28 +31,27 @@ use crate::overlap::{OverlapPolicy, Overlaps};
 use crate::pool::{PoolObject, Pools};
 use crate::{address, claim, pool};
 
-/// The gate that is closed until it is known whether there is anything to control. The rest of the gates are there
-/// then.
+/// The gate that is closed until it is known which kinds the management API serves. After that the other gates exist.
 pub const GATE: &str = "ipam";
 
 /// How long to wait before looking again whether Cluster API's core is installed.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// So many claims are looked at besides those that have a turn. A look takes memory only, and no time.
+/// Reconciles that may run besides those that have a slot: they send no requests, and end at once.
 const LOOKS: u16 = 16;
 
-/// What the controllers look after, and how.
+/// What the controllers reconcile, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The namespace whose claims and pools are looked after; none for all. IPAddresses are followed in all of them
-    /// whatever this says: a global pool has to know what others took of it.
+    /// The namespace whose claims and pools are reconciled; none for all. IPAddresses are watched in all namespaces
+    /// whatever this says, because others may use a global pool.
     pub watch_namespace: Option<String>,
     /// The value of `cluster.x-k8s.io/watch-filter` that a claim must carry; none for any. A pool that does not carry
     /// it is used, but its status is left to others.
     pub watch_filter: Option<String>,
-    /// Claims for which requests are sent at a time.
+    /// For how many claims requests are sent at a time.
     pub concurrency: NonZeroU16,
-    /// Whether IPAddresses whose claim is gone are deleted, and not only told of.
+    /// Whether IPAddresses whose claim is gone are deleted, and not only reported.
     pub reclaim_orphans: bool,
     /// What is done about pools that have addresses in common.
     pub overlap: OverlapPolicy,
@@ -66,8 +65,8 @@ pub enum Error {
     Claim(#[source] RunError),
 }
 
-/// Runs the controllers until `shutdown`. While the kinds are not there, as in a management cluster without Cluster
-/// API's core, it says so and waits for them.
+/// Runs the controllers until `shutdown`. In a management cluster without the kinds, such as one without Cluster API's
+/// core, it logs that and waits for them.
 ///
 /// # Errors
 /// When one of them ends by itself.
@@ -144,7 +143,7 @@ pub async fn run(
 
     let for_claims = Arc::clone(&context);
     let run_claims = async {
-        // A claim that is looked at before its pool is known would be told that there is none.
+        // A claim that is reconciled before its pool is known would say that the pool does not exist.
         let all_listed = async {
             for listed in &mut listed {
                 if listed.wait_for(|listed| *listed).await.is_err() {
@@ -175,7 +174,7 @@ pub async fn run(
     try_join(run_claims, rest.map(Ok)).await.map(drop)
 }
 
-/// Claims are looked at when their Cluster comes, goes, is paused or is not any more.
+/// Wakes claims when their Cluster is created, deleted, paused or resumed.
 async fn wake_by_clusters(context: &Context, clusters: Cache<Cluster>, shutdown: &CancellationToken) {
     let mut touched = std::pin::pin!(clusters.touched());
     // Whether each Cluster that there is is paused. Bounded by those.
@@ -207,10 +206,10 @@ async fn await_kinds(client: &Client, gate: &nephele_kit::Gate, shutdown: &Cance
                     let missing = missing.join(", ");
                     warn!(
                         missing,
-                        "No addresses are handed out before these kinds are installed; the rest goes on"
+                        "No addresses are allocated before these kinds are installed; everything else works"
                     );
                 }
-                // The rest of the manager is ready without.
+                // The rest of the manager is ready without them.
                 gate.open();
             }
             Err(error) => debug!(error = %chain(&error), "Failed to look for the kinds of IPAM"),

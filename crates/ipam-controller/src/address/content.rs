@@ -1,4 +1,4 @@
-//! What an IPAddress says: pure functions of the claim, the pool and what was granted.
+//! The content of an IPAddress: pure functions of the claim, the pool and the grant.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt as _;
@@ -10,7 +10,12 @@ use super::record::{CLAIM_KIND, is_reference_to};
 use crate::pool::{Grant, PoolKey};
 
 /// The IPAddress of a claim.
-pub(crate) fn made_for(claim: &IPAddressClaim, pool: &PoolKey, pool_uid: &str, grant: &Grant) -> IPAddress {
+pub(crate) fn address_of_claim(
+    claim: &IPAddressClaim,
+    pool: &PoolKey,
+    pool_uid: &str,
+    grant: &Grant,
+) -> IPAddress {
     let mut address = IPAddress {
         metadata: ObjectMeta {
             name: Some(claim.name_any()),
@@ -29,8 +34,8 @@ pub(crate) fn made_for(claim: &IPAddressClaim, pool: &PoolKey, pool_uid: &str, g
     address
 }
 
-/// An IPAddress that was there before its claim, as the claim takes it over: its owners are kept, before the claim and
-/// the pool.
+/// An IPAddress that existed before its claim, as the claim takes it over. It keeps its owners, before the claim and the
+/// pool.
 ///
 /// # Errors
 /// The name of another object that controls it.
@@ -53,8 +58,8 @@ pub(crate) fn adopted(
     Ok(address)
 }
 
-/// Whether the one that is there is the one that was to be made: for a creation whose first answer was lost, or that
-/// another manager did.
+/// Whether the IPAddress that exists is the one that was to be created: the answer to the first request was lost, or another
+/// manager created it.
 pub(crate) fn same(there: &IPAddress, made: &IPAddress) -> bool {
     let claim = |address: &IPAddress| {
         super::record::claim_owner(&address.metadata.owner_references, &address.name_any())

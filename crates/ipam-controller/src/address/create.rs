@@ -1,4 +1,4 @@
-//! Makes an IPAddress.
+//! Creates an IPAddress.
 
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
@@ -9,7 +9,7 @@ use serde_json::json;
 /// The version in which a reference to a pool may be without a group.
 const OLD_VERSION: &str = "v1beta1";
 
-/// Makes an IPAddress; as `v1beta1` if its reference to the pool has no group. Cluster API's webhook wants the reference
+/// Creates an IPAddress; as `v1beta1` if its reference to the pool has no group. Cluster API's webhook wants the reference
 /// to be that of the claim to the letter, and `v1beta2` can only be written with a group.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The one watch of IPAddresses: tells each pool what happens to its own.
+//! The watch of IPAddresses, which tells each pool about its own.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -14,7 +14,7 @@ use super::Record;
 use crate::claim_queue::ClaimQueue;
 use crate::pool::Pools;
 
-/// Follows until `shutdown`; says in `listed` when the first list is in.
+/// Watches until `shutdown`; sets `listed` after the first list.
 pub(crate) async fn follow(
     api: Api<IPAddress>,
     pools: &Pools,
@@ -44,7 +44,7 @@ pub(crate) async fn follow(
                 {
                     pool.deleted(&owner, &record.uid);
                 }
-                // Its claim may have lost it, or another one have waited for its name.
+                // Its claim may have lost it, or another claim may have waited for its name.
                 let namespace = address.namespace().unwrap_or_default();
                 claims.wake([Owner::new(&namespace, &address.name_any())]);
             }
@@ -59,7 +59,7 @@ pub(crate) async fn follow(
                 listed.send_replace(true);
             }
             Err(error) => {
-                warn!(kind = "IPAddress", error = %nephele_kit::chain(&error), "Watch broke; starting it again");
+                warn!(kind = "IPAddress", error = %nephele_kit::chain(&error), "A watch failed; starting it again");
             }
         }
     }

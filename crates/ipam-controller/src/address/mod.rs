@@ -1,4 +1,4 @@
-//! IPAddresses: what pools keep of them, how they are made and let go, and how they are followed.
+//! IPAddresses: what pools keep of them, and how they are created, released and watched.
 
 mod content;
 mod create;
@@ -7,9 +7,9 @@ mod list;
 mod record;
 mod release;
 
-pub(crate) use content::{adopted, made_for, same};
+pub(crate) use content::{address_of_claim, adopted, same};
 pub(crate) use create::{create, is_answered};
 pub(crate) use follow::follow;
 pub(crate) use list::{Listed, Lister, lister};
 pub(crate) use record::{Finalizers, Record, version};
-pub(crate) use release::{Left, hold_back, let_go};
+pub(crate) use release::{Left, hold_back, release_address};

@@ -12,14 +12,14 @@ use crate::pool::{Block, PoolKey};
 /// The kind of claims.
 pub(crate) const CLAIM_KIND: &str = "IPAddressClaim";
 
-/// An IPAddress in a few words: some 200 bytes where the object has 2,000.
+/// What is kept of an IPAddress: some 200 bytes where the object has 2,000.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) uid: Box<str>,
     /// The resource version as a number; only ever compared with others of this object or of a list of its kind
     /// (KEP-5504: resource versions of one kind are ordered numbers).
     pub(crate) version: u64,
-    /// What it takes out of the pool; none when what it says cannot be read.
+    /// The address or prefix that it has; none when that cannot be read.
     pub(crate) block: Option<Block>,
     /// The uid of the claim that owns it, when one does.
     pub(crate) claim_uid: Option<Box<str>>,
@@ -30,14 +30,14 @@ pub(crate) struct Record {
     pub(crate) deleted_at: Option<Timestamp>,
 }
 
-/// Who holds an IPAddress against deletion.
+/// Whose finalizers an IPAddress has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finalizers {
-    /// Not this provider.
+    /// Not this provider's.
     Foreign,
-    /// This provider, and nobody else.
+    /// Only this provider's.
     Ours,
-    /// This provider and others.
+    /// This provider's and others'.
     Shared,
 }
 
@@ -69,7 +69,7 @@ impl Record {
         self.finalizers != Finalizers::Foreign || self.claim_uid.is_some() || self.owned_by_pool
     }
 
-    /// Whether nobody took its owners or the finalizer away. One that goes may have lost some of them.
+    /// Whether it has its owners and our finalizer. One that is being deleted may have lost some of them.
     pub(crate) fn is_whole(&self) -> bool {
         let kept = self.finalizers != Finalizers::Foreign && self.claim_uid.is_some() && self.owned_by_pool;
         kept || self.deleted_at.is_some()

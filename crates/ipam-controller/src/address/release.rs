@@ -1,4 +1,4 @@
-//! Lets an IPAddress go. Everything here may be repeated.
+//! Releases an IPAddress. Everything here may be repeated.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
@@ -9,25 +9,29 @@ use nephele_kit::{Deleted, PatchError, Precondition, patch};
 
 use super::record::{CLAIM_KIND, Finalizers, Record, is_reference_to};
 
-/// What came of letting an IPAddress go.
+/// The result of releasing an IPAddress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     /// It is gone.
     Nothing,
     /// It is being deleted, and somebody else's finalizer holds it.
     Held,
-    /// It was changed meanwhile; the watch is about to tell.
+    /// It was changed meanwhile; the watch will show how.
     Changed,
 }
 
-/// Takes this provider's finalizer away and deletes exactly the IPAddress of the record.
+/// Removes this provider's finalizer and deletes exactly the IPAddress of the record.
 ///
 /// # Errors
 /// When the management API refuses, or cannot be reached.
-pub(crate) async fn let_go(client: &Client, owner: &Owner, record: &Record) -> Result<Left, PatchError> {
+pub(crate) async fn release_address(
+    client: &Client,
+    owner: &Owner,
+    record: &Record,
+) -> Result<Left, PatchError> {
     let api = Api::<IPAddress>::namespaced(client.clone(), owner.namespace());
     let stub = stub(owner, record);
-    // The list of finalizers is replaced as a whole: it has to be known.
+    // The list of finalizers is replaced as a whole, so it has to be known.
     let stub = match record.finalizers {
         Finalizers::Ours | Finalizers::Foreign => stub,
         Finalizers::Shared => match read(&api, owner, record).await? {
@@ -49,8 +53,8 @@ pub(crate) async fn let_go(client: &Client, owner: &Owner, record: &Record) -> R
     })
 }
 
-/// Asks for the deletion of an IPAddress that is held back: the time of that is when it was released. Its claim is
-/// taken out of its owners, so that nothing that goes with the claim waits for it.
+/// Deletes an IPAddress that is held back: our finalizer keeps it, and its deletion timestamp is the time of the release. Its
+/// claim is removed from its owners, so that nothing that is deleted with the claim waits for it.
 ///
 /// # Errors
 /// When the management API refuses, or cannot be reached.
@@ -61,7 +65,7 @@ pub(crate) async fn hold_back(client: &Client, owner: &Owner, record: &Record) -
     if let Some(owners) = &mut disowned.metadata.owner_references {
         owners.retain(|reference| !is_reference_to(reference, CLAIM_KIND, owner.name()));
     }
-    // First the deletion, so that no moment finds it without a claim and yet not deleted.
+    // The deletion comes first, so that the IPAddress is never without a claim and not deleted.
     patch::delete(&api, &address).await?;
     let Some(current) = read(&api, owner, record).await? else { return Ok(()) };
     disowned.metadata.resource_version.clone_from(&current.metadata.resource_version);

@@ -1,4 +1,4 @@
-//! Makes, takes over and gives back the IPAddress of a claim. Everything here may be repeated.
+//! Creates, takes over and releases the IPAddress of a claim. Everything here may be repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,39 +11,41 @@ use nephele_kit::{PatchError, Precondition, patch};
 use tracing::info;
 
 use super::{Error, SHORTLY};
-use crate::address::{Left, Record, adopted, create, hold_back, is_answered, let_go, made_for, same};
+use crate::address::{
+    Left, Record, address_of_claim, adopted, create, hold_back, is_answered, release_address, same,
+};
 use crate::context::{Context, owner};
-use crate::pool::{Grant, Pool, PoolKey, Release, remaining};
+use crate::pool::{Allocation, Grant, Pool, PoolKey, remaining};
 
-/// What came of creating or taking over an IPAddress.
-pub(super) enum Bound {
+/// The result of creating or taking over an IPAddress.
+pub(super) enum Binding {
     /// It exists and is the claim's.
-    Yes,
-    /// It cannot be, for this reason, before something changes.
+    Done,
+    /// It is not possible before something changes, for this reason.
     Refused(String),
-    /// Another IPAddress has its name, of which the pool has just been told.
+    /// Another IPAddress has its name. The pool knows of that now, and has to be asked again.
     AskAgain,
 }
 
-/// What came of holding a claim.
+/// The result of adding our finalizer to a claim.
 pub(super) enum Protected {
-    /// It was held before.
+    /// The claim had it.
     Already,
-    /// It is held, as written.
+    /// The claim has it now; the claim as written.
     Now(Box<IPAddressClaim>),
     /// The claim is gone.
     Gone,
 }
 
-/// What came of releasing a claim.
+/// The result of releasing a claim.
 pub(super) enum Released {
-    /// It is free to go.
+    /// Nothing of ours keeps it.
     Done,
-    /// Look again after this time.
+    /// It has to be reconciled again after this time.
     Later(Duration),
 }
 
-/// Keeps the claim from going before its address is released.
+/// Adds the finalizer that keeps the claim until its address is released.
 pub(super) async fn protect(claim: &IPAddressClaim, context: &Context) -> Result<Protected, Error> {
     let api =
         Api::<IPAddressClaim>::namespaced(context.client.clone(), &claim.namespace().unwrap_or_default());
@@ -64,11 +66,11 @@ pub(super) async fn create_address(
     pool: &Pool,
     grant: &Grant,
     context: &Context,
-) -> Result<Bound, Error> {
-    let made = made_for(claim, &pool.key, &pool.facts().uid, grant);
+) -> Result<Binding, Error> {
+    let made = address_of_claim(claim, &pool.key, &pool.facts().uid, grant);
     let api = addresses(claim, context);
     let (name, uid) = (owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
-    let _turn = pool.turn_to_write().await;
+    let _permit = pool.write_permit().await;
     let until = pool.sending(&name, uid);
     let created = create(&context.client, &made).await;
     if is_answered(&created) {
@@ -79,7 +81,7 @@ pub(super) async fn create_address(
             if let Some((_, owner, record)) = Record::of(&address) {
                 pool.created(&owner, record);
             }
-            Ok(Bound::Yes)
+            Ok(Binding::Done)
         }
         Err(kube::Error::Api(status)) if status.code == 409 => there_already(claim, pool, &made, &api).await,
         // Webhooks refuse with 403 if they do not say how.
@@ -87,7 +89,7 @@ pub(super) async fn create_address(
             // It will not be taken next time either: the address is better used by another claim. An earlier request may
             // have no answer yet, and then the address stays reserved.
             pool.drop_decision(&name, uid);
-            Ok(Bound::Refused(format!("the management API refused the IPAddress: {}", status.message)))
+            Ok(Binding::Refused(format!("the management API refused the IPAddress: {}", status.message)))
         }
         Err(source) => Err(failed("create", claim, source)),
     }
@@ -99,21 +101,21 @@ async fn there_already(
     pool: &Pool,
     made: &IPAddress,
     api: &Api<IPAddress>,
-) -> Result<Bound, Error> {
+) -> Result<Binding, Error> {
     let there = api.get_opt(&claim.name_any()).await.map_err(|source| failed("get", claim, source))?;
-    let Some(there) = there else { return Ok(Bound::AskAgain) };
+    let Some(there) = there else { return Ok(Binding::AskAgain) };
     if same(&there, made) {
         note(pool, &there);
-        return Ok(Bound::Yes);
+        return Ok(Binding::Done);
     }
     if PoolKey::of_address(&there).as_ref() == Some(&pool.key) {
         note(pool, &there);
-        return Ok(Bound::AskAgain);
+        return Ok(Binding::AskAgain);
     }
-    // Called again when that one is gone. Until then its address is free for others.
+    // The claim is reconciled again when that one is gone. Until then others can have its address.
     pool.drop_decision(&owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
     let reference = &there.spec.pool_ref;
-    Ok(Bound::Refused(format!(
+    Ok(Binding::Refused(format!(
         "IPAddress {} exists and is of another pool, {} {}",
         owner(&claim.metadata),
         reference.kind,
@@ -126,49 +128,49 @@ pub(super) async fn take_over(
     claim: &IPAddressClaim,
     pool: &Pool,
     context: &Context,
-) -> Result<Bound, Error> {
+) -> Result<Binding, Error> {
     let api = addresses(claim, context);
     let there = api.get_opt(&claim.name_any()).await.map_err(|source| failed("get", claim, source))?;
-    let Some(there) = there else { return Ok(Bound::AskAgain) };
+    let Some(there) = there else { return Ok(Binding::AskAgain) };
     if PoolKey::of_address(&there).as_ref() != Some(&pool.key) {
-        return Ok(Bound::AskAgain);
+        return Ok(Binding::AskAgain);
     }
     let taken_over = match adopted(&there, claim, &pool.key, &pool.facts().uid) {
         Ok(taken_over) => taken_over,
         Err(rival) => {
             let name = owner(&claim.metadata);
             pool.drop_decision(&name, claim.metadata.uid.as_deref().unwrap_or_default());
-            return Ok(Bound::Refused(format!("IPAddress {name} exists and is controlled by {rival}")));
+            return Ok(Binding::Refused(format!("IPAddress {name} exists and is controlled by {rival}")));
         }
     };
-    let _turn = pool.turn_to_write().await;
+    let _permit = pool.write_permit().await;
     let written = patch::object(&api, &there, &taken_over, Precondition::ResourceVersion).await;
     let written = written.map_err(Error::Address)?.unwrap_or(taken_over);
     note(pool, &written);
     info!(address = written.spec.address, "Took over an IPAddress that was there");
-    Ok(Bound::Yes)
+    Ok(Binding::Done)
 }
 
-/// Gives back what the claim has, and lets it go.
+/// Releases the IPAddress of the claim, and removes our finalizer from the claim.
 pub(super) async fn release(
     claim: &IPAddressClaim,
     pool: Option<&Arc<Pool>>,
     context: &Context,
 ) -> Result<Released, Error> {
     let (name, uid) = (owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
-    let left = match pool {
+    let allocation = match pool {
         Some(pool) => {
             pool.withdraw(&name);
-            pool.release(&name, uid)
+            pool.allocation(&name, uid)
         }
-        // Nobody knows but the management API.
-        None => Release::Decided,
+        // Only the management API knows.
+        None => Allocation::Decided,
     };
-    let record = match left {
-        Release::Busy => return Ok(Released::Later(SHORTLY)),
-        Release::Exists(record) => Some(record),
-        // The cache of a pool that was made anew, or a decision, may be behind or ahead of what there is.
-        Release::Decided | Release::Nothing => {
+    let record = match allocation {
+        Allocation::BeingWritten => return Ok(Released::Later(SHORTLY)),
+        Allocation::Exists(record) => Some(record),
+        // What a pool knows may be older than what exists, after a rebuild, or newer, with a decision.
+        Allocation::Decided | Allocation::Nothing => {
             let there = addresses(claim, context).get_opt(&claim.name_any()).await;
             let there = there.map_err(|source| failed("get", claim, source))?;
             let of_pool = there.as_ref().and_then(Record::of);
@@ -177,7 +179,7 @@ pub(super) async fn release(
                 .map(|(_, _, record)| record)
         }
     };
-    // One that is not the claim's own is left alone, whatever its name.
+    // An IPAddress of the same name that is not the claim's is left alone.
     if let Some(record) = record.filter(|record| record.claim_uid.as_deref() == Some(uid))
         && let Some(wait) = give_back(claim, &record, pool, context).await?
     {
@@ -192,12 +194,12 @@ pub(super) async fn release(
         // Others hold it still.
         Some(left) if !left.finalizers().is_empty() => context.ahead.wrote(&left),
         // The answer to the last write is of the version before it.
-        _ => context.ahead.let_go(claim),
+        _ => context.ahead.deleted(claim),
     }
     Ok(Released::Done)
 }
 
-/// Gives back the IPAddress that is the claim's own; how long to wait when it is not time yet.
+/// Releases the IPAddress of the claim; returns how long to wait when it cannot be released yet.
 async fn give_back(
     claim: &IPAddressClaim,
     record: &Record,
@@ -208,13 +210,13 @@ async fn give_back(
     let facts = pool.map(|pool| pool.facts()).unwrap_or_default();
     let grace = if facts.deleting { 0 } else { facts.grace_period_seconds };
     let released_at = claim.metadata.deletion_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-    let _turn = match pool {
-        Some(pool) => Some(pool.turn_to_write().await),
+    let _permit = match pool {
+        Some(pool) => Some(pool.write_permit().await),
         None => None,
     };
     if grace > 0 {
-        // Somebody deleted the IPAddress before the claim: the time of that says nothing about the release, so the
-        // claim itself has to keep it.
+        // Somebody deleted the IPAddress before the claim. Its deletion timestamp is not the time of the release, so the
+        // claim has to stay for the grace period.
         if record.deleted_at.is_some_and(|deleted_at| deleted_at < released_at) {
             let left = remaining(released_at, grace, context.now());
             if !left.is_zero() {
@@ -225,14 +227,14 @@ async fn give_back(
             return Ok(None);
         }
     }
-    match let_go(&context.client, &name, record).await.map_err(Error::Address)? {
+    match release_address(&context.client, &name, record).await.map_err(Error::Address)? {
         Left::Nothing => {
             if let Some(pool) = pool {
                 pool.released(&name, &record.uid);
             }
             Ok(None)
         }
-        // It stays in use until they let it go, which is no reason for the claim to stay.
+        // It is in use until others remove their finalizers, which is no reason for the claim to stay.
         Left::Held => Ok(None),
         Left::Changed => Ok(Some(SHORTLY)),
     }

@@ -1,4 +1,4 @@
-//! `IPAddressClaim`: waits for its pool, gets an address, gives it back.
+//! `IPAddressClaim`: waits for its pool, gets an address and gives it back.
 
 mod act;
 mod plan;
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 
 use crate::context::{Context, owner};
 use crate::pool::{Pool, Request};
-use act::{Bound, Released};
+use act::{Binding, Released};
 use plan::{Fetched, Plan, Wish};
 
-/// How long to wait for what is being written right now.
+/// How long to wait for a write that is under way.
 const SHORTLY: Duration = Duration::from_millis(100);
 
 /// Why a claim could not be reconciled.
@@ -46,17 +46,17 @@ impl ReconcileError for Error {
     }
 }
 
-/// Brings a claim to an address, or lets it go.
+/// Gets a claim its address, or releases a claim that is being deleted.
 pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>) -> Result<Outcome, Error> {
     let name = owner(&claim.metadata);
     if context.ahead.is_behind(&claim) {
-        // The watch has yet to show what was written here last, and brings the claim back then.
-        context.queue.pass(&name);
+        // The watch does not show yet what this process wrote last. When it does, the claim is reconciled again.
+        context.queue.decline(&name);
         return Ok(Outcome::WaitingOn("watch"));
     }
     // 1. fetch: from memory.
     let fetched = Fetched::of(&claim, &context);
-    // 2. validate and 3. plan: pure, but that the pool takes note of what is asked.
+    // 2. validate and 3. plan: pure, except that the pool remembers what it is asked.
     let plan = match (plan::plan(&claim, &fetched), &fetched.pool) {
         (Wish::Address { wanted }, Some(pool)) => {
             plan::answered(&claim, &pool.key, pool.ask(request(&claim, wanted)))
@@ -69,14 +69,14 @@ pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>)
             plan
         }
     };
-    let turn = match &fetched.key {
-        Some(key) if plan.sends(&claim, context.now()) => context.queue.turn(key, &claim),
+    let slot = match &fetched.key {
+        Some(key) if plan.sends(&claim, context.now()) => context.queue.slot(key, &claim),
         _ => {
-            context.queue.pass(&name);
+            context.queue.decline(&name);
             return Ok(settled(&plan, fetched.pool.as_deref(), &claim));
         }
     };
-    let Some(_turn) = turn else { return Ok(Outcome::WaitingOn("turn")) };
+    let Some(_slot) = slot else { return Ok(Outcome::WaitingOn("slot")) };
     // 4. act and 5. report.
     carry_out(plan, &claim, fetched.pool.as_ref(), &context).await
 }
@@ -144,7 +144,7 @@ async fn carry_out(
             (act::create_address(claim, pool, &grant, context).await?, Some(first_asked))
         }
         (Plan::TakeOver, Some(pool)) => (act::take_over(claim, pool, context).await?, None),
-        (Plan::Publish, Some(_)) => (Bound::Yes, None),
+        (Plan::Publish, Some(_)) => (Binding::Done, None),
         (Plan::Leave(outcome), _) => return Ok(outcome),
         // Only a pool that exists is asked for an address.
         (Plan::Create { .. } | Plan::TakeOver | Plan::Publish, None) => {
@@ -152,17 +152,17 @@ async fn carry_out(
         }
     };
     match (outcome, pool) {
-        (Bound::Yes, Some(pool)) => {
+        (Binding::Done, Some(pool)) => {
             if report::bound(claim, pool, context).await? {
                 let after = first_asked.map(|first_asked| Instant::now().duration_since(first_asked));
                 context.metrics.bound(pool.key.kind, after);
             }
             Ok(Outcome::Done)
         }
-        (Bound::Refused(message), _) => {
+        (Binding::Refused(message), _) => {
             report::waiting(claim, context, reasons::ALLOCATION_FAILED, &message).await?;
             Ok(Outcome::WaitingOn(reasons::ALLOCATION_FAILED))
         }
-        (Bound::AskAgain, _) | (Bound::Yes, None) => Ok(Outcome::After(SHORTLY)),
+        (Binding::AskAgain, _) | (Binding::Done, None) => Ok(Outcome::After(SHORTLY)),
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be done about a claim. Pure but for the look into memory.
+//! Decides what to do about a claim. Pure, apart from reading the caches.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::report::{bound_status, waiting_status};
 use crate::context::{Context, why_paused};
 use crate::pool::{Answer, Facts, Grant, Pool, PoolKey};
 
-/// What was found. What is absent is none.
+/// What was fetched; none for what does not exist.
 #[derive(Debug, Default)]
 pub(super) struct Fetched {
     /// The pool that the claim refers to, when its kind is one of ours.
@@ -42,29 +42,29 @@ impl Fetched {
 pub(super) enum Wish {
     /// An address of its pool, which the pool is asked for.
     Address { wanted: Option<IpAddr> },
-    /// Something for which the pool is not asked.
+    /// A plan for which the pool is not asked.
     Plan(Plan),
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Nothing, and nothing is said.
+    /// Do nothing, and write nothing.
     Leave(Outcome),
-    /// Nothing but to say why, and to hold the claim if `protect` says so.
+    /// Write why the claim waits, and add our finalizer if `protect` says so.
     Wait { reason: &'static str, message: String, protect: bool },
     /// Create its IPAddress.
     Create { grant: Grant, first_asked: Instant },
     /// Take over the IPAddress of its name.
     TakeOver,
-    /// Say that it has its address.
+    /// Write that it has its address.
     Publish,
-    /// Give back what it has and let it go.
+    /// Release its IPAddress and remove our finalizer.
     Release,
 }
 
 impl Plan {
-    /// Whether anything is to be written, or asked of the management API.
+    /// Whether the plan sends requests to the management API.
     pub(super) fn sends(&self, claim: &IPAddressClaim, now: Timestamp) -> bool {
         let says = |status| claim.status.as_ref() == Some(&status);
         match self {
@@ -90,14 +90,14 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
     let cluster = match &fetched.cluster {
         None => None,
         Some((_, Some(cluster))) => Some(cluster),
-        // A Cluster that went before its claims does not keep them.
+        // A claim can be deleted after its Cluster.
         Some((_, None)) if deleting => None,
         Some((_, None)) => return leave(Outcome::WaitingOn("Cluster")),
     };
     let paused = why_paused(claim, cluster.map(|cluster| &**cluster))
         .or_else(|| fetched.facts.paused.then(|| format!("{key} is paused")));
     if let Some(message) = paused {
-        // One that has an address, or is being deleted, is left exactly as it is.
+        // A claim that has an address, or is being deleted, is not written at all.
         return if deleting || claim.address_name().is_some() {
             leave(Outcome::WaitingOn(common::PAUSED))
         } else {
@@ -105,7 +105,7 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
         };
     }
     if deleting {
-        // Without the finalizer there is nothing to wait for, and it could not be added any more.
+        // Without our finalizer there is nothing to release, and it cannot be added any more.
         return if is_protected(claim) { Wish::Plan(Plan::Release) } else { leave(Outcome::Done) };
     }
     if fetched.pool.is_none() {
@@ -118,7 +118,7 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
         None => Wish::Address { wanted: None },
         Some(text) => match parse_address(text) {
             Ok(wanted) => Wish::Address { wanted: Some(wanted) },
-            // Its IPAddress may exist all the same.
+            // Somebody may have changed the annotation after the claim got its address.
             Err(_) if claim.address_name().is_some() => Wish::Address { wanted: None },
             Err(error) => wait(
                 reasons::ALLOCATION_FAILED,
@@ -129,7 +129,7 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
     }
 }
 
-/// What is to be done after the pool has answered.
+/// What to do after the pool has answered.
 pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer) -> Plan {
     let wait = |reason, message| Plan::Wait { reason, message, protect: true };
     match answer {
@@ -139,7 +139,7 @@ pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer) -
         Answer::Queued => Plan::Leave(Outcome::WaitingOn("pool")),
         Answer::Exhausted => wait(reasons::POOL_EXHAUSTED, format!("{pool} has no address left")),
         Answer::Refused { message } => wait(reasons::ALLOCATION_FAILED, message),
-        // An address stays good whatever becomes of the pool.
+        // An address stays valid whatever happens to the pool.
         Answer::Unavailable { reason, .. } if claim.address_name().is_some() => {
             Plan::Leave(Outcome::WaitingOn(reason))
         }

@@ -1,4 +1,4 @@
-//! Says how a claim is: one patch of its status, skipped when nothing changed.
+//! Writes the status of a claim: one patch, skipped when nothing changed.
 
 use jiff::Timestamp;
 use kube::{Api, ResourceExt as _};
@@ -12,7 +12,7 @@ use super::Error;
 use crate::context::{Context, owner};
 use crate::pool::Pool;
 
-/// Says why a claim has no address. One that has had one keeps it: what is said then is only a passing trouble.
+/// Writes why a claim has no address. A claim that has an address keeps it in its status.
 pub(super) async fn waiting(
     claim: &IPAddressClaim,
     context: &Context,
@@ -26,15 +26,15 @@ pub(super) async fn waiting(
     }
 }
 
-/// Says that a claim has its address; true when that is new. If the claim is gone meanwhile, so must be an IPAddress
-/// that was made for it just now, for somebody else may have got the address: the pool sees to that.
+/// Writes that a claim has its address; true when that is new. When the write fails, the claim may be gone. Then the IPAddress
+/// that was just created for it has to go too, and the pool takes care of that.
 pub(super) async fn bound(claim: &IPAddressClaim, pool: &Pool, context: &Context) -> Result<bool, Error> {
     let status = bound_status(claim, context.now());
     match write(claim, context, status).await {
         Ok(written) => {
             pool.published(&owner(&claim.metadata));
             if written {
-                info!("Bound");
+                info!("Bound the claim to its IPAddress");
             }
             Ok(written)
         }

@@ -18,7 +18,7 @@ fn claim(name: &str, created: i64) -> IPAddressClaim {
     claim
 }
 
-/// The claims to look at now, of those that exist.
+/// The claims to reconcile now, of those that exist.
 fn due(queue: &ClaimQueue, existing: &[&str]) -> Vec<String> {
     let (store, mut writer) = reflector::store();
     for name in existing {
@@ -35,10 +35,10 @@ fn due(queue: &ClaimQueue, existing: &[&str]) -> Vec<String> {
 #[tokio::test]
 async fn pools_are_served_in_rotation_and_the_claims_of_one_by_age() {
     let queue = ClaimQueue::new(2);
-    let take = |name: &str, created, of: &str| queue.turn(&pool(of), &claim(name, created));
+    let take = |name: &str, created, of: &str| queue.slot(&pool(of), &claim(name, created));
     let all = ["a3", "a4", "a5", "b1"];
-    let first = take("a1", 1, "a").expect("a turn is free");
-    let second = take("a2", 1, "a").expect("a turn is free");
+    let first = take("a1", 1, "a").expect("a slot is free");
+    let second = take("a2", 1, "a").expect("a slot is free");
     // They come in another order than that of their age, and one comes twice.
     for (name, created, of) in
         [("a5", 5, "a"), ("a4", 4, "a"), ("a3", 3, "a"), ("b1", 9, "b"), ("a3", 3, "a")]
@@ -52,32 +52,32 @@ async fn pools_are_served_in_rotation_and_the_claims_of_one_by_age() {
     assert_eq!(due(&queue, &all), ["b1"]);
     let third = take("a3", 3, "a");
     assert!(third.is_some());
-    // It has nothing to do any more, so that its turn is another's.
-    queue.pass(&Owner::new("ns", "b1"));
+    // It has nothing to do any more: the next claim gets its slot.
+    queue.decline(&Owner::new("ns", "b1"));
     assert_eq!(due(&queue, &all), ["a4"]);
 }
 
 #[tokio::test]
-async fn a_claim_that_is_gone_when_it_is_called_keeps_nobody_waiting() {
+async fn a_slot_reserved_for_a_claim_that_is_gone_goes_to_the_next() {
     let queue = ClaimQueue::new(1);
-    let running = queue.turn(&pool("a"), &claim("a1", 1)).expect("a turn is free");
+    let running = queue.slot(&pool("a"), &claim("a1", 1)).expect("a slot is free");
     for (name, created) in [("gone", 2), ("a3", 3)] {
-        assert!(queue.turn(&pool("a"), &claim(name, created)).is_none());
+        assert!(queue.slot(&pool("a"), &claim(name, created)).is_none());
     }
     drop(running);
     assert_eq!(due(&queue, &["a3"]), ["a3"]);
-    assert!(queue.turn(&pool("a"), &claim("a3", 3)).is_some());
+    assert!(queue.slot(&pool("a"), &claim("a3", 3)).is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_follows_is_over_after_a_while() {
+async fn a_reservation_that_is_not_used_ends() {
     let queue = ClaimQueue::new(1);
-    let running = queue.turn(&pool("a"), &claim("a1", 1)).expect("a turn is free");
+    let running = queue.slot(&pool("a"), &claim("a1", 1)).expect("a slot is free");
     for (name, created) in [("lost", 2), ("a3", 3)] {
-        assert!(queue.turn(&pool("a"), &claim(name, created)).is_none());
+        assert!(queue.slot(&pool("a"), &claim(name, created)).is_none());
     }
     drop(running);
     assert_eq!(due(&queue, &["lost", "a3"]), ["lost"]);
-    tokio::time::advance(CALL_LASTS).await;
+    tokio::time::advance(RESERVATION_LASTS).await;
     assert_eq!(due(&queue, &["lost", "a3"]), ["a3"]);
 }

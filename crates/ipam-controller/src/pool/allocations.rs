@@ -7,13 +7,12 @@
 //!          Blocked                                         └─ an IPAddress of another claim appears: late
 //! ```
 //!
-//! There is one [`Entry`] for each name, and the state of its claim is one enum. Everything else follows from the entries:
-//! the indices, and what the entries take of the pool's addresses. [`Allocations::change`] alone changes an entry, and
-//! keeps both up to date.
+//! There is one [`Entry`] for each name, and the state of its claim is one enum. The indices and the addresses in use follow
+//! from the entries. Only [`Allocations::change`] changes an entry, and it updates both.
 //!
-//! Plain data, changed in short blocks under the pool's lock by whoever learns something: the watch of IPAddresses, the
-//! claims, and the pool's task, which alone decides and writes. It has no client and reads no clock. Asking never waits:
-//! a claim that has to wait is named by [`Allocations::take_calls`] when its answer is there.
+//! This is plain data without a client or a clock. The watch of IPAddresses, the claims and the pool's task change it under
+//! the pool's lock; only the task decides. Asking never waits: [`Allocations::take_woken`] names the claims that have to be
+//! reconciled because there is an answer.
 
 mod ask;
 mod batch;
@@ -30,22 +29,22 @@ use jiff::Timestamp;
 use nephele_api::ipam::v1alpha2::IPAddressCounts;
 use nephele_ipam::Owner;
 
-pub(crate) use self::ask::{Answer, Release};
+pub(crate) use self::ask::{Allocation, Answer};
 pub(crate) use self::entry::Request;
 use self::entry::{ClaimState, Decision, Entry, Ownership};
 use self::index::Index;
 use super::space::{Block, Grant, Space};
 use crate::address::Record;
 
-/// Decided on at a time, so that one write of the pool stands for many claims and yet is soon done.
+/// Claims that one write of the pool serves. More would make each write slower.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// Claims of a pool that have a decision and no IPAddress yet: as many as are served at a time, and the batch after
-/// them. More would make each write of the pool longer and no claim faster.
+/// Claims of a pool that have a decision and no IPAddress yet: one batch that is being created, and the next. More would
+/// make each write of the pool longer and no claim faster.
 pub(crate) const IN_PROGRESS_MAX: usize = 2 * BATCH_MAX;
 
 /// How long a request to create an IPAddress may take effect after it was sent. An API server works on a request for
-/// 60 s at most (`--request-timeout`), and the rest is for the way to it.
+/// 60 s at most (`--request-timeout`); the rest is for the network.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(90);
 
 /// What is wrong with a pool, besides its counts.
@@ -82,29 +81,29 @@ impl Names {
 pub(crate) struct Allocations {
     /// None before the addresses in use were listed for the first time, and while the spec cannot be used.
     space: Option<Space>,
-    /// Why nobody can be served although the addresses are known.
+    /// Why no claim can be served although the addresses are known.
     closed: Option<(&'static str, String)>,
     fault: String,
     /// Whether IPAddresses have been listed.
     built: bool,
     entries: BTreeMap<Owner, Entry>,
     index: Index,
-    /// IPAddresses whose address another name had before them: all but the first of those that share one.
+    /// IPAddresses that share their address with another name: all but the first by name.
     contested: BTreeSet<Owner>,
-    /// Claims to look at, in order. Emptied in each turn of the pool's task.
-    calls: Vec<Owner>,
-    /// IPAddresses that are gone although the watch may still tell of them, by uid.
+    /// Claims to reconcile, in order. Emptied in each step of the pool's task.
+    woken: Vec<Owner>,
+    /// Uids of IPAddresses that are gone although the watch may still show them.
     gone: HashSet<Box<str>>,
     /// The resource version of the list that this was built from.
     floor: u64,
-    /// What the watch told while a list was read.
+    /// What the watch showed while a list was read.
     meanwhile: Option<BTreeMap<Owner, Record>>,
-    /// Whether the watch may have missed something, so that only a new list can tell.
+    /// Whether the watch may have missed something, so that a new list is needed.
     stale: bool,
 }
 
 impl Allocations {
-    /// Changes one entry, and with it the indices and what is taken of the pool.
+    /// Changes one entry, and with it the indices and the addresses in use.
     fn change<R>(&mut self, owner: &Owner, change: impl FnOnce(&mut Entry) -> R) -> R {
         let mut entry = self.entries.remove(owner).unwrap_or_default();
         let before = entry.keys();
@@ -121,7 +120,7 @@ impl Allocations {
         result
     }
 
-    /// Takes what an entry has now of the pool, and gives back what it had before.
+    /// Marks the addresses of an entry as in use, and frees those it had before.
     fn occupy(&mut self, owner: &Owner, before: &[Block], after: &[Block]) {
         let Some(space) = &mut self.space else { return };
         let taken: Vec<Block> = after.iter().filter(|block| !before.contains(block)).copied().collect();
@@ -141,7 +140,7 @@ impl Allocations {
         }
     }
 
-    /// Notes which IPAddresses have a block that another name has, too. `changed` may have lost it.
+    /// Notes which IPAddresses share this block with another name. `changed` may have lost it.
     fn note_contested(&mut self, changed: &Owner, block: Block) {
         let Some(space) = &self.space else { return };
         let owners = space.owners(block);
@@ -157,21 +156,21 @@ impl Allocations {
         }
     }
 
-    /// Whether the IPAddress of this name has an address that a name before it has, too.
+    /// Whether an earlier name has the address of this name's IPAddress, too.
     fn has_earlier_rival(&self, owner: &Owner) -> bool {
         let block = self.record(owner).and_then(|record| record.block);
         let (Some(block), Some(space)) = (block, &self.space) else { return false };
         space.owners(block).iter().any(|other| other < owner)
     }
 
-    /// The claims that wait for this block are served again.
+    /// Puts the claims that wait for this block back into the queue.
     fn unblock(&mut self, block: Block) {
         for owner in self.index.blocked_on(block) {
             self.requeue(&owner);
         }
     }
 
-    /// A claim that waits or has a decision goes back to its place in the queue.
+    /// Puts a claim that waits or has a decision back to its position in the queue.
     fn requeue(&mut self, owner: &Owner) {
         let reinstated = self.change(owner, |entry| {
             if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
@@ -183,18 +182,18 @@ impl Allocations {
             entry.reinstate()
         });
         if reinstated {
-            self.call(owner);
+            self.wake(owner);
         }
     }
 
-    /// Has the claim looked at.
-    fn call(&mut self, owner: &Owner) {
-        self.calls.push(owner.clone());
+    /// Has the claim reconciled.
+    fn wake(&mut self, owner: &Owner) {
+        self.woken.push(owner.clone());
     }
 
-    /// The claims to look at, because something that they wait for has changed.
-    pub(crate) fn take_calls(&mut self) -> Vec<Owner> {
-        mem::take(&mut self.calls)
+    /// The claims to reconcile, because something that they wait for has changed.
+    pub(crate) fn take_woken(&mut self) -> Vec<Owner> {
+        mem::take(&mut self.woken)
     }
 
     /// The counts, as the status of the pool has them.
@@ -217,7 +216,7 @@ impl Allocations {
         self.index.queue.len() + self.index.blocked_count
     }
 
-    /// Whether a claim waits that could be served, as far as that can be said without trying.
+    /// Whether a claim waits that can probably be served.
     pub(crate) fn has_work(&self) -> bool {
         let free = self.has_free();
         let Index { taking_over, untold, queue, .. } = &self.index;
@@ -239,7 +238,7 @@ impl Allocations {
         self.index.in_progress
     }
 
-    /// Whether there is a decision that was not seen through to the end.
+    /// Whether there is a decision that is not complete: without an IPAddress, or with one that its claim does not name.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.index.decisions > 0 || self.index.unpublished > 0
     }
@@ -260,7 +259,7 @@ impl Allocations {
         self.space.as_ref()
     }
 
-    /// What the claim gets by a decision that is written, of this process or of another.
+    /// What a written decision gives the claim, whoever decided.
     pub(crate) fn decided(&self, owner: &Owner, uid: &str) -> Option<Grant> {
         let decision = self.entries.get(owner)?.decision()?;
         let is_such = decision.written && !decision.takes_over && *decision.request.uid == *uid;

@@ -1,4 +1,4 @@
-//! The watch of one kind of pools: a task for each that there is.
+//! The watch of one kind of pools, with a task for each pool.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -18,10 +18,10 @@ use tracing::{debug, error, warn};
 use super::{Pool, PoolKey, PoolObject, PoolTask};
 use crate::context::Context;
 
-/// How long a pool rests after a bug of ours has ended its task.
+/// How long to wait before a task that panicked is started again.
 const AFTER_PANIC: Duration = Duration::from_secs(5);
 
-/// Follows the pools of one kind until `shutdown`; says in `listed` when the first list is in.
+/// Watches the pools of one kind until `shutdown`; sets `listed` after the first list.
 pub(crate) async fn follow<K: PoolObject>(
     context: Arc<Context>,
     api: Api<K>,
@@ -61,7 +61,7 @@ pub(crate) async fn follow<K: PoolObject>(
             Some(Ok(watcher::Event::Delete(object))) => followed.gone(&object.key()),
             Some(Err(error)) => {
                 let kind = K::KIND.as_str();
-                warn!(kind, error = %nephele_kit::chain(&error), "Watch broke; starting it again");
+                warn!(kind, error = %nephele_kit::chain(&error), "A watch failed; starting it again");
             }
         }
     }
@@ -115,7 +115,6 @@ impl<K: PoolObject> Followed<K> {
             shutdown.run_until_cancelled(sleep(AFTER_PANIC)).await?;
             Some(ended)
         });
-        // Those that waited for it.
         self.context.wake_claims_of(key);
     }
 

@@ -1,4 +1,4 @@
-//! Pools: what each knows, the task that writes it, and all of them by name.
+//! Pools: what each one knows, its task, and all pools by name.
 
 mod allocations;
 mod follow;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-pub(crate) use allocations::{Answer, Release, Request, Troubles};
+pub(crate) use allocations::{Allocation, Answer, Request, Troubles};
 pub(crate) use follow::follow;
 pub(crate) use key::PoolKey;
 pub(crate) use kinds::{PoolObject, PoolSpec};
@@ -29,7 +29,7 @@ pub(crate) use task::PoolTask;
 use self::allocations::Allocations;
 use crate::address::Record;
 
-/// IPAddresses of one pool written at a time.
+/// How many IPAddresses of one pool are written at a time.
 const WRITES_MAX: usize = 32;
 
 /// One pool, shared by its task, the claims on it and the watch of IPAddresses.
@@ -43,10 +43,10 @@ pub(crate) struct Pool {
     writes: Semaphore,
 }
 
-/// What a claim has to know of the pool's object. Owned by the pool's task.
+/// What claims need of the pool's object. Written by the pool's task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Empty before the first look.
+    /// Empty until the task has read the object.
     pub(crate) uid: String,
     pub(crate) paused: bool,
     pub(crate) deleting: bool,
@@ -65,60 +65,60 @@ impl Pool {
         })
     }
 
-    /// What is known of its object.
+    /// The facts of its object.
     pub(crate) fn facts(&self) -> Facts {
         self.facts.lock().clone()
     }
 
-    /// Asks for an address. The claim is called when a later answer is there.
+    /// Asks for an address. When there is another answer later, the claim is reconciled.
     pub(crate) fn ask(&self, request: Request) -> Answer {
         let answer = self.allocations.lock().ask(request, Instant::now());
         if matches!(answer, Answer::Queued | Answer::Exhausted) {
-            // The pool says how many wait.
+            // The status of the pool says how many claims wait.
             self.work.notify_one();
         }
         answer
     }
 
-    /// The claim wants nothing for now.
+    /// The claim does not want an address for now.
     pub(crate) fn withdraw(&self, owner: &Owner) {
         self.allocations.lock().withdraw(owner);
     }
 
-    /// What a claim that is deleted leaves behind here.
-    pub(crate) fn release(&self, owner: &Owner, uid: &str) -> Release {
-        self.allocations.lock().release(owner, uid)
+    /// What the claim of this uid has here.
+    pub(crate) fn allocation(&self, owner: &Owner, uid: &str) -> Allocation {
+        self.allocations.lock().allocation(owner, uid)
     }
 
-    /// The claim does not want what was decided on.
+    /// The claim does not want the address that was decided on.
     pub(crate) fn drop_decision(&self, owner: &Owner, uid: &str) {
         self.allocations.lock().drop_decision(owner, uid);
         self.work.notify_one();
     }
 
-    /// A request to create the IPAddress of a claim is about to be sent; until when it may take effect.
+    /// A request to create the IPAddress of a claim is about to be sent. Returns until when it may take effect.
     pub(crate) fn sending(&self, owner: &Owner, uid: &str) -> Instant {
         self.allocations.lock().sending(owner, uid, Instant::now())
     }
 
-    /// The request that may take effect until then was answered.
+    /// That request was answered.
     pub(crate) fn answered(&self, owner: &Owner, uid: &str, until: Instant) {
         self.allocations.lock().answered(owner, uid, until);
     }
 
-    /// An IPAddress exists, by the watch or by the answer to a write.
+    /// An IPAddress exists, as the watch or the answer to a write says.
     pub(crate) fn applied(&self, owner: &Owner, record: Record) {
         self.allocations.lock().applied(owner, record);
         self.work.notify_one();
     }
 
-    /// This process created an IPAddress, and is about to tell its claim.
+    /// This process created an IPAddress, and the status of its claim does not name it yet.
     pub(crate) fn created(&self, owner: &Owner, record: Record) {
         self.allocations.lock().created(owner, record);
         self.work.notify_one();
     }
 
-    /// The claim knows of its IPAddress.
+    /// The status of the claim names its IPAddress.
     pub(crate) fn published(&self, owner: &Owner) {
         if self.allocations.lock().published(owner) {
             self.work.notify_one();
@@ -131,13 +131,13 @@ impl Pool {
         self.work.notify_one();
     }
 
-    /// An IPAddress is gone, by the watch.
+    /// An IPAddress is gone, as the watch says.
     pub(crate) fn deleted(&self, owner: &Owner, uid: &str) {
         self.allocations.lock().deleted(owner, uid);
         self.work.notify_one();
     }
 
-    /// An IPAddress is gone, by the answer to its deletion.
+    /// An IPAddress is gone, as the answer to its deletion says.
     pub(crate) fn released(&self, owner: &Owner, uid: &str) {
         self.allocations.lock().released(owner, uid);
         self.work.notify_one();
@@ -149,20 +149,20 @@ impl Pool {
         self.work.notify_one();
     }
 
-    /// Its task has something else to tell.
+    /// Wakes its task, because the status may have to change.
     pub(crate) fn look_again(&self) {
         self.work.notify_one();
     }
 
-    /// The pool is gone. Its claims are called by whoever removes it.
+    /// The pool is gone. Whoever removes it wakes its claims.
     pub(crate) fn gone(&self) {
         let message = format!("{} is gone", self.key);
         self.allocations.lock().close(Some((reasons::POOL_NOT_READY, message)));
     }
 
-    /// Waits for the turn to write an IPAddress.
-    pub(crate) async fn turn_to_write(&self) -> SemaphorePermit<'_> {
-        self.writes.acquire().await.expect("nobody closes it")
+    /// Waits until an IPAddress may be written.
+    pub(crate) async fn write_permit(&self) -> SemaphorePermit<'_> {
+        self.writes.acquire().await.expect("the semaphore is never closed")
     }
 }
 

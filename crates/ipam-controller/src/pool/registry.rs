@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use super::{Pool, PoolKey};
 
-/// Every pool that there is. Pools come and go by the watches of their kinds.
+/// Every pool that exists, as the watches of the four kinds say.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     pools: RwLock<BTreeMap<PoolKey, Arc<Pool>>>,

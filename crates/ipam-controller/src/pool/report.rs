@@ -1,4 +1,4 @@
-//! Says how a pool is: one status, computed and compared before it is written. Pure.
+//! The status of a pool, computed from what its task knows. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,18 +11,18 @@ use super::allocations::{Names, Troubles};
 /// On a pool: another pool has some of its addresses too.
 pub(crate) const OVERLAPPING: &str = "Overlapping";
 
-/// What is said.
+/// What the status is computed from.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub(super) counts: IPAddressCounts,
     pub(super) pending: Vec<PendingAllocation>,
     pub(super) deleting: bool,
     pub(super) troubles: Troubles,
-    /// The pools that overlap this one, by name; none when nobody looked.
+    /// The pools that overlap this one, by name; none when overlaps are not looked for.
     pub(super) overlaps: Option<Vec<String>>,
 }
 
-/// The status that follows.
+/// The new status.
 pub(super) fn status(
     mut status: PoolStatus,
     report: Report,

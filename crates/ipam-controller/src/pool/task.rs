@@ -1,10 +1,10 @@
-//! The task of one pool: the only one that chooses addresses and writes the pool.
+//! The task of one pool. In this process it alone chooses addresses and writes the pool.
 //!
-//! What makes a duplicate impossible, whoever else works on the pool: an address is promised only after a write of the
-//! pool's status that names it, and that write is refused when the pool is not the version it was computed from. A
-//! process that finds another's name in the status forgets what it knows and reads all IPAddresses anew; what the other
-//! one decided on and may still be writing is kept as if it were there. It goes on with that only after it has written
-//! the pool itself, so that the other one cannot decide on anything else meanwhile.
+//! Duplicates are impossible, whoever else works on the pool: a claim gets an address only after a write of the pool's status
+//! that names it, and the API server refuses that write when the pool is not the version it was computed from. A process
+//! that finds another process's name in the status forgets what it knows and lists all IPAddresses again. It treats the
+//! pending decisions of the other one as IPAddresses, because the other one may still be creating them. It decides only
+//! after it has written the pool itself, so that the other one cannot decide on anything else meanwhile.
 
 mod leftovers;
 
@@ -29,27 +29,29 @@ use super::{Facts, Pool, PoolSpec};
 use crate::address::version;
 use crate::context::Context;
 
-/// While claims keep coming, batches are gathered for this long: at 300 claims a second some eight share a write. When
-/// writes take long, as each waits for those of others, for as long as the last one took twice: so the pools of a busy
-/// management API write less often, and no claim waits much longer for it than it does anyway.
+/// While claims keep coming, a batch is gathered for this long: at 300 claims a second some eight share a write. It is
+/// gathered for twice as long as the last write took, when that is longer: so pools write less often to a busy management
+/// API, and no claim waits much longer than it does anyway.
 const GATHER: Duration = Duration::from_millis(25);
 const GATHER_MAX: Duration = Duration::from_millis(500);
-/// Enough of a batch not to wait for more.
+/// With so many claims a batch does not wait for more.
 const GATHERED: usize = BATCH_MAX / 2;
-/// Decisions that are not seen through for so long do not keep others waiting: their claims may be paused.
+/// Decisions without an IPAddress after this time do not delay others: their claims may be paused.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
-/// Counts and conditions are written this long after the last write, so that a burst costs a few writes.
+/// Counts and conditions are written this long after the last write, so that a burst costs a few writes. A pool that keeps
+/// changing is written less and less often.
 const REPORT_AFTER: Duration = Duration::from_millis(300);
-/// Another process wrote the pool: it is left to it for this long, unless a claim of ours waits.
+const REPORT_AFTER_MAX: Duration = Duration::from_secs(2);
+/// When another process wrote the pool, it is left to that process for this long, unless a claim of ours waits.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(5);
-/// How often records are held against the claims that there are.
+/// How often IPAddresses are compared with the claims that exist.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// The same while something is under way, which a claim that goes without a word may leave behind.
+/// The same while there are decisions, which a claim that is removed by force may leave behind.
 const SWEEP_UNFINISHED_EVERY: Duration = Duration::from_secs(5);
-/// Writes in a row that lose against others before the pool is left alone for a moment.
+/// How many conflicts in a row end an attempt to write the pool.
 const CONFLICTS_MAX: u32 = 5;
 
-/// Why a turn of the task failed.
+/// Why a step of the task failed.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("failed to list the pool's IPAddresses")]
@@ -58,7 +60,7 @@ enum Error {
     Read(#[source] kube::Error),
     #[error("failed to write the pool")]
     Write(#[source] PatchError),
-    #[error("failed to write the pool: others wrote it each time")]
+    #[error("failed to write the pool: each write was refused with a conflict")]
     Contended,
 }
 
@@ -70,12 +72,14 @@ pub(crate) struct PoolTask<K: PoolObject> {
     seen: watch::Receiver<Arc<K>>,
     /// The newest version that this process knows.
     object: K,
-    /// What the status said of the allocator when the allocations was built, or what was written since.
+    /// The allocator in the status when the allocations were built, or as written since.
     expected: Option<AllocatorStatus>,
-    /// When another process was seen to have written, since the allocations was built.
+    /// When this process saw that another one has written the pool since the allocations were built.
     foreign_since: Option<Instant>,
     spec: Option<PoolSpec>,
     last_write: Instant,
+    last_report: Instant,
+    report_after: Duration,
     last_batch: Instant,
     gather: Duration,
     last_sweep: Instant,
@@ -99,7 +103,9 @@ impl<K: PoolObject> PoolTask<K> {
             expected: None,
             foreign_since: None,
             spec: None,
-            last_write: now,
+            last_write: now - REPORT_AFTER,
+            last_report: now - REPORT_AFTER_MAX * 2,
+            report_after: REPORT_AFTER,
             last_batch: now - GATHER,
             gather: GATHER,
             last_sweep: now,
@@ -115,8 +121,8 @@ impl<K: PoolObject> PoolTask<K> {
         let span = info_span!("pool", kind = K::KIND.as_str(), pool = %self.pool.key);
         let work = async {
             loop {
-                // A turn may be left at any point: that is no more than a crash there, after which others go on.
-                let Some(next) = shutdown.run_until_cancelled(self.guarded_turn()).await else { return };
+                // A step may be left at any point: that is no worse than a crash there.
+                let Some(next) = shutdown.run_until_cancelled(self.guarded_step()).await else { return };
                 let alarm = async {
                     match next {
                         Some(at) => sleep_until(at).await,
@@ -134,14 +140,14 @@ impl<K: PoolObject> PoolTask<K> {
         work.instrument(span).await;
     }
 
-    /// One turn; when the next one is due although nothing happens.
-    async fn guarded_turn(&mut self) -> Option<Instant> {
+    /// One step. Returns when the next one is due if nothing happens before.
+    async fn guarded_step(&mut self) -> Option<Instant> {
         let now = Instant::now();
         self.look();
         if let Some(at) = self.retry_at.filter(|at| *at > now) {
             return Some(at);
         }
-        match self.turn().await {
+        match self.step().await {
             Ok(next) => {
                 self.failures = 0;
                 self.retry_at = None;
@@ -151,15 +157,15 @@ impl<K: PoolObject> PoolTask<K> {
                 self.failures = self.failures.saturating_add(1);
                 let at = Instant::now() + Backoff::default().delay(self.failures);
                 self.retry_at = Some(at);
-                warn!(error = %chain(&error), "Failed to keep the pool; trying again");
+                warn!(error = %chain(&error), "Failed to update the pool; trying again");
                 self.pool.allocations.lock().unchoose();
-                self.call_claims();
+                self.wake_claims();
                 Some(at)
             }
         }
     }
 
-    async fn turn(&mut self) -> Result<Option<Instant>, Error> {
+    async fn step(&mut self) -> Result<Option<Instant>, Error> {
         if !self.object.metadata_deleting() {
             self.protect().await?;
         }
@@ -172,8 +178,8 @@ impl<K: PoolObject> PoolTask<K> {
         let gathering = self.serve().await?;
         let late = self.pool.allocations.lock().expire(Instant::now());
         self.leftovers().await;
-        self.call_claims();
-        if self.let_go().await? {
+        self.wake_claims();
+        if self.finalize().await? {
             return Ok(None);
         }
         self.sweep();
@@ -184,13 +190,13 @@ impl<K: PoolObject> PoolTask<K> {
         Ok(times.into_iter().flatten().chain([self.next_sweep]).min())
     }
 
-    /// Takes note of the newest version that the watch has told of.
+    /// Takes the newest version that the watch has shown.
     fn look(&mut self) {
         let seen = Arc::clone(&self.seen.borrow_and_update());
         self.take(&seen);
     }
 
-    /// Takes note of a version of the pool, unless it is older than the one that is known.
+    /// Takes a version of the pool, unless it is older than the one that is known.
     fn take(&mut self, object: &K) {
         let newer = version(object.resource_version().as_deref())
             >= version(self.object.resource_version().as_deref());
@@ -203,14 +209,14 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
-    /// Whether another process was the last to decide on anything.
+    /// Whether another process was the last to decide.
     fn is_foreign(&self) -> bool {
         let allocator = self.object.pool_status().allocator;
         let ours = allocator.as_ref().is_some_and(|allocator| allocator.holder == self.context.holder);
         allocator != self.expected && !ours
     }
 
-    /// Whether what the other one wrote has to be looked at.
+    /// Whether it is time to take over what the other process wrote.
     fn is_foreign_due(&self) -> bool {
         self.foreign_since.is_some_and(|since| {
             since.elapsed() >= FOREIGN_PATIENCE || self.pool.allocations.lock().has_work()
@@ -232,7 +238,7 @@ impl<K: PoolObject> PoolTask<K> {
         Err(Error::Contended)
     }
 
-    /// Opens or closes the pool, and tells its claims when that changes.
+    /// Opens or closes the pool, and wakes its claims when that changes.
     fn admit(&mut self) {
         let meta = self.object.meta();
         let facts = Facts {
@@ -269,7 +275,7 @@ impl<K: PoolObject> PoolTask<K> {
             addresses = listed.records.len(),
             pending = status.pending.len(),
             ours,
-            "Building the pool anew"
+            "Rebuilding the allocations"
         );
         let crate::address::Listed { records, version } = listed;
         allocations.rebuild(records, version, &status.pending, &self.pool.key, ours, Instant::now());
@@ -281,7 +287,7 @@ impl<K: PoolObject> PoolTask<K> {
         Ok(())
     }
 
-    /// Goes by the spec that the object has now.
+    /// Uses the spec that the object has now.
     fn specify(&mut self) {
         let spec = self.object.pool_spec();
         if self.spec.as_ref() == Some(&spec) {
@@ -303,14 +309,14 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
-    /// Has the claims looked at whose answer is there.
-    fn call_claims(&self) {
-        let calls = self.pool.allocations.lock().take_calls();
+    /// Has the claims reconciled that have an answer.
+    fn wake_claims(&self) {
+        let calls = self.pool.allocations.lock().take_woken();
         self.context.queue.wake(calls);
     }
 
-    /// Decides on addresses for the claims that wait, writes that, and calls them. When there is more to decide on later:
-    /// when.
+    /// Decides on addresses for the claims that wait, writes the decisions, and wakes the claims. Returns when to decide
+    /// again, if claims still wait.
     async fn serve(&mut self) -> Result<Option<Instant>, Error> {
         loop {
             if let Some(later) = self.decide_later() {
@@ -321,7 +327,7 @@ impl<K: PoolObject> PoolTask<K> {
                 .allocations
                 .lock()
                 .choose(BATCH_MAX, |request| self.context.wants(&self.pool.key, request));
-            self.call_claims();
+            self.wake_claims();
             if !self.pool.allocations.lock().has_unwritten() {
                 return Ok(None);
             }
@@ -335,17 +341,17 @@ impl<K: PoolObject> PoolTask<K> {
                 self.specify();
                 continue;
             }
-            debug!(chosen, "Decided");
+            debug!(chosen, "Decided on addresses");
             self.pool.allocations.lock().persisted();
-            self.call_claims();
+            self.wake_claims();
             if !self.pool.allocations.lock().has_work() {
                 return Ok(None);
             }
         }
     }
 
-    /// Until when the next decisions wait: for more claims to share a write with, or for the last ones to be seen
-    /// through. None when they do not wait.
+    /// Until when the next decisions wait: for more claims to share a write with, or for the IPAddresses of the last
+    /// decisions. None when they do not wait.
     fn decide_later(&self) -> Option<Instant> {
         let allocations = self.pool.allocations.lock();
         if !allocations.has_work() || allocations.has_unwritten() {
@@ -362,8 +368,7 @@ impl<K: PoolObject> PoolTask<K> {
         (Instant::now() < until).then_some(until)
     }
 
-    /// Writes what was decided on. False when another process has decided on something else meanwhile: nothing is
-    /// decided then.
+    /// Writes the decisions. False when another process has decided meanwhile: then the decisions are undone.
     async fn write_batch(&mut self) -> Result<bool, Error> {
         for _ in 0..CONFLICTS_MAX {
             let mut next = self.object.clone();
@@ -389,7 +394,7 @@ impl<K: PoolObject> PoolTask<K> {
         Err(Error::Contended)
     }
 
-    /// Takes note of a version that this process wrote.
+    /// Takes a version that this process wrote.
     fn wrote(&mut self, object: K) {
         self.expected = object.pool_status().allocator;
         self.object = object;
@@ -403,7 +408,7 @@ impl<K: PoolObject> PoolTask<K> {
         Ok(())
     }
 
-    /// The status as it should be, with the allocator as it is or as given.
+    /// The status as it should be, with this allocator, or else the one it has.
     fn draft(&self, allocator: Option<AllocatorStatus>) -> nephele_api::ipam::v1alpha2::PoolStatus {
         let allocations = self.pool.allocations.lock();
         let mut status = self.object.pool_status();
@@ -421,21 +426,24 @@ impl<K: PoolObject> PoolTask<K> {
         report::status(status, report, self.object.meta().generation, self.context.now())
     }
 
-    /// Writes counts and conditions when they have changed and the last write is a while ago. When that is due.
+    /// Writes counts and conditions when they have changed and the last write was long enough ago. Returns when to look
+    /// again.
     async fn report(&mut self) -> Result<Option<Instant>, Error> {
         if !self.context.filter.matches(self.object.meta()) || self.foreign_since.is_some() {
             return Ok(None);
+        }
+        let due = self.last_write + self.report_after;
+        if Instant::now() < due {
+            return Ok(Some(due));
         }
         let status = self.draft(None);
         if status == self.object.pool_status() {
             return Ok(None);
         }
-        // What is there for the first time is told at once.
-        let first = self.object.pool_status().conditions.is_empty();
-        let due = self.last_write + REPORT_AFTER;
-        if Instant::now() < due && !first {
-            return Ok(Some(due));
-        }
+        let is_busy = self.last_report.elapsed() < self.report_after * 2;
+        self.report_after =
+            if is_busy { (self.report_after * 2).min(REPORT_AFTER_MAX) } else { REPORT_AFTER };
+        self.last_report = Instant::now();
         let mut next = self.object.clone();
         next.set_pool_status(status);
         match patch::status(&self.api, &self.object, &next, Precondition::ResourceVersion).await {
@@ -453,7 +461,7 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
-    /// Says in an Event what a person should look at, when it is new.
+    /// Publishes an Event about what a person should look at, when it is new.
     fn tell_people(&self, next: &K) {
         let ready = report::ready(&next.pool_status());
         if ready == report::ready(&self.object.pool_status()) {
@@ -469,15 +477,15 @@ impl<K: PoolObject> PoolTask<K> {
         });
     }
 
-    /// Lets a pool go that is being deleted and has no address; true when it did.
-    async fn let_go(&mut self) -> Result<bool, Error> {
+    /// Removes our finalizer from a pool that is being deleted and has no IPAddress; true when the pool has it no more.
+    async fn finalize(&mut self) -> Result<bool, Error> {
         if !self.object.metadata_deleting() || self.pool.allocations.lock().len() > 0 {
             return Ok(false);
         }
         if !self.object.finalizers().iter().any(|finalizer| finalizer == finalizers::POOL) {
             return Ok(true);
         }
-        // The watch may be behind: only a list says that there is none.
+        // The watch may be behind: only a list shows that there is no IPAddress.
         self.rebuild().await?;
         self.specify();
         if self.pool.allocations.lock().len() > 0 {

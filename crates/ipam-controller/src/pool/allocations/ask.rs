@@ -1,4 +1,4 @@
-//! What claims ask: for an address, and what is to be released.
+//! What claims ask: for an address, and what they have.
 
 use std::mem;
 
@@ -11,7 +11,7 @@ use super::{Allocations, LATE_MAX, Space};
 use crate::address::Record;
 use crate::pool::space::Grant;
 
-/// What a pool answers.
+/// The answer of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The address is the claim's: its IPAddress is to be created.
@@ -20,22 +20,22 @@ pub(crate) enum Answer {
     Bound,
     /// An IPAddress of the claim's name exists, and is to be taken over.
     TakeOver,
-    /// The request is in the queue. The claim is called when there is an answer.
+    /// The request is in the queue. The claim is reconciled when there is an answer.
     Queued,
-    /// No address is free. The claim is called when one is.
+    /// No address is free. The claim is reconciled when one is.
     Exhausted,
-    /// The claim cannot have what it asks for, as matters stand. It is called when they change.
+    /// The claim cannot have what it asks for now. It is reconciled when that changes.
     Refused { message: String },
-    /// The pool cannot serve anybody now. Its claims are called when that changes.
+    /// The pool cannot serve any claim now. Its claims are reconciled when that changes.
     Unavailable { reason: &'static str, message: String },
 }
 
-/// What a claim that is deleted leaves behind.
+/// What a claim has in its pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Release {
-    /// A decision is being written. Ask again shortly.
-    Busy,
-    /// An IPAddress was decided on, and may exist.
+pub(crate) enum Allocation {
+    /// A decision that is being written. Ask again shortly.
+    BeingWritten,
+    /// A decision. Its IPAddress may exist.
     Decided,
     /// The IPAddress of its name.
     Exists(Record),
@@ -44,7 +44,7 @@ pub(crate) enum Release {
 }
 
 impl Allocations {
-    /// Asks for an address. Asking again changes nothing, and is answered by how far the request is.
+    /// Asks for an address. Asking again changes nothing; the answer says how far the request is.
     pub(crate) fn ask(&mut self, request: Request, now: Instant) -> Answer {
         let entry = self.entries.get(&request.owner);
         if self.built && entry.is_some_and(|entry| is_settled(entry, &request)) {
@@ -89,7 +89,7 @@ impl Allocations {
         self.enqueue(request, now, exhausted)
     }
 
-    /// Puts a request into the queue, at the place that it had.
+    /// Puts a request into the queue, at the position that it had.
     fn enqueue(&mut self, request: Request, now: Instant, told: bool) -> Answer {
         let queued = self.queued(request, now);
         self.change(&queued.request.owner.clone(), |entry| {
@@ -108,8 +108,8 @@ impl Allocations {
         Queued { request, first_asked }
     }
 
-    /// A decision for a former claim of the name does not keep the claim waiting. It stays until it is known what became
-    /// of it.
+    /// A decision for a former claim of the name does not delay the claim. It stays until it is known whether its IPAddress
+    /// was created.
     fn set_aside_former(&mut self, request: &Request) {
         let is_former = |decision: &Decision| decision.request.uid != request.uid;
         let former = self.entries.get(&request.owner).and_then(Entry::decision).is_some_and(is_former);
@@ -155,7 +155,7 @@ impl Allocations {
         }
     }
 
-    /// The claim wants nothing for now: it is paused, is being deleted or is gone.
+    /// The claim does not want an address for now: it is paused, is being deleted or is gone.
     pub(crate) fn withdraw(&mut self, owner: &Owner) {
         if self.entries.get(owner).is_some_and(|entry| entry.claim.queued().is_some()) {
             self.change(owner, |entry| drop(mem::take(&mut entry.claim)));
@@ -163,22 +163,22 @@ impl Allocations {
     }
 
     /// What the claim of this uid has here.
-    pub(crate) fn release(&self, owner: &Owner, uid: &str) -> Release {
+    pub(crate) fn allocation(&self, owner: &Owner, uid: &str) -> Allocation {
         let entry = self.entries.get(owner);
         if let Some(record) = entry.and_then(Entry::record) {
-            return Release::Exists(record.clone());
+            return Allocation::Exists(record.clone());
         }
         let mut decisions = entry.into_iter().flat_map(Entry::decisions);
         match decisions.find(|decision| *decision.request.uid == *uid) {
-            Some(decision) if !decision.written => Release::Busy,
-            Some(_) => Release::Decided,
-            None if self.is_stale() => Release::Busy,
-            None => Release::Nothing,
+            Some(decision) if !decision.written => Allocation::BeingWritten,
+            Some(_) => Allocation::Decided,
+            None if self.is_stale() => Allocation::BeingWritten,
+            None => Allocation::Nothing,
         }
     }
 
-    /// The claim does not want what was decided on: the management API refused the IPAddress, or the claim is gone. Its
-    /// address is free as soon as no request to create the IPAddress can take effect any more.
+    /// The claim does not want the address that was decided on: the management API refused the IPAddress, or the claim is
+    /// gone. The address is free as soon as no request to create the IPAddress can take effect any more.
     pub(crate) fn drop_decision(&mut self, owner: &Owner, uid: &str) {
         if !self.entries.contains_key(owner) {
             return;
@@ -216,8 +216,8 @@ impl Allocations {
         self.forget_given_up(owner);
     }
 
-    /// Forgets requests that cannot take effect any more. Says when the next one cannot. What was given up and has no such
-    /// request left is abandoned: it may have taken effect at the last moment, which the management API knows.
+    /// Forgets requests that cannot take effect any more, and returns when the next one cannot. A decision that was given up
+    /// and has no such request left is abandoned: the management API has to be asked whether one took effect.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
         let due: Vec<Owner> = self
             .decisions()
@@ -236,7 +236,8 @@ impl Allocations {
         waits.flat_map(|(_, decision)| decision.unanswered.iter().copied()).min()
     }
 
-    /// The management API was asked for an IPAddress of what was given up for this claim, and what it has is known.
+    /// The management API was asked whether an IPAddress exists for what was given up for this claim, and its answer is
+    /// known.
     pub(crate) fn forget_expired(&mut self, owner: &Owner, uid: &str) {
         if self.entries.contains_key(owner) {
             self.change(owner, |entry| {

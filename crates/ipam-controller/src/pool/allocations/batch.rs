@@ -1,4 +1,4 @@
-//! The next write of the pool: what is decided on for it, and what becomes of that.
+//! The next write of the pool: which decisions it contains, and what happens to them after it.
 
 use std::mem;
 
@@ -12,8 +12,8 @@ use crate::pool::PoolKey;
 use crate::pool::space::Refusal;
 
 impl Allocations {
-    /// Takes addresses for the claims that wait longest, at most `room`. Returns how many; they have to be written before
-    /// their claims are told. `wants` says whether a claim still waits, which it may have ceased to do without a word.
+    /// Takes addresses for the claims that wait longest, at most `room`. Returns how many. They have to be written before
+    /// their claims get them. `wants` says whether a claim still waits; it may have gone without withdrawing.
     pub(crate) fn choose(&mut self, room: usize, wants: impl Fn(&Request) -> bool) -> usize {
         if self.space.is_none() || self.is_stale() || self.closed.is_some() {
             return 0;
@@ -34,7 +34,7 @@ impl Allocations {
             };
             if has_address {
                 self.change(&owner, |entry| entry.claim = ClaimState::Idle);
-                self.call(&owner);
+                self.wake(&owner);
                 continue;
             }
             let Some(space) = &mut self.space else { break };
@@ -62,17 +62,17 @@ impl Allocations {
         });
     }
 
-    /// The claim cannot be served before `on` is free, and is told so.
+    /// The claim cannot be served before `on` is free. It is reconciled to say so.
     fn block(&mut self, owner: &Owner, on: Option<Block>, message: String) {
         self.change(owner, |entry| {
             if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
                 entry.claim = ClaimState::Blocked { queued: Box::new(queued), on, message };
             }
         });
-        self.call(owner);
+        self.wake(owner);
     }
 
-    /// Every claim that does not know yet is told that nothing is free, and keeps its place.
+    /// Has every claim that does not know yet say that no address is free. The claims keep their positions.
     fn tell_exhausted(&mut self) {
         let untold: Vec<Owner> = self.index.untold.iter().map(|(.., owner)| owner.clone()).collect();
         for owner in untold {
@@ -81,7 +81,7 @@ impl Allocations {
                     *told = true;
                 }
             });
-            self.call(&owner);
+            self.wake(&owner);
         }
     }
 
@@ -103,7 +103,7 @@ impl Allocations {
                 }
                 Some(_) => {
                     self.change(&owner, |entry| entry.claim = ClaimState::Idle);
-                    self.call(&owner);
+                    self.wake(&owner);
                 }
                 // It is gone: the claim gets an address like any other.
                 None => self.requeue(&owner),
@@ -112,7 +112,7 @@ impl Allocations {
         chosen
     }
 
-    /// What was decided on is written: the claims are called.
+    /// The decisions are written: their claims are reconciled.
     pub(crate) fn persisted(&mut self) {
         let unwritten = self.decisions().filter(|(_, decision)| !decision.written);
         let mut owners: Vec<Owner> = unwritten.map(|(owner, _)| owner.clone()).collect();
@@ -125,13 +125,13 @@ impl Allocations {
                 entry.decision().is_some()
             });
             if has_decision {
-                self.call(&owner);
+                self.wake(&owner);
             }
         }
     }
 
-    /// What was decided on could not be written: it is free again, and the claims wait on. What another process decided
-    /// on stays as it is.
+    /// The decisions could not be written: the addresses are free again, and the claims keep waiting. Decisions of another
+    /// process stay as they are.
     pub(crate) fn unchoose(&mut self) {
         let is_chosen = |decision: &Decision| !decision.written && !decision.foreign;
         let chosen: Vec<Owner> = self
@@ -146,7 +146,7 @@ impl Allocations {
         }
     }
 
-    /// What was decided on and is not known to exist, as the status of the pool has it.
+    /// The decisions without a known IPAddress, as the status of the pool has them.
     pub(crate) fn pending(&self, pool: &PoolKey) -> Vec<PendingAllocation> {
         let pending = self.decisions().map(|(owner, decision)| PendingAllocation {
             namespace: (owner.namespace() != pool.namespace).then(|| owner.namespace().to_owned()),

@@ -96,10 +96,10 @@ impl Decision {
     }
 }
 
-/// Where the claim of a name is on its way to an address.
+/// How far the claim of a name is on its way to an address.
 #[derive(Debug, Default)]
 pub(super) enum ClaimState {
-    /// There is no claim, or it wants nothing: it has its address, or is paused, or is being deleted.
+    /// There is no claim, or it does not want an address: it has one, or is paused, or is being deleted.
     #[default]
     Idle,
     /// In the queue. `told` says whether the claim knows that no address is free.
@@ -183,7 +183,7 @@ pub(super) struct Entry {
     /// Decisions whose IPAddress may still be created although the name is in use, or although the claim is gone: the
     /// request to create it may be on its way. Their addresses stay reserved, and they stay in the status of the pool.
     pub(super) late: Vec<Decision>,
-    /// Whether no claim here will see the decisions through.
+    /// Whether the pool's task has to complete the decisions, because no claim will.
     pub(super) abandoned: bool,
 }
 
@@ -287,7 +287,7 @@ impl Entry {
         match &self.claim {
             ClaimState::Idle | ClaimState::Decided(_) => {}
             ClaimState::Waiting { queued, told } => {
-                keys.place = Some((queued.request.created, queued.first_asked));
+                keys.position = Some((queued.request.created, queued.first_asked));
                 keys.untold = !told;
             }
             ClaimState::Blocked { on, .. } => keys.blocked = Some(*on),
@@ -307,8 +307,8 @@ impl Record {
 /// What of an entry is indexed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Keys {
-    /// The place in the queue.
-    pub(super) place: Option<(Timestamp, Instant)>,
+    /// The position in the queue.
+    pub(super) position: Option<(Timestamp, Instant)>,
     pub(super) untold: bool,
     pub(super) blocked: Option<Option<Block>>,
     pub(super) taking_over: bool,

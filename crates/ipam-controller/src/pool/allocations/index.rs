@@ -9,16 +9,16 @@ use tokio::time::Instant;
 use super::entry::Keys;
 use crate::pool::space::Block;
 
-/// A place in the queue: older claims first, then those that this process saw first, then by name.
-pub(super) type Place = (Timestamp, Instant, Owner);
+/// A position in the queue: older claims first, then those that this process saw first, then by name.
+pub(super) type Position = (Timestamp, Instant, Owner);
 
 /// Bounded by the entries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Index {
     /// Claims that wait for any address, in the order in which they are served.
-    pub(super) queue: BTreeSet<Place>,
+    pub(super) queue: BTreeSet<Position>,
     /// Those of the queue that do not know that no address is free.
-    pub(super) untold: BTreeSet<Place>,
+    pub(super) untold: BTreeSet<Position>,
     /// Claims that wait for one address, by that.
     pub(super) blocked: BTreeMap<Option<Block>, BTreeSet<Owner>>,
     pub(super) blocked_count: usize,
@@ -52,12 +52,12 @@ impl Index {
     }
 
     fn insert(&mut self, owner: &Owner, keys: &Keys) {
-        if let Some((created, first_asked)) = keys.place {
-            let place = (created, first_asked, owner.clone());
+        if let Some((created, first_asked)) = keys.position {
+            let position = (created, first_asked, owner.clone());
             if keys.untold {
-                self.untold.insert(place.clone());
+                self.untold.insert(position.clone());
             }
-            self.queue.insert(place);
+            self.queue.insert(position);
         }
         if let Some(on) = keys.blocked {
             self.blocked.entry(on).or_default().insert(owner.clone());
@@ -78,10 +78,10 @@ impl Index {
     }
 
     fn remove(&mut self, owner: &Owner, keys: &Keys) {
-        if let Some((created, first_asked)) = keys.place {
-            let place = (created, first_asked, owner.clone());
-            self.untold.remove(&place);
-            self.queue.remove(&place);
+        if let Some((created, first_asked)) = keys.position {
+            let position = (created, first_asked, owner.clone());
+            self.untold.remove(&position);
+            self.queue.remove(&position);
         }
         if let Some(on) = keys.blocked {
             if let Some(owners) = self.blocked.get_mut(&on) {

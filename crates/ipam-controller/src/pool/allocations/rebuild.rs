@@ -1,4 +1,4 @@
-//! The allocations made anew: from what exists and what was decided on, and whenever the pool has another spec.
+//! Rebuilds the allocations: from a list of IPAddresses and the pending decisions, and when the spec of the pool changes.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -16,7 +16,7 @@ use crate::pool::PoolKey;
 use crate::pool::kinds::PoolSpec;
 use crate::pool::space::{Block, Space};
 
-/// What outlives a rebuild of what was known before.
+/// What is kept over a rebuild.
 #[derive(Default)]
 struct Before {
     built: bool,
@@ -34,7 +34,7 @@ impl Before {
 }
 
 impl Allocations {
-    /// Starts to gather what happens while IPAddresses are listed.
+    /// Starts to collect what happens while IPAddresses are listed.
     pub(crate) fn begin_rebuild(&mut self) {
         self.meanwhile = Some(BTreeMap::new());
         self.stale = false;
@@ -46,9 +46,9 @@ impl Allocations {
         self.stale = true;
     }
 
-    /// Takes a list of the pool's IPAddresses as the truth, and with it what the pool's status says is pending.
-    /// Decisions that are in neither are undone. What another process decided on is told only when this process has
-    /// written the pool itself: `ours` says whether it was the last to do so.
+    /// Starts again from a list of the pool's IPAddresses and the pending decisions in the pool's status. Decisions that are
+    /// in neither are undone. A claim learns of another process's decision only after this process has written the pool
+    /// itself: `ours` says whether this process was the last to write it.
     pub(crate) fn rebuild(
         &mut self,
         listed: Vec<(Owner, Record)>,
@@ -74,7 +74,7 @@ impl Allocations {
             let owner = Owner::new(namespace, &pending.name);
             let Some(block) = Block::read(pool.kind, &pending.address, pending.prefix) else { continue };
             let known = before.take(&owner, &pending.uid, block);
-            // This process knows best what became of what it wrote itself.
+            // Of what it wrote itself, this process knows more than the status says.
             let open =
                 !(ours && before.built) || known.as_ref().is_some_and(|known| known.written || known.foreign);
             if open {
@@ -89,7 +89,7 @@ impl Allocations {
         self.built = true;
     }
 
-    /// Forgets all but the claims that wait. The claims whose address was decided on wait too, at their place.
+    /// Forgets all but the claims that wait. Claims whose address was decided on wait too, at their position.
     fn forget(&mut self) -> Before {
         let mut before = Before { built: self.built, ..Before::default() };
         let entries = mem::take(&mut self.entries);
@@ -120,7 +120,7 @@ impl Allocations {
         before
     }
 
-    /// Takes a decision back that the status of the pool names.
+    /// Restores a decision that the status of the pool names.
     fn restore(&mut self, owner: &Owner, mut decision: Decision, ours: bool) {
         decision.foreign |= !ours;
         decision.written = ours;
@@ -151,12 +151,12 @@ impl Allocations {
             called
         });
         if called {
-            self.call(owner);
+            self.wake(owner);
         }
     }
 
-    /// Looks for what was left behind, in memory only: IPAddresses whose claim is not `known`, and decisions whose claim
-    /// is not `here` to see them through.
+    /// Looks for what was left behind, in memory only: IPAddresses whose claim does not exist as far as `is_known` says, and
+    /// decisions whose claim is not among those that this process reconciles, as `is_here` says.
     pub(crate) fn sweep(
         &mut self,
         is_known: impl Fn(&Owner, &str) -> bool,
@@ -188,8 +188,8 @@ impl Allocations {
         }
     }
 
-    /// Takes up to `max` names whose decisions have to be seen through by somebody other than their claims, with the
-    /// claims' uids.
+    /// Takes up to `max` names whose decisions the pool's task has to complete, because no claim will; with the claims'
+    /// uids.
     pub(crate) fn take_abandoned(&mut self, max: usize) -> Vec<(Owner, Box<str>)> {
         let owners: Vec<Owner> = self.index.abandoned.iter().take(max).cloned().collect();
         let mut abandoned = Vec::new();
@@ -206,19 +206,19 @@ impl Allocations {
         abandoned
     }
 
-    /// Whether decisions have to be seen through by somebody other than their claims.
+    /// Whether there are decisions that the pool's task has to complete.
     pub(crate) fn has_abandoned(&self) -> bool {
         !self.index.abandoned.is_empty()
     }
 
-    /// Has somebody else see the decisions of this name through.
+    /// Leaves the decisions of this name to the pool's task.
     pub(crate) fn abandon(&mut self, owner: &Owner) {
         if self.index.decided.contains(owner) {
             self.change(owner, |entry| entry.abandoned = true);
         }
     }
 
-    /// Goes by this spec from now on.
+    /// Uses this spec from now on.
     pub(crate) fn specify(&mut self, spec: &PoolSpec) {
         let outcome = match &mut self.space {
             Some(space) => space.respecify(spec),
@@ -253,7 +253,7 @@ impl Allocations {
         self.contested = contested.collect();
     }
 
-    /// Serves nobody from now on, for this reason; or again.
+    /// Serves no claim from now on, for this reason; or serves claims again.
     pub(crate) fn close(&mut self, closed: Option<(&'static str, String)>) {
         self.closed = closed;
         if self.closed.is_some() {
@@ -261,19 +261,19 @@ impl Allocations {
         }
     }
 
-    /// Empties the queue. The claims are called, and told why they cannot be served.
+    /// Empties the queue. The claims are reconciled, and learn why they cannot be served.
     fn send_away(&mut self) {
         let waits = |entry: &Entry| entry.claim.queued().is_some();
         let waiting: Vec<Owner> =
             self.entries.iter().filter(|(_, entry)| waits(entry)).map(|(owner, _)| owner.clone()).collect();
         for owner in waiting {
             self.withdraw(&owner);
-            self.call(&owner);
+            self.wake(&owner);
         }
     }
 }
 
-/// A decision of which only the status of the pool tells.
+/// A decision that only the status of the pool names.
 fn listed_decision(owner: &Owner, uid: &str, block: Block, ours: bool, now: Instant) -> Decision {
     let request = Request {
         owner: owner.clone(),

@@ -1,4 +1,4 @@
-//! What becomes known of IPAddresses.
+//! What the watch and the answers to writes say of IPAddresses.
 
 use std::mem;
 
@@ -28,7 +28,7 @@ impl Allocations {
     pub(crate) fn deleted(&mut self, owner: &Owner, uid: &str) {
         let known = self.record(owner).is_some_and(|record| *record.uid == *uid);
         if !self.gone.remove(uid) && (self.meanwhile.is_some() || !known) {
-            // The answer to its creation, or a list, may still come and tell of it.
+            // The answer to its creation, or a list, may come later and contain it.
             if self.meanwhile.is_some() || self.index.decided.contains(owner) {
                 self.gone.insert(uid.into());
             }
@@ -38,7 +38,7 @@ impl Allocations {
         }
     }
 
-    /// The IPAddress of this uid is gone, as the answer to its deletion says. The watch will tell the same later.
+    /// The IPAddress of this uid is gone, as the answer to its deletion says. The watch will say the same later.
     pub(crate) fn released(&mut self, owner: &Owner, uid: &str) {
         if self.record(owner).is_some_and(|record| *record.uid == *uid) {
             self.gone.insert(uid.into());
@@ -52,7 +52,7 @@ impl Allocations {
         self.stale = true;
     }
 
-    /// This process created the IPAddress of a claim, and is about to tell the claim.
+    /// This process created the IPAddress of a claim, and is about to write that into the claim's status.
     pub(crate) fn created(&mut self, owner: &Owner, record: Record) {
         let uid = record.uid.clone();
         self.applied(owner, record);
@@ -70,7 +70,7 @@ impl Allocations {
         });
     }
 
-    /// The claim was told of its IPAddress; true when that is news.
+    /// The status of the claim names its IPAddress; true when that is new.
     pub(crate) fn published(&mut self, owner: &Owner) -> bool {
         let is_news = self.entries.get(owner).is_some_and(|entry| {
             entry.address.as_ref().is_some_and(|address| address.unpublished)
@@ -138,7 +138,7 @@ impl Allocations {
             asks_again
         });
         if asks_again {
-            self.call(owner);
+            self.wake(owner);
         }
     }
 
@@ -156,7 +156,7 @@ impl Allocations {
             entry.reinstate()
         });
         if called {
-            self.call(owner);
+            self.wake(owner);
         }
     }
 }

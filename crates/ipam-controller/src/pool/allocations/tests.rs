@@ -88,11 +88,11 @@ fn choose(pool: &mut Allocations) -> usize {
 
 /// Decides and writes; the claims that are called.
 fn decide(pool: &mut Allocations) -> Vec<Owner> {
-    pool.take_calls();
+    pool.take_woken();
     choose(pool);
     pool.persisted();
     pool.check();
-    pool.take_calls()
+    pool.take_woken()
 }
 
 fn pending(pool: &Allocations) -> Vec<(String, String)> {
@@ -113,7 +113,7 @@ fn nothing_is_told_before_it_is_written() {
     assert_eq!(pending(&pool), [("a".into(), "10.0.0.10".into())]);
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Queued);
     pool.persisted();
-    assert_eq!(pool.take_calls(), [owner("a")]);
+    assert_eq!(pool.take_woken(), [owner("a")]);
     // Who asks again gets the same.
     for _ in 0..2 {
         assert_eq!(granted(&mut pool, "a").as_deref(), Some("10.0.0.10"));
@@ -137,7 +137,7 @@ fn a_decision_is_pending_until_its_ip_address_is_seen() {
     let mut pool = built("10.0.0.10-10.0.0.20", &[]);
     ask(&mut pool, request("a", 1));
     decide(&mut pool);
-    assert_eq!(pool.release(&owner("a"), "uid-of-a"), Release::Decided);
+    assert_eq!(pool.allocation(&owner("a"), "uid-of-a"), Allocation::Decided);
     pool.applied(&owner("a"), record("a", "10.0.0.10", 101));
     assert_eq!(pending(&pool), []);
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Bound);
@@ -176,7 +176,7 @@ fn a_claim_that_does_not_want_any_more_is_passed_over() {
     pool.deleted(&owner("x"), "uid-of-address-x");
     pool.choose(BATCH_MAX, |request| request.owner != owner("a"));
     pool.persisted();
-    assert_eq!(pool.take_calls(), [owner("b")]);
+    assert_eq!(pool.take_woken(), [owner("b")]);
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn a_pool_that_is_closed_answers_at_once_and_keeps_nobody_waiting() {
     let mut pool = built("10.0.0.10-10.0.0.20", &[("a", "10.0.0.10")]);
     assert_eq!(ask(&mut pool, request("b", 1)), Answer::Queued);
     pool.close(Some(("Paused", "paused".into())));
-    assert_eq!(pool.take_calls(), [owner("b")]);
+    assert_eq!(pool.take_woken(), [owner("b")]);
     let closed = Answer::Unavailable { reason: "Paused", message: "paused".into() };
     assert_eq!(ask(&mut pool, request("b", 1)), closed);
     // What is bound stays so.
@@ -371,7 +371,7 @@ fn a_claim_that_was_told_to_wait_is_called_when_its_ip_address_is_found() {
     let mut pool = built("10.0.0.10-10.0.0.10", &[("x", "10.0.0.10")]);
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Exhausted);
     pool.applied(&owner("a"), record("a", "10.0.0.11", 101));
-    assert_eq!((pool.take_calls(), pool.waiting()), (vec![owner("a")], 0));
+    assert_eq!((pool.take_woken(), pool.waiting()), (vec![owner("a")], 0));
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn a_claim_that_asked_before_its_ip_address_was_listed_is_told_that_it_has_one()
     pool.rebuild(listed, 100, &[], &key(), true, Instant::now());
     pool.specify(&spec("10.0.0.10-10.0.0.10"));
     choose(&mut pool);
-    assert_eq!(pool.take_calls(), [owner("x"), owner("a")]);
+    assert_eq!(pool.take_woken(), [owner("x"), owner("a")]);
     let answers = [("a", 1), ("x", 2)].map(|(name, created)| ask(&mut pool, request(name, created)));
     assert_eq!(answers, [Answer::Exhausted, Answer::Bound]);
 }

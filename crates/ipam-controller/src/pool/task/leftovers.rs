@@ -1,4 +1,4 @@
-//! What claims leave to their pool: intents that nobody sees through, IPAddresses that are held back, and orphans.
+//! What claims leave to their pool: decisions that no claim completes, IPAddresses that are held back, and orphans.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::PoolTask;
-use crate::address::{Left, Record, create, is_answered, let_go, made_for};
+use crate::address::{Left, Record, address_of_claim, create, is_answered, release_address};
 use crate::pool::kinds::PoolObject;
 use crate::pool::{PoolKey, remaining};
 
-/// Looked at in one turn, so that claims are not kept waiting: each takes a request or three.
+/// How many are handled in one step, so that claims do not wait long: each takes up to three requests.
 const LOOKED_AT_MAX: usize = 64;
-/// Between two attempts at what failed.
+/// The time between two attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 impl<K: PoolObject> PoolTask<K> {
-    /// Looks at what was left behind. What fails is tried again later.
+    /// Handles what was left behind. What fails is tried again later.
     pub(super) async fn leftovers(&mut self) {
         if self.leftovers_retry_at.is_some_and(|at| at > Instant::now()) {
             return;
@@ -31,7 +31,8 @@ impl<K: PoolObject> PoolTask<K> {
         if self.pool.facts().paused {
             return;
         }
-        let done = [self.see_through().await, self.let_held_go().await, self.look_for_orphans().await];
+        let done =
+            [self.complete_abandoned().await, self.release_held().await, self.look_for_orphans().await];
         if done.contains(&false) {
             self.leftovers_retry_at = Some(Instant::now() + RETRY_AFTER);
         }
@@ -44,18 +45,18 @@ impl<K: PoolObject> PoolTask<K> {
         }
         let first = self.pool.allocations.lock().held().next().map(|(since, _)| since)?;
         let left = self.hold_left(first);
-        // What is due and still there has failed, and waits for its next attempt.
+        // What is due and still exists has failed, and waits for the next attempt.
         (left > Duration::ZERO || self.leftovers_retry_at.is_none()).then(|| Instant::now() + left)
     }
 
     fn hold_left(&self, since: jiff::Timestamp) -> Duration {
         let facts = self.pool.facts();
-        // Whoever deletes the pool does not want to wait for addresses that nobody will get.
+        // No claim will get the addresses of a pool that is being deleted, so nothing is held back.
         let seconds = if facts.deleting { 0 } else { facts.grace_period_seconds };
         remaining(since, seconds, self.context.now())
     }
 
-    async fn let_held_go(&self) -> bool {
+    async fn release_held(&self) -> bool {
         let due: Vec<(Owner, Record)> = {
             let allocations = self.pool.allocations.lock();
             let due = allocations.held().take_while(|(since, _)| self.hold_left(*since).is_zero());
@@ -63,13 +64,13 @@ impl<K: PoolObject> PoolTask<K> {
                 .filter_map(|(_, owner)| Some((owner.clone(), allocations.record(owner)?.clone())))
                 .collect()
         };
-        self.let_all_go(due).await
+        self.release_all(due).await
     }
 
-    async fn let_all_go(&self, records: Vec<(Owner, Record)>) -> bool {
+    async fn release_all(&self, records: Vec<(Owner, Record)>) -> bool {
         let attempts = records.iter().map(|(owner, record)| async move {
-            let _turn = self.pool.turn_to_write().await;
-            match let_go(&self.context.client, owner, record).await {
+            let _permit = self.pool.write_permit().await;
+            match release_address(&self.context.client, owner, record).await {
                 Ok(left) => {
                     if left == Left::Nothing {
                         self.pool.released(owner, &record.uid);
@@ -77,7 +78,7 @@ impl<K: PoolObject> PoolTask<K> {
                     left != Left::Changed
                 }
                 Err(error) => {
-                    warn!(address = %owner, error = %chain(&error), "Failed to let an IPAddress go");
+                    warn!(address = %owner, error = %chain(&error), "Failed to release an IPAddress");
                     false
                 }
             }
@@ -85,15 +86,15 @@ impl<K: PoolObject> PoolTask<K> {
         join_all(attempts).await.into_iter().all(|done| done)
     }
 
-    /// Sees decisions through that their claims are not here to see through: another manager decided and may be gone, or
-    /// the claim went without a word.
-    async fn see_through(&self) -> bool {
+    /// Completes decisions that no claim of this process completes: another manager decided and may be gone, or the claim was
+    /// removed by force.
+    async fn complete_abandoned(&self) -> bool {
         let abandoned = self.pool.allocations.lock().take_abandoned(LOOKED_AT_MAX);
         let attempts = abandoned.iter().map(|(owner, uid)| async move {
-            let _turn = self.pool.turn_to_write().await;
-            let seen = self.see_one_through(owner, uid).await;
+            let _permit = self.pool.write_permit().await;
+            let seen = self.complete(owner, uid).await;
             if let Err(error) = &seen {
-                warn!(claim = %owner, error = %chain(error), "Failed to see an allocation through");
+                warn!(claim = %owner, error = %chain(error), "Failed to complete an allocation");
                 self.pool.allocations.lock().abandon(owner);
             }
             seen.is_ok()
@@ -102,13 +103,13 @@ impl<K: PoolObject> PoolTask<K> {
         done && !self.pool.allocations.lock().has_abandoned()
     }
 
-    async fn see_one_through(&self, owner: &Owner, uid: &str) -> Result<(), kube::Error> {
+    async fn complete(&self, owner: &Owner, uid: &str) -> Result<(), kube::Error> {
         let claims = Api::<IPAddressClaim>::namespaced(self.context.client.clone(), owner.namespace());
         let addresses = Api::<IPAddress>::namespaced(self.context.client.clone(), owner.namespace());
         let claim = claims.get_opt(owner.name()).await?.filter(|claim| claim.uid().as_deref() == Some(uid));
         let grant = self.pool.allocations.lock().decided(owner, uid);
         let (Some(claim), Some(grant)) = (&claim, grant) else {
-            // Whoever may still be about to create the IPAddress finds no claim either, and takes it away again.
+            // A process that is about to create the IPAddress finds no claim either, and deletes it again.
             let existing = addresses.get_opt(owner.name()).await?;
             let of_pool = existing.as_ref().and_then(Record::of);
             let is_its = |key: &PoolKey, record: &Record| {
@@ -123,11 +124,11 @@ impl<K: PoolObject> PoolTask<K> {
             return Ok(());
         };
         if claim.metadata.deletion_timestamp.is_some() {
-            // Its release finds out what there is.
+            // The release of the claim looks for the IPAddress.
             self.context.queue.wake([owner.clone()]);
             return Ok(());
         }
-        let made = made_for(claim, &self.pool.key, &self.pool.facts().uid, &grant);
+        let made = address_of_claim(claim, &self.pool.key, &self.pool.facts().uid, &grant);
         let until = self.pool.sending(owner, uid);
         let created = create(&self.context.client, &made).await;
         if is_answered(&created) {
@@ -148,7 +149,7 @@ impl<K: PoolObject> PoolTask<K> {
         Ok(())
     }
 
-    /// Looks whether the claims of suspicious IPAddresses are really gone.
+    /// Asks the management API whether the claims of suspect IPAddresses are gone.
     async fn look_for_orphans(&self) -> bool {
         let suspects = self.pool.allocations.lock().take_suspects(LOOKED_AT_MAX);
         let looks = suspects.iter().map(|owner| async move {
@@ -163,7 +164,7 @@ impl<K: PoolObject> PoolTask<K> {
                     true
                 }
                 Err(error) => {
-                    warn!(address = %owner, error = %chain(&error), "Failed to look for a claim");
+                    warn!(address = %owner, error = %chain(&error), "Failed to read the claim of an IPAddress");
                     self.pool.allocations.lock().suspect(owner);
                     false
                 }
@@ -193,7 +194,7 @@ impl<K: PoolObject> PoolTask<K> {
         if unpublished || record.deleted_at.is_some() || self.context.reclaim_orphans {
             return;
         }
-        warn!(address = %owner, "An IPAddress has no claim any more");
+        warn!(address = %owner, "The claim of an IPAddress is gone");
         let meta = ObjectMeta {
             name: Some(owner.name().to_owned()),
             namespace: Some(owner.namespace().to_owned()),
@@ -211,7 +212,8 @@ impl<K: PoolObject> PoolTask<K> {
         });
     }
 
-    /// Lets orphans go that somebody has deleted and that this process made in vain, or all of them if told to.
+    /// Releases orphans that somebody has deleted and orphans that this process created for a claim that was gone; with
+    /// `reclaim_orphans`, all of them.
     async fn reclaim(&self) -> bool {
         let reclaimed: Vec<(Owner, Record)> = {
             let allocations = self.pool.allocations.lock();
@@ -229,6 +231,6 @@ impl<K: PoolObject> PoolTask<K> {
         for (owner, _) in &reclaimed {
             info!(address = %owner, "Reclaiming an IPAddress without a claim");
         }
-        self.let_all_go(reclaimed).await
+        self.release_all(reclaimed).await
     }
 }

@@ -209,7 +209,7 @@ impl World {
             return;
         }
         self.pool.withdraw(&name(index));
-        if self.pool.release(&name(index), &uid) == Release::Busy {
+        if self.pool.allocation(&name(index), &uid) == Allocation::BeingWritten {
             return;
         }
         self.delete_address(&name(index), Some(&uid));
