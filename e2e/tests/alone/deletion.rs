@@ -12,9 +12,9 @@ use nephele_e2e::{
 use tokio::net::TcpStream;
 
 /// Rounds of clusters that come and go, after a first one.
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 5;
 /// Clusters of a round, side by side.
-const LANES: usize = 8;
+const LANES: usize = 4;
 /// Bytes that a cluster may leave behind. What is seen where nothing leaks is a few KiB; a leak of 20 KiB is to be found.
 const LEFT_MAX: f64 = 10.0 * 1024.0;
 /// How often the manager's memory is looked at to see it quiet: six seconds in all.
