@@ -196,7 +196,22 @@ impl Scope {
     ///
     /// When it does not.
     pub async fn counts(&self, kind: Kind, pool: &str, counts: Counts) -> anyhow::Result<()> {
-        until(&format!("{pool} to have {counts:?}"), LIMIT, async || {
+        self.counts_within(LIMIT, kind, pool, counts).await
+    }
+
+    /// Waits this long at most until a pool says that it has so many addresses.
+    ///
+    /// # Errors
+    ///
+    /// When it does not.
+    pub async fn counts_within(
+        &self,
+        limit: Duration,
+        kind: Kind,
+        pool: &str,
+        counts: Counts,
+    ) -> anyhow::Result<()> {
+        until(&format!("{pool} to have {counts:?}"), limit, async || {
             let object = self.get(kind, pool).await?;
             let found = Counts::read(&object);
             Ok(Look::when(found == Some(counts), || format!("{found:?}; {}", state::line(&object))))
