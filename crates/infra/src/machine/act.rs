@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, ResourceExt as _};
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::origin::{DrawKey, MachineHardware, Origin};
+use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
@@ -14,12 +16,11 @@ use nephele_cloud::{
     Stage, StageObservation,
 };
 use nephele_kit::{Outcome, Precondition, patch};
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::{Error, hook, software};
+use super::{Error, software};
 use crate::claims;
 use crate::context::Context;
-use crate::hooks::{Answer, HookError};
 
 /// What came of it.
 #[derive(Debug)]
@@ -54,16 +55,12 @@ impl Applied {
 /// What came of letting it go.
 #[derive(Debug)]
 pub(super) enum Removal {
-    /// There is nothing left.
+    /// There is nothing left but the object.
     Done,
     /// The cloud takes its time, and tells when it is through.
     InProgress,
     /// The machine is gone; claims of these names are not yet.
     Releasing(Vec<String>),
-    /// Nothing is left, and somebody has its object stay.
-    HeldUp { after: Duration, message: String },
-    /// Nothing is left, and somebody who has a say in it could not be asked or failed.
-    FailedHook(HookError),
 }
 
 fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
@@ -210,15 +207,38 @@ pub(super) async fn remove(
     if !left.is_empty() {
         return Ok(Removal::Releasing(left));
     }
-    match hook::after_delete(object, context, id).await {
-        Ok(Answer::GoOn) => {}
-        Ok(Answer::Wait { after, message }) => return Ok(Removal::HeldUp { after, message }),
-        Err(error) => return Ok(Removal::FailedHook(error)),
-    }
+    Ok(Removal::Done)
+}
+
+/// Nothing is left: lets the object go.
+pub(super) async fn let_go(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;
     context.members.forget(&object.namespace().unwrap_or_default(), &object.name_any());
-    Ok(Removal::Done)
+    Ok(())
+}
+
+/// Has the instance of a machine vanish behind the back of whoever wants it. That is written to the object before the cloud
+/// is asked, so that no restart and no other management cluster brings the instance back. The object as it was written, if
+/// it was, and how far the deletion is.
+pub(super) async fn terminate(
+    object: &InMemoryMachine,
+    context: &Context,
+    id: &MachineId,
+    noted: bool,
+    now: Timestamp,
+) -> Result<(Option<InMemoryMachine>, Deletion), Error> {
+    let mut written = None;
+    if !noted || object.keeps_annotations() {
+        let mut wanted = object.clone();
+        wanted.instance_mut().termination.get_or_insert(Termination { time: MicroTime(now) });
+        let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
+        written = patched.map_err(Error::Patch)?;
+    }
+    if !noted {
+        info!(machine = %id, "An instance was terminated");
+    }
+    Ok((written, context.cloud.delete_machine(id)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::{Api, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_cloud::{ClusterId, ClusterObservation};
+use nephele_cloud::{ClusterId, ClusterObservation, MachineId};
 use nephele_kit::owner_machine;
 
 use super::{Error, software};
@@ -22,6 +22,8 @@ pub(super) struct Fetched {
     /// The Cluster that the Machine names, else the label.
     pub(super) id: Option<ClusterId>,
     pub(super) cluster: Option<Arc<Cluster>>,
+    /// Whether the cloud has the machine.
+    pub(super) exists: bool,
     /// The cluster as the cloud has it.
     pub(super) observed: Option<ClusterObservation>,
     /// What the cluster's cloud offers; none before the cluster has said so.
@@ -53,6 +55,7 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
     // Before anything of the cluster is read: what changes from here on brings the machine back.
     context.members.note(&id, &object.name_any());
     let living = owner.is_some() && object.metadata.deletion_timestamp.is_none();
+    let machine_id = MachineId { cluster: id.clone(), name: object.name_any() };
     let wanted = if living && !has_addresses(object) { object.wanted() } else { Vec::new() };
     Ok(Fetched {
         owned: owner.is_some(),
@@ -61,6 +64,7 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
         cluster: context.cluster(&id),
         // Before what is noted after it: whoever sees the cluster sees what there is for it.
         observed: context.cloud.observe_cluster(&id),
+        exists: context.cloud.observe_machine(&machine_id).is_some(),
         offer: context.offers.of(&id),
         authorities_fault: context.authorities.fault(&id),
         id: Some(id),

@@ -1,54 +1,28 @@
-//! Asks those who have a say in a machine, before it begins and after it ended.
+//! Asks extensions about a machine, before it begins and after it has ended. It only fetches: what follows from an answer is
+//! the plan's.
 
 use futures::{Stream, StreamExt as _, stream};
-use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, MachineAddress};
 use nephele_api::labels;
 use nephele_cloud::{MachineId, MachineSpec, Role};
-use nephele_kit::{Outcome, chain, owner_machine};
+use nephele_kit::owner_machine;
 
-use super::plan::Waiting;
-use super::{Error, act, report};
 use crate::context::Context;
 use crate::hooks::{Answer, HookError, Instance, MachineInQuestion};
 
-/// Whether a machine may begin.
-pub(super) enum Begin {
-    /// It may; the object as it was written meanwhile, if it was.
-    Now(Option<Box<InMemoryMachine>>),
-    /// Not yet: that is said in its status, and it is to be looked at again then.
-    Later(Outcome),
-}
-
-/// Asks whether a machine may begin of which no status says that it did. The cloud may have it nevertheless: the status
-/// is written after it began.
+/// Asks whether a machine may begin.
 pub(super) async fn before_create(
     object: &InMemoryMachine,
     context: &Context,
     spec: &MachineSpec,
-    now: Timestamp,
-) -> Result<Begin, Error> {
-    if context.cloud.observe_machine(&spec.id).is_some() {
-        return Ok(Begin::Now(None));
-    }
-    // Who is asked about a machine is asked again when it goes.
-    let held = act::hold(object, context).await?;
-    let object = held.as_ref().unwrap_or(object);
-    let answered = asked(object, context, Some(&spec.id), to_be(object, spec), Occasion::BeforeCreate).await;
-    let (waiting, failed) = match answered {
-        Ok(Answer::GoOn) => return Ok(Begin::Now(held.map(Box::new))),
-        Ok(Answer::Wait { after, message }) => (Waiting::Hook { after, message }, None),
-        Err(error) => (Waiting::FailedHook(chain(&error)), Some(error)),
-    };
-    let status = report::waiting(object, &waiting, spec.role, now);
-    report::write(object, context, status).await.map_err(Error::Patch)?;
-    failed.map_or_else(|| Ok(Begin::Later(waiting.outcome())), |error| Err(Error::Hook(error)))
+) -> Result<Answer, HookError> {
+    asked(object, context, Some(&spec.id), to_be(object, spec), Occasion::BeforeCreate).await
 }
 
-/// Asks whether the object of a machine may go.
+/// Asks whether the object of a machine may go, of which nothing is left.
 pub(super) async fn after_delete(
     object: &InMemoryMachine,
     context: &Context,

@@ -6,22 +6,21 @@ mod hook;
 mod plan;
 mod report;
 mod software;
-mod terminated;
 mod validate;
 
 use std::sync::Arc;
 
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_cloud::Deletion;
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
 use crate::claims::{self, Made};
 use crate::context::Context;
-use crate::hooks::HookError;
+use crate::hooks::{Answer, HookError};
 use act::Removal;
-use hook::Begin;
 pub(crate) use hook::waiting;
-use plan::{Plan, Waiting};
+use plan::{Answered, Plan, Waiting};
 pub(crate) use validate::allocation;
 
 /// Why a machine could not be reconciled.
@@ -76,11 +75,25 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     let fetched = fetch::fetch(&object, &context).await?;
     // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
-    if let Some(terminated) = terminated::terminated(&object, &validated) {
-        return terminated::reconcile(&object, &context, terminated, now).await;
+    // 3. plan: pure. What extensions say is fetched where the plan needs it, and then the plan is made again.
+    let (mut object, mut failed) = (object, None);
+    let mut plan = plan::plan(&object, validated.clone(), None);
+    if let Plan::Ask(spec) = &plan {
+        // Who is asked about a machine is asked again when it goes.
+        if let Some(held) = act::hold(&object, &context).await? {
+            object = Arc::new(held);
+        }
+        let answer = match hook::before_create(&object, &context, spec).await {
+            Ok(answer) => Answered::Said(answer),
+            Err(error) => {
+                let message = nephele_kit::chain(&error);
+                failed = Some(Error::Hook(error));
+                Answered::Failed(message)
+            }
+        };
+        plan = plan::plan(&object, validated, Some(&answer));
     }
-    // 3. plan: pure.
-    match plan::plan(&object, validated) {
+    match plan {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause { message, kept } => {
             report::write(&*object, &context, report::paused(&*object, &message, now))
@@ -103,53 +116,50 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             report::write(object, &context, report::waiting(object, &waiting, role, now))
                 .await
                 .map_err(Error::Patch)?;
-            Ok(waiting.outcome())
+            failed.map_or_else(|| Ok(waiting.outcome()), Err)
         }
-        Plan::Remove(id) => match act::remove(&object, &context, id.as_ref()).await? {
-            Removal::Done => Ok(Outcome::Done),
-            Removal::InProgress => {
-                let message = "Waiting for the simulated machine to be gone";
-                report::write(&*object, &context, report::deleting(&*object, message, now))
-                    .await
-                    .map_err(Error::Patch)?;
-                Ok(Outcome::WaitingOn("deletion"))
-            }
-            Removal::Releasing(left) => {
-                let message = claims::release_message(&left);
-                report::write(&*object, &context, report::deleting(&*object, &message, now))
-                    .await
-                    .map_err(Error::Patch)?;
-                Ok(Outcome::After(claims::RELEASE))
-            }
-            Removal::HeldUp { after, message } => {
-                report::write(&*object, &context, report::deleting(&*object, &message, now))
-                    .await
-                    .map_err(Error::Patch)?;
-                Ok(Outcome::After(after))
-            }
-            Removal::FailedHook(error) => {
-                let message = nephele_kit::chain(&error);
-                report::write(&*object, &context, report::deleting(&*object, &message, now))
-                    .await
-                    .map_err(Error::Patch)?;
-                Err(Error::Hook(error))
-            }
-        },
-        Plan::Provide { spec, claimed, begins } => {
-            let begin = match begins {
-                true => hook::before_create(&object, &context, &spec, now).await?,
-                false => Begin::Now(None),
+        Plan::Remove(id) => {
+            let (message, outcome) = match act::remove(&object, &context, id.as_ref()).await? {
+                Removal::InProgress => {
+                    let message = "Waiting for the simulated machine to be gone".to_owned();
+                    (message, Ok(Outcome::WaitingOn("deletion")))
+                }
+                Removal::Releasing(left) => {
+                    (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE)))
+                }
+                Removal::Done => match hook::after_delete(&object, &context, id.as_ref()).await {
+                    Ok(Answer::GoOn) => {
+                        act::let_go(&object, &context).await?;
+                        return Ok(Outcome::Done);
+                    }
+                    Ok(Answer::Wait { after, message }) => (message, Ok(Outcome::After(after))),
+                    Err(error) => (nephele_kit::chain(&error), Err(Error::Hook(error))),
+                },
             };
-            let held = match begin {
-                Begin::Now(held) => held,
-                Begin::Later(outcome) => return Ok(outcome),
-            };
-            let object = held.as_deref().unwrap_or(&*object);
+            report::write(&*object, &context, report::deleting(&*object, &message, now))
+                .await
+                .map_err(Error::Patch)?;
+            outcome
+        }
+        Plan::Terminate { id, role, noted } => {
+            let (written, deletion) = act::terminate(&object, &context, &id, noted, now).await?;
+            let object = written.as_ref().unwrap_or(&*object);
+            report::write(object, &context, report::terminated(object, role, now))
+                .await
+                .map_err(Error::Patch)?;
+            Ok(match deletion {
+                Deletion::Gone => Outcome::Done,
+                Deletion::InProgress => Outcome::WaitingOn("deletion"),
+            })
+        }
+        // It was asked, and the plan was made again.
+        Plan::Ask(_) => Ok(Outcome::WaitingOn("answer")),
+        Plan::Provide { spec, claimed } => {
             // 4. act: the cloud, then the spec.
             let cluster = &spec.id.cluster.name;
-            claims::own_again(object, cluster, &context).await.map_err(Error::Claims)?;
-            let applied = act::provide(object, &context, *spec, claimed).await?;
-            let object = applied.object.as_ref().unwrap_or(object);
+            claims::own_again(&*object, cluster, &context).await.map_err(Error::Claims)?;
+            let applied = act::provide(&object, &context, *spec, claimed).await?;
+            let object = applied.object.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.
             if let Some(status) = report::provided(object, &applied, now) {
                 report::write(object, &context, status).await.map_err(Error::Patch)?;

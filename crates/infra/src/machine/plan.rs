@@ -11,6 +11,7 @@ use nephele_kit::Outcome;
 use super::validate::{Mistake, Simulated, Validated, Wanted};
 use crate::claims::{self, Claim, Standing, Unmet};
 use crate::context::is_held;
+use crate::hooks::Answer;
 
 /// Longest name of a control plane machine: clients of its etcd member ask TLS for `etcd-<name>`, one DNS label of at
 /// most 63 characters (RFC 1035, section 2.3.4).
@@ -27,8 +28,12 @@ pub(super) enum Plan {
     Unpause,
     /// Say what it waits for, and make the claims that are missing.
     Wait { waiting: Waiting, role: Role, cluster: String, missing: Vec<Claim> },
-    /// Bring it about, with these addresses from pools; whoever has a say in it is asked before it `begins`.
-    Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress>, begins: bool },
+    /// Find out whether it may begin, and plan again with the answer.
+    Ask(Box<MachineSpec>),
+    /// Bring it about, with these addresses from pools.
+    Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress> },
+    /// Have its instance vanish, as somebody wants, and say so; `noted` tells whether the object says so already.
+    Terminate { id: MachineId, role: Role, noted: bool },
     /// Let it go.
     Remove(Option<MachineId>),
 }
@@ -134,7 +139,8 @@ impl Waiting {
     }
 }
 
-pub(super) fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
+/// What to do about a machine. `answer` is what extensions said about its beginning, once they were asked.
+pub(super) fn plan(object: &InMemoryMachine, validated: Validated, answer: Option<&Answered>) -> Plan {
     let deleting = object.metadata.deletion_timestamp.is_some();
     let held = is_held(&object.metadata, finalizers::MACHINE);
     match validated {
@@ -151,7 +157,11 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
         Validated::Orphaned(_) => Plan::Leave(Outcome::WaitingOn("machine and cluster")),
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
-        Validated::Wanted(wanted) => match waits_for(&wanted) {
+        Validated::Wanted(wanted) if is_terminated(object, &wanted) => {
+            let MachineSpec { id, role, .. } = wanted.spec;
+            Plan::Terminate { id, role, noted: object.termination().is_some() }
+        }
+        Validated::Wanted(wanted) => match waits_for(&wanted).or_else(|| waits_for_answer(&wanted, answer)) {
             Some(waiting) => {
                 let missing =
                     |claim: &Claim| claim.standing == Standing::Missing && waiting.claims_meanwhile();
@@ -159,12 +169,36 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
                 let MachineSpec { role, id, .. } = wanted.spec;
                 Plan::Wait { waiting, role, cluster: id.cluster.name, missing }
             }
+            None if answer.is_none() && wanted.is_asked_about() => Plan::Ask(Box::new(wanted.spec)),
             None => {
                 let claimed = wanted.claims.iter().filter_map(Claim::address).cloned().collect();
-                let begins = !wanted.has_begun();
-                Plan::Provide { spec: Box::new(wanted.spec), claimed, begins }
+                Plan::Provide { spec: Box::new(wanted.spec), claimed }
             }
         },
+    }
+}
+
+/// What extensions said about the beginning of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answered {
+    Said(Answer),
+    /// They could not be asked, or failed; the message says how.
+    Failed(String),
+}
+
+/// Whether the instance of a machine is gone, or has to go because somebody wants it to. Before there is one nobody can.
+fn is_terminated(object: &InMemoryMachine, wanted: &Wanted) -> bool {
+    object.termination().is_some() || (wanted.spec.started_at.is_some() && object.is_to_terminate())
+}
+
+/// Whether an extension has the machine wait before it begins.
+fn waits_for_answer(wanted: &Wanted, answer: Option<&Answered>) -> Option<Waiting> {
+    match answer.filter(|_| wanted.is_asked_about())? {
+        Answered::Said(Answer::GoOn) => None,
+        Answered::Said(Answer::Wait { after, message }) => {
+            Some(Waiting::Hook { after: *after, message: message.clone() })
+        }
+        Answered::Failed(message) => Some(Waiting::FailedHook(message.clone())),
     }
 }
 

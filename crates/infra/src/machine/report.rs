@@ -76,13 +76,16 @@ pub(super) fn provided(
     }
 }
 
+/// The status of a machine whose instance was terminated. Where it was and what it was called stays, and it stays
+/// provisioned: a MachineHealthCheck or a person replaces its Machine. Pure.
+pub(super) fn terminated(object: &InMemoryMachine, role: Role, now: Timestamp) -> InMemoryMachineStatus {
+    let message = "The simulated instance was terminated and does not come back";
+    let vm = condition(types::VM_PROVISIONED, conditions::FALSE, reasons::INSTANCE_TERMINATED, message);
+    not_booting(object, vm, role, now)
+}
+
 /// The status of a machine whose virtual machine is not there, for the reason that `vm` gives. Pure.
-pub(super) fn not_booting(
-    object: &InMemoryMachine,
-    vm: Condition,
-    role: Role,
-    now: Timestamp,
-) -> InMemoryMachineStatus {
+fn not_booting(object: &InMemoryMachine, vm: Condition, role: Role, now: Timestamp) -> InMemoryMachineStatus {
     let later = Stage::of(role).iter().filter(|stage| **stage != Stage::Vm);
     let blocked = |stage: &Stage| {
         condition(condition_type(*stage), conditions::FALSE, reasons::WAITING_FOR_VM_PROVISIONED, "")

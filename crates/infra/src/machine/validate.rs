@@ -25,7 +25,7 @@ use crate::claims::{self, Claim};
 use crate::offer::{Model, Offer, Unknown};
 
 /// What the objects come to.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Validated {
     /// Somebody else looks after it.
     ExternallyManaged,
@@ -58,9 +58,17 @@ pub(super) struct Wanted {
     pub(super) simulated: Simulated,
     /// Whether it was provisioned before: then nothing is waited for again.
     pub(super) provisioned: bool,
+    /// Whether the cloud has it.
+    pub(super) exists: bool,
 }
 
 impl Wanted {
+    /// Whether extensions are asked before it begins. The cloud may have a machine of which no status says that it began:
+    /// the status is written after.
+    pub(super) fn is_asked_about(&self) -> bool {
+        !self.has_begun() && !self.exists
+    }
+
     /// Whether its creation has begun, here or before a restart.
     pub(super) fn has_begun(&self) -> bool {
         self.provisioned || self.spec.started_at.is_some()
@@ -96,8 +104,17 @@ pub(super) enum Mistake {
 }
 
 pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated {
-    let Fetched { owned, machine, id: cluster_id, cluster, observed, offer, claims, authorities_fault } =
-        fetched;
+    let Fetched {
+        owned,
+        machine,
+        id: cluster_id,
+        cluster,
+        exists,
+        observed,
+        offer,
+        claims,
+        authorities_fault,
+    } = fetched;
     if is_externally_managed(&object.metadata) {
         return Validated::ExternallyManaged;
     }
@@ -109,8 +126,15 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
     let paused = paused_message("InMemoryMachine", &object.metadata, paused);
     let found = machine.zip(cluster).zip(id.clone());
     let wanted = found.map(|((machine, cluster), id)| {
-        let found =
-            Found { machine: &machine, cluster: &cluster, observed, offer, claims, authorities_fault };
+        let found = Found {
+            machine: &machine,
+            cluster: &cluster,
+            exists,
+            observed,
+            offer,
+            claims,
+            authorities_fault,
+        };
         Box::new(wanted(object, id.cluster, found))
     });
     match (paused, wanted) {
@@ -128,6 +152,7 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
 struct Found<'a> {
     machine: &'a Machine,
     cluster: &'a Cluster,
+    exists: bool,
     observed: Option<ClusterObservation>,
     offer: Option<Arc<Offer>>,
     claims: Vec<Claim>,
@@ -135,7 +160,7 @@ struct Found<'a> {
 }
 
 fn wanted(object: &InMemoryMachine, cluster_id: ClusterId, found: Found<'_>) -> Wanted {
-    let Found { machine, cluster, observed, offer, claims, authorities_fault } = found;
+    let Found { machine, cluster, exists, observed, offer, claims, authorities_fault } = found;
     let simulated = match (observed.filter(|_| offer.is_some()), authorities_fault) {
         (None, _) => Simulated::No,
         (Some(observed), _) if observed.authorities_set => Simulated::Yes,
@@ -170,6 +195,7 @@ fn wanted(object: &InMemoryMachine, cluster_id: ClusterId, found: Found<'_>) -> 
         bootstrapped: machine.data_secret_name().is_some(),
         simulated,
         provisioned: object.is_provisioned(),
+        exists,
     }
 }
 

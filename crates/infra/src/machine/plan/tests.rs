@@ -1,8 +1,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::condition;
+use nephele_api::infrastructure::v1beta2::instance::InstanceRecord;
+use nephele_api::infrastructure::v1beta2::termination::{TERMINATE_ANNOTATION, Termination};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachineStatus, PoolReference};
 use nephele_cloud::{Allocation, ClusterId, Hardware};
 use nephele_testkit::objects;
@@ -37,7 +39,13 @@ fn wanted(role: Role) -> Wanted {
         bootstrapped: true,
         simulated: Simulated::Yes,
         provisioned: false,
+        exists: false,
     }
+}
+
+/// The plan once extensions have let the machine begin.
+fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
+    super::plan(object, validated, Some(&Answered::Said(Answer::GoOn)))
 }
 
 fn paused() -> Validated {
@@ -131,7 +139,7 @@ fn a_living_object_is_provided_once_nothing_is_missing() {
         ),
         (
             Validated::Wanted(Box::new(wanted(Role::Worker))),
-            Plan::Provide { spec: Box::new(wanted(Role::Worker).spec), claimed: vec![], begins: true },
+            Plan::Provide { spec: Box::new(wanted(Role::Worker).spec), claimed: vec![] },
         ),
     ] {
         assert_eq!(plan(&object(), validated), expected);
@@ -182,7 +190,7 @@ fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound
 
     let all = with(&[bound(0, "10.0.0.7"), bound(1, "fd00::7")]);
     let claimed = vec![given("10.0.0.7"), given("fd00::7")];
-    assert_eq!(plan_of(all.clone()), Plan::Provide { spec: Box::new(all.spec), claimed, begins: true });
+    assert_eq!(plan_of(all.clone()), Plan::Provide { spec: Box::new(all.spec), claimed });
 }
 
 #[test]
@@ -203,14 +211,73 @@ fn a_machine_begins_once() {
         (fresh.clone(), true),
         (Wanted { spec: booting.clone(), ..fresh.clone() }, false),
         (Wanted { provisioned: true, ..fresh.clone() }, false),
-        (Wanted { provisioned: true, spec: booting, ..fresh }, false),
+        (Wanted { provisioned: true, spec: booting, ..fresh.clone() }, false),
+        (Wanted { exists: true, ..fresh }, false),
     ] {
-        let Plan::Provide { begins, .. } = plan(&object(), Validated::Wanted(Box::new(wanted.clone())))
-        else {
-            panic!("{wanted:?} is not provided");
-        };
-        assert_eq!(begins, expected, "{wanted:?}");
+        let planned = super::plan(&object(), Validated::Wanted(Box::new(wanted.clone())), None);
+        let spec = Box::new(wanted.spec);
+        let provide = Plan::Provide { spec: spec.clone(), claimed: vec![] };
+        assert_eq!(planned, if expected { Plan::Ask(spec) } else { provide });
     }
+}
+
+#[test]
+fn an_extension_has_a_machine_wait_until_it_begins() {
+    let planned = |wanted: &Wanted, answer: Answered| {
+        super::plan(&object(), Validated::Wanted(Box::new(wanted.clone())), Some(&answer))
+    };
+    let wait = |waiting| Plan::Wait { waiting, role: Role::Worker, cluster: "demo".into(), missing: vec![] };
+    let (after, message) = (Duration::from_secs(7), "not yet".to_owned());
+    let later = || Answered::Said(Answer::Wait { after, message: message.clone() });
+    let fresh = wanted(Role::Worker);
+    assert_eq!(planned(&fresh, later()), wait(Waiting::Hook { after, message: message.clone() }));
+    let failed = Answered::Failed("unreachable".into());
+    assert_eq!(planned(&fresh, failed), wait(Waiting::FailedHook("unreachable".into())));
+    let provide = Plan::Provide { spec: Box::new(fresh.spec.clone()), claimed: vec![] };
+    assert_eq!(planned(&fresh, Answered::Said(Answer::GoOn)), provide);
+    let exists = Wanted { exists: true, ..fresh };
+    assert_eq!(planned(&exists, later()), provide);
+}
+
+#[test]
+fn an_instance_vanishes_when_it_is_there_and_once_it_has_whatever_is_said_later() {
+    let begun = Wanted {
+        spec: MachineSpec { started_at: Some(Timestamp::UNIX_EPOCH), ..wanted(Role::Worker).spec },
+        ..wanted(Role::Worker)
+    };
+    let noted = |object: &InMemoryMachine, wanted: &Wanted| match plan(
+        object,
+        Validated::Wanted(Box::new(wanted.clone())),
+    ) {
+        Plan::Terminate { id, role, noted } => {
+            assert_eq!((id, role), (wanted.spec.id.clone(), Role::Worker));
+            Some(noted)
+        }
+        _ => None,
+    };
+    assert_eq!(noted(&object(), &begun), None);
+    let mut asked = object();
+    objects::annotate(&mut asked, TERMINATE_ANNOTATION, "");
+    assert_eq!(noted(&asked, &begun), Some(false));
+    // There is none yet.
+    assert_eq!(noted(&asked, &wanted(Role::Worker)), None);
+    let mut gone = object();
+    let termination = Some(Termination { time: MicroTime(Timestamp::UNIX_EPOCH) });
+    let instance = InstanceRecord { machine: "m".into(), termination, ..InstanceRecord::default() };
+    gone.spec.instance = Some(Box::new(instance));
+    assert_eq!(noted(&gone, &begun), Some(true));
+    // As after a move to another management cluster.
+    assert_eq!(noted(&gone, &wanted(Role::Worker)), Some(true));
+    let mut copied = gone.clone();
+    copied.spec.instance.as_mut().expect("it is kept").machine = "other".into();
+    assert_eq!(noted(&copied, &begun), None);
+    let mut going = gone.clone();
+    going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert_eq!(noted(&going, &begun), None);
+    let mut paused = gone;
+    let condition = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, "");
+    paused.status.get_or_insert_default().conditions.push(condition);
+    assert_eq!(noted(&paused, &begun), None);
 }
 
 #[test]

@@ -69,6 +69,7 @@ fn expected(role: Role) -> Wanted {
         bootstrapped: true,
         simulated: Simulated::No,
         provisioned: false,
+        exists: false,
     }
 }
 
