@@ -13,8 +13,8 @@ use futures::Stream;
 use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Command, Config, Cursor, Engine, Entry, EventKind, Latency, Odds, Operation, Quotas, Record, Rejected,
-    ResourceId, ResourceKind, ResourceSpec, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
+    CloudError, Config, Cursor, Engine, Entry, EventKind, Latency, Odds, Operation, Outcome, Quotas, Record,
+    Request, ResourceId, ResourceKind, ResourceSpec, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -349,7 +349,12 @@ impl Cloud {
         // What there is of it by now, so that all of it goes.
         self.follow(&cluster, &mut follower, |_| ());
         for name in cluster.machine_names() {
-            self.apply_delete(&MachineId { cluster: id.clone(), name });
+            // Whoever ends a cluster by its object going is no user of the cloud's API: nothing holds its machines.
+            let machine = MachineId { cluster: id.clone(), name };
+            if let Err(error) = self.ask(sim_time(self.now()), Request::Delete(machine.resource())) {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(%machine, error, "Failed to delete a machine of a deleted cluster");
+            }
         }
         self.follow(&cluster, &mut follower, |_| ());
         follower.end(&self.inner.driver);
@@ -382,30 +387,45 @@ impl Cloud {
         match cluster.admit(spec) {
             Admission::New(spec) => {
                 let now = sim_time(self.now());
-                if let Err(rejected) = self.apply(now, command(&spec, now)) {
-                    cluster.on_gone(&id.name);
-                    return Err(MachineError::Rejected(rejected));
-                }
+                self.ask(now, creation(&spec, now)).inspect_err(|_| cluster.on_gone(&id.name))?;
             }
             Admission::Known => {}
-            Admission::Conflict => return Err(MachineError::Rejected(Rejected::Conflict(id.resource()))),
+            Admission::Conflict => {
+                let source = CloudError::Conflict(id.resource());
+                return Err(MachineError::Refused { verb: "CreateInstance", source });
+            }
         }
-        self.begin_update(&id, update.as_deref());
+        self.begin_update(&id, update.as_deref())?;
         // What was reached already, and what takes no time, is there when this returns.
         self.follow(&cluster, &mut follower, |_| ());
         Ok(())
     }
 
     /// Begins an update, unless it is the last one that was begun.
-    fn begin_update(&self, id: &MachineId, update: Option<&MachineUpdate>) {
-        let Some(update) = update else { return };
+    fn begin_update(&self, id: &MachineId, update: Option<&MachineUpdate>) -> Result<(), MachineError> {
+        let Some(update) = update else { return Ok(()) };
         let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
         let (name, to) = (update.name(), update.software.key());
         let spec = UpdateSpec { name, to, since: sim_time(update.asked_at), latency };
-        match self.apply(sim_time(self.now()), Command::Update(id.resource(), spec)) {
+        match self.ask(sim_time(self.now()), Request::Update(id.resource(), spec)) {
             // What goes needs no update.
-            Ok(()) | Err(Rejected::Deleting(_) | Rejected::NotFound(_)) => {}
-            Err(rejected) => tracing::warn!(machine = %id, %rejected, "Failed to update a machine"),
+            Err(MachineError::Refused {
+                source: CloudError::Deleting(_) | CloudError::NotFound(_), ..
+            }) => Ok(()),
+            asked => asked,
+        }
+    }
+
+    /// Asks the cloud how a machine is; none when it is not there. This is a call of the cloud's API, as its users make
+    /// it: the cloud may refuse or delay it. [`Cloud::observe_machine`] sees what there is.
+    ///
+    /// # Errors
+    /// When the cloud refuses.
+    pub fn describe_machine(&self, id: &MachineId) -> Result<Option<MachineObservation>, MachineError> {
+        match self.ask(sim_time(self.now()), Request::Describe(id.resource())) {
+            Ok(()) => Ok(self.observe_machine(id)),
+            Err(MachineError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -444,16 +464,19 @@ impl Cloud {
     }
 
     /// Deletes a machine: what runs on it stops at once, the machine goes when the engine says.
-    #[must_use]
-    pub fn delete_machine(&self, id: &MachineId) -> Deletion {
-        self.inner.shared.keeper.forget_machine(id);
+    ///
+    /// # Errors
+    /// When the cloud refuses; then the machine runs on.
+    pub fn delete_machine(&self, id: &MachineId) -> Result<Deletion, MachineError> {
         let resource = id.resource();
         let is_there = |engine: &Engine| engine.get(&resource).is_some();
+        let delete = || self.ask(sim_time(self.now()), Request::Delete(id.resource()));
         let left = match self.cluster(&id.cluster) {
             Some(cluster) => {
-                cluster.release(&id.name);
                 let mut follower = cluster.follower.lock();
-                self.apply_delete(id);
+                delete()?;
+                cluster.release(&id.name);
+                self.inner.shared.keeper.forget_machine(id);
                 let left = self.follow(&cluster, &mut follower, is_there);
                 if !left {
                     cluster.remove_former_machine(&id.name);
@@ -461,27 +484,28 @@ impl Cloud {
                 left
             }
             None => {
+                delete()?;
+                self.inner.shared.keeper.forget_machine(id);
                 if let Some(machines) = self.inner.making.lock().machines.get_mut(&id.cluster) {
                     machines.remove(&id.name);
                 }
-                self.apply_delete(id);
                 self.inner.driver.look(is_there)
             }
         };
-        if left { Deletion::InProgress } else { Deletion::Gone }
+        Ok(if left { Deletion::InProgress } else { Deletion::Gone })
     }
 
-    fn apply_delete(&self, id: &MachineId) {
-        let now = sim_time(self.now());
-        if let Err(rejected) = self.apply(now, Command::Delete(id.resource())) {
-            tracing::warn!(machine = %id, %rejected, "Failed to delete a machine");
+    /// Asks the cloud, as the infrastructure provider.
+    fn ask(&self, now: SimTime, request: Request) -> Result<(), MachineError> {
+        let operation = Operation { caller: CALLER.to_owned(), request, labels: BTreeMap::new(), at: now };
+        let verb = operation.verb();
+        match self.inner.driver.apply(operation) {
+            Outcome::Accepted | Outcome::AlreadyDone => Ok(()),
+            Outcome::Delayed { until } => {
+                Err(MachineError::Delayed { verb, until: timestamp(until), after: until.since(now) })
+            }
+            Outcome::Refused(source) => Err(MachineError::Refused { verb, source }),
         }
-    }
-
-    /// Asks the engine.
-    fn apply(&self, now: SimTime, command: Command) -> Result<(), Rejected> {
-        let operation = Operation { caller: CALLER.to_owned(), command };
-        self.inner.driver.apply(now, operation).map(drop)
     }
 
     /// Has a cluster show what happened so far, and answers with what `look` sees in the engine.
@@ -615,7 +639,7 @@ impl Cloud {
 }
 
 /// What the engine is asked for.
-fn command(spec: &MachineSpec, now: SimTime) -> Command {
+fn creation(spec: &MachineSpec, now: SimTime) -> Request {
     let stages = Stage::of(spec.role).iter().map(|stage| {
         let start_up = spec.start_up.get(stage).copied().unwrap_or_default();
         StageSpec {
@@ -636,13 +660,13 @@ fn command(spec: &MachineSpec, now: SimTime) -> Command {
         deletion: Latency::ZERO,
     };
     if spec.reached.is_empty() && spec.started_at.is_none() {
-        return Command::Create(resource);
+        return Request::Create(resource);
     }
     let reached: BTreeMap<_, _> =
         spec.reached.iter().map(|(stage, at)| (stage.name(), sim_time(*at))).collect();
     let started_at = spec.started_at.map(sim_time);
     let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or(now);
-    Command::Adopt { spec: resource, created, reached }
+    Request::Adopt { spec: resource, created, reached }
 }
 
 fn observe(state: &StageState) -> StageObservation {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use nephele_engine::{Config, Cursor, Engine, Operation, Outcome, Rejected, Seed, SimTime};
+use nephele_engine::{Config, Cursor, Engine, Operation, Outcome, Seed, SimTime};
 use parking_lot::{Mutex, MutexGuard};
 use prometheus::Histogram;
 use tokio::sync::Notify;
@@ -29,12 +29,13 @@ impl Driver {
         Self { engine, moved: Notify::new(), appended: Notify::new(), held_seconds }
     }
 
-    /// Asks for a change, and lets happen what is due by then, before and after it.
-    pub(crate) fn apply(&self, now: SimTime, operation: Operation) -> Result<Outcome, Rejected> {
+    /// Asks the cloud, and lets happen what is due by then, before and after it.
+    pub(crate) fn apply(&self, operation: Operation) -> Outcome {
+        let (now, is_read) = (operation.at, operation.request.is_read());
         // In parts, so that the operation finds little left to do first.
         self.poll(now);
-        let outcome = self.change(|engine| engine.apply(now, operation));
-        if outcome == Ok(Outcome::Accepted) {
+        let outcome = self.change(|engine| engine.apply(operation));
+        if outcome == Outcome::Accepted && !is_read {
             self.moved.notify_one();
             self.poll(now);
         }

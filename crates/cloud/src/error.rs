@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use nephele_apiserver::RestoreError;
-use nephele_engine::{ErrorClass, Rejected};
+use nephele_engine::{CloudError, ErrorClass};
 use nephele_pki::IssueError;
 use nephele_state::{OpenError, ReadError};
 use thiserror::Error;
@@ -100,7 +101,7 @@ impl ClusterError {
     }
 }
 
-/// Why a machine cannot be as asked.
+/// Why a machine cannot be as asked, or cannot be asked about.
 #[derive(Debug, Error)]
 pub enum MachineError {
     /// Its cluster is not there (yet).
@@ -111,8 +112,24 @@ pub enum MachineError {
     #[error("failed to name an etcd member etcd-{name}: not a DNS name with labels of at most 63 characters", name = .0.name)]
     Name(MachineId),
     /// The cloud refuses.
-    #[error("failed to create the machine")]
-    Rejected(#[source] Rejected),
+    #[error("the cloud refused {verb}")]
+    Refused {
+        /// What it was asked for, such as `CreateInstance`.
+        verb: &'static str,
+        /// Why it refuses.
+        #[source]
+        source: CloudError,
+    },
+    /// The cloud did nothing yet.
+    #[error("the cloud delays {verb} until {until}")]
+    Delayed {
+        /// What it was asked for.
+        verb: &'static str,
+        /// When it is to be asked again.
+        until: Timestamp,
+        /// How long that is from the request on.
+        after: Duration,
+    },
 }
 
 impl MachineError {
@@ -122,7 +139,8 @@ impl MachineError {
         match self {
             Self::UnknownCluster(_) => ErrorClass::RetryAfter(Duration::from_secs(1)),
             Self::Name(_) => ErrorClass::GiveUp,
-            Self::Rejected(rejected) => rejected.class(),
+            Self::Refused { source, .. } => source.class(),
+            Self::Delayed { after, .. } => ErrorClass::RetryAfter(*after),
         }
     }
 
@@ -132,7 +150,41 @@ impl MachineError {
         match self {
             Self::UnknownCluster(_) => "UnknownCluster",
             Self::Name(_) => "InvalidName",
-            Self::Rejected(rejected) => rejected.category(),
+            Self::Refused { source, .. } => source.category(),
+            Self::Delayed { .. } => "RequestDelayed",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_of_the_cloud_says_what_to_do_and_has_a_reason_of_its_own() {
+        let after = Duration::from_secs(7);
+        let refused = |source| MachineError::Refused { verb: "DeleteInstance", source };
+        let delayed = MachineError::Delayed { verb: "DescribeInstance", until: Timestamp::UNIX_EPOCH, after };
+        let seen = |error: MachineError| (error.class(), error.category(), error.to_string());
+        assert_eq!(
+            [
+                seen(delayed),
+                seen(refused(CloudError::UnknownZone("z".into()))),
+                seen(refused(CloudError::InsufficientCapacity("a".into()))),
+            ],
+            [
+                (
+                    ErrorClass::RetryAfter(after),
+                    "RequestDelayed",
+                    "the cloud delays DescribeInstance until 1970-01-01T00:00:00Z".to_owned()
+                ),
+                (ErrorClass::WaitForChange, "UnknownZone", "the cloud refused DeleteInstance".to_owned()),
+                (
+                    ErrorClass::RetryAfter(Duration::from_secs(10)),
+                    "InsufficientCapacity",
+                    "the cloud refused DeleteInstance".to_owned()
+                ),
+            ]
+        );
     }
 }

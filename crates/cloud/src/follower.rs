@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nephele_engine::{
-    Command, Cursor, Engine, Entry, Event, EventKind, GroupId, Outcome, Record, Resource, ResourceKind,
+    Cursor, Engine, Entry, Event, EventKind, GroupId, Outcome, Record, Request, Resource, ResourceKind,
     SimTime, StageName, StageState, UpdateState,
 };
 
@@ -96,9 +96,9 @@ impl Cluster {
     fn show(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
         let Some(id) = MachineId::of_resource(record.resource()) else { return };
         match record {
-            Record::Operation { operation, outcome: Ok(Outcome::Accepted), .. } => {
+            Record::Operation { operation, outcome: Outcome::Accepted } => {
                 // What a deleted cluster had is forgotten as a whole.
-                if matches!(operation.command, Command::Delete(_)) && !self.over.is_cancelled() {
+                if matches!(operation.request, Request::Delete(_)) && !self.over.is_cancelled() {
                     self.on_stopping(&id.name);
                 }
             }
@@ -190,18 +190,18 @@ mod tests {
         prop::collection::vec((step, 0..2usize, others), 1..12)
     }
 
-    fn operation(command: Command) -> Operation {
-        Operation { caller: "test".to_owned(), command }
+    fn operation(at: SimTime, request: Request) -> Operation {
+        Operation { caller: "test".to_owned(), request, labels: BTreeMap::new(), at }
     }
 
-    fn creation(id: &MachineId, seconds: u64) -> Command {
+    fn creation(id: &MachineId, seconds: u64) -> Request {
         let stage = |stage: &Stage| StageSpec {
             name: stage.name(),
             after: stage.after().iter().map(|stage| stage.name()).collect(),
             latency: Latency::Fixed(std::time::Duration::from_secs(seconds)),
             failure: Odds::NEVER,
         };
-        Command::Create(ResourceSpec {
+        Request::Create(ResourceSpec {
             id: id.resource(),
             draw_key: None,
             zone: None,
@@ -243,8 +243,7 @@ mod tests {
                 let id = control_plane(&prompt, ["a", "b"][machine]);
                 let elsewhere = ResourceId { group: "elsewhere".to_owned(), ..id.id.resource() };
                 for _ in 0..others {
-                    let retry = operation(Command::Retry(elsewhere.clone(), "vm".into()));
-                    let _ = driver.apply(now, retry);
+                    driver.apply(operation(now, Request::Retry(elsewhere.clone(), "vm".into())));
                 }
                 match step {
                     Step::Create => {
@@ -253,10 +252,11 @@ mod tests {
                         let admitted = late.admit(id.clone());
                         if let Admission::New(_) = admitted {
                             prop_assert!(matches!(prompt.admit(id.clone()), Admission::New(_)));
-                            driver.apply(now, operation(creation(&id.id, 3 + machine as u64))).expect("there is room");
+                            let outcome = driver.apply(operation(now, creation(&id.id, 3 + machine as u64)));
+                            prop_assert_eq!(outcome, Outcome::Accepted);
                         }
                     }
-                    Step::Delete => drop(driver.apply(now, operation(Command::Delete(id.id.resource())))),
+                    Step::Delete => drop(driver.apply(operation(now, Request::Delete(id.id.resource())))),
                     Step::Wait => now = now + std::time::Duration::from_secs(5),
                 }
                 driver.poll(now);
@@ -274,7 +274,7 @@ mod tests {
         let machine = control_plane(&cluster, "a");
         cluster.admit(machine.clone());
         let now = SimTime::from_millis(1_000_000);
-        driver.apply(now, operation(creation(&machine.id, 0))).expect("there is room");
+        assert_eq!(driver.apply(operation(now, creation(&machine.id, 0))), Outcome::Accepted);
         // Who shows a machine waits for the state of its cluster, as if that took long, and holds nothing else.
         let busy = cluster.lock_state();
         std::thread::scope(|scope| {
@@ -285,7 +285,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let waiting = control_plane(&cluster, "b");
-            assert!(driver.apply(now, operation(creation(&waiting.id, 0))).is_ok());
+            assert_eq!(driver.apply(operation(now, creation(&waiting.id, 0))), Outcome::Accepted);
             assert!(!following.is_finished());
             drop(busy);
         });

@@ -133,7 +133,7 @@ async fn outage_ends_connections_and_holds_new_ones_until_it_is_over() {
     assert_eq!(before.names("/api/v1/nodes").await, ["cp-1"]);
 
     let first = MachineId { cluster: id.clone(), name: "cp-1".into() };
-    assert_eq!(world.cloud.delete_machine(&first), Deletion::Gone);
+    assert_eq!(world.cloud.delete_machine(&first).unwrap(), Deletion::Gone);
     assert_eq!(world.cloud.observe_cluster(&id).unwrap().backends, 0);
     world.until("nephele_workload_connections", 0.0).await;
     assert!(before.get("/api/v1/nodes").await.is_err());

@@ -238,8 +238,8 @@ async fn deleted_machine_takes_its_node_pods_and_lease_along() {
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(http.names("/api/v1/pods").await.len(), 8);
     let machine = MachineId { cluster: id, name: "cp-1".into() };
-    assert_eq!(world.cloud.delete_machine(&machine), nephele_cloud::Deletion::Gone);
-    assert_eq!(world.cloud.delete_machine(&machine), nephele_cloud::Deletion::Gone);
+    assert_eq!(world.cloud.delete_machine(&machine).unwrap(), nephele_cloud::Deletion::Gone);
+    assert_eq!(world.cloud.delete_machine(&machine).unwrap(), nephele_cloud::Deletion::Gone);
     assert_eq!(world.cloud.observe_machine(&machine), None);
     assert_eq!(http.names("/api/v1/nodes").await, ["cp-2"]);
     assert_eq!(http.names("/apis/coordination.k8s.io/v1/leases").await, ["cp-2"]);

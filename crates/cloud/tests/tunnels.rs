@@ -119,7 +119,7 @@ async fn tunnels_are_bounded_and_end_with_the_last_api_server() {
     let refused = http(&endpoint, &ECDSA).await.send(request).await.unwrap();
     assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
     let machine = MachineId { cluster: id, name: "cp".into() };
-    assert_eq!(world.cloud.delete_machine(&machine), nephele_cloud::Deletion::Gone);
+    assert_eq!(world.cloud.delete_machine(&machine).unwrap(), nephele_cloud::Deletion::Gone);
     world.until("nephele_workload_tunnels", 0.0).await;
     drop(tunnels);
     world.stop().await;

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 /// The offer of a cloud. An empty collection sets no limit of its kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// Zones by name. With none listed any zone is accepted.
     pub zones: BTreeMap<String, Zone>,
@@ -14,14 +16,14 @@ pub struct Config {
 }
 
 /// A zone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
     /// How many instances fit, of all accounts together; none means any number.
     pub instances_max: Option<u32>,
 }
 
 /// What one account may have at a time; none means any number. A resource counts until its deletion is done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {
     /// Instances.
     pub instances_max: Option<u32>,

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::admission::Usage;
 use crate::canonical::Canonical;
 use crate::census::Census;
+use crate::checks::{Checked, Usage, check};
 use crate::config::Config;
 use crate::digest::write_resource;
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
-use crate::operation::{Command, Event, EventKind, Operation, Outcome, Rejected};
+use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request};
 use crate::resource::{Resource, ResourceSpec, UpdateSpec};
 use crate::seed::Seed;
 use crate::time::SimTime;
@@ -43,36 +43,45 @@ impl Engine {
         }
     }
 
-    /// Asks for a change. Repeating an operation answers [`Outcome::AlreadyDone`].
+    /// Asks for something, and answers what came of it. Repeating an operation answers [`Outcome::AlreadyDone`].
     ///
-    /// What is due by `now` happens first, so that the answer does not depend on who polled when.
-    ///
-    /// # Errors
-    /// When the cloud refuses; [`Rejected::class`] says what to do about it.
-    pub fn apply(&mut self, now: SimTime, operation: Operation) -> Result<Outcome, Rejected> {
+    /// What is due by then happens first, so that the answer does not depend on who polled when. An operation that is
+    /// older than the one before changes no answer: it is as if it came now.
+    pub fn apply(&mut self, operation: Operation) -> Outcome {
+        let now = operation.at;
         self.poll(now);
-        let mut adopted = None;
-        let outcome = match &operation.command {
-            Command::Create(spec) => self.create(now, spec),
-            Command::Adopt { spec, created, reached } => {
-                let outcome = self.adopt(now, spec, *created, reached);
-                if outcome == Ok(Outcome::Accepted) {
-                    adopted = self.get(&spec.id).map(|resource| resource.adopted(now));
-                }
-                outcome
-            }
-            Command::Retry(id, stage) => self.retry(now, id, stage),
-            Command::Update(id, update) => self.update(now, id, update),
-            Command::Delete(id) => Ok(self.delete(now, id)),
+        let is_there = self.resources.contains_key(operation.request.target());
+        let checked = Checked { config: &self.config, usage: &self.usage, operation: &operation, is_there };
+        let outcome = match check(&checked) {
+            Ok(()) => self.execute(now, &operation.request).unwrap_or_else(Outcome::Refused),
+            Err(outcome) => outcome,
         };
-        if outcome != Ok(Outcome::AlreadyDone) {
+        let accepted = outcome == Outcome::Accepted;
+        let adopted = match &operation.request {
+            Request::Adopt { spec, .. } if accepted && !is_there => self.get(&spec.id),
+            _ => None,
+        };
+        let adopted = adopted.map(|resource| resource.adopted(now));
+        if outcome != Outcome::AlreadyDone && !(accepted && operation.request.is_read()) {
             let operation = Box::new(operation);
-            self.journal.push(Record::Operation { at: now, operation, outcome: outcome.clone() });
+            self.journal.push(Record::Operation { operation, outcome: outcome.clone() });
         }
         if let Some(adopted) = adopted {
             self.note(adopted);
         }
         outcome
+    }
+
+    fn execute(&mut self, now: SimTime, request: &Request) -> Result<Outcome, CloudError> {
+        match request {
+            Request::Create(spec) => self.create(spec, now, &BTreeMap::new()),
+            Request::Adopt { spec, created, reached } => self.create(spec, (*created).min(now), reached),
+            Request::Describe(id) if self.resources.contains_key(id) => Ok(Outcome::Accepted),
+            Request::Describe(id) => Err(CloudError::NotFound(id.clone())),
+            Request::Retry(id, stage) => self.retry(now, id, stage),
+            Request::Update(id, update) => self.update(now, id, update),
+            Request::Delete(id) => Ok(self.delete(now, id)),
+        }
     }
 
     /// Lets everything happen that is due by `now`. The journal says what did: events ordered by (time, resource,
@@ -160,39 +169,27 @@ impl Engine {
         hash.finish()
     }
 
-    fn create(&mut self, now: SimTime, spec: &ResourceSpec) -> Result<Outcome, Rejected> {
-        if let Some(existing) = self.resources.get_mut(&spec.id) {
-            return ensure(existing, spec);
-        }
-        check_stages(spec)?;
-        self.usage.admit(&self.config, spec)?;
-        self.insert(Resource::new(spec.clone(), now, &BTreeMap::new(), &self.seed));
-        Ok(Outcome::Accepted)
-    }
-
-    fn adopt(
+    fn create(
         &mut self,
-        now: SimTime,
         spec: &ResourceSpec,
         created: SimTime,
         reached: &BTreeMap<StageName, SimTime>,
-    ) -> Result<Outcome, Rejected> {
+    ) -> Result<Outcome, CloudError> {
         if let Some(existing) = self.resources.get_mut(&spec.id) {
             return ensure(existing, spec);
         }
-        check_stages(spec)?;
-        self.insert(Resource::new(spec.clone(), created.min(now), reached, &self.seed));
+        self.insert(Resource::new(spec.clone(), created, reached, &self.seed));
         Ok(Outcome::Accepted)
     }
 
-    fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, Rejected> {
-        let resource = self.resources.get_mut(id).ok_or_else(|| Rejected::NotFound(id.clone()))?;
+    fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
+        let resource = self.resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
         if resource.deleting.is_some() {
-            return Err(Rejected::Deleting(id.clone()));
+            return Err(CloudError::Deleting(id.clone()));
         }
         let before = resource.next_deadline();
         match resource.retry(now, stage, &self.seed) {
-            None => Err(Rejected::InvalidStage(id.clone())),
+            None => Err(CloudError::InvalidStage(id.clone())),
             Some(false) => Ok(Outcome::AlreadyDone),
             Some(true) => {
                 reschedule(&mut self.deadlines, before, resource);
@@ -201,10 +198,10 @@ impl Engine {
         }
     }
 
-    fn update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) -> Result<Outcome, Rejected> {
-        let resource = self.resources.get_mut(id).ok_or_else(|| Rejected::NotFound(id.clone()))?;
+    fn update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) -> Result<Outcome, CloudError> {
+        let resource = self.resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
         if resource.deleting.is_some() {
-            return Err(Rejected::Deleting(id.clone()));
+            return Err(CloudError::Deleting(id.clone()));
         }
         let before = resource.next_deadline();
         if !resource.begin_update(now, update, &self.seed) {
@@ -257,9 +254,9 @@ impl Engine {
 
 /// Answers for a resource that is there. Where it is, its size and its stages cannot be changed; its labels, its owner
 /// and what its deletion takes can.
-fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Rejected> {
+fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, CloudError> {
     if existing.deleting.is_some() {
-        return Err(Rejected::Deleting(spec.id.clone()));
+        return Err(CloudError::Deleting(spec.id.clone()));
     }
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
@@ -268,15 +265,11 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Rejec
         spec;
     let fixed = (&existing.spec.zone, &existing.spec.instance_type, &existing.spec.stages);
     if fixed != (zone, instance_type, stages) {
-        return Err(Rejected::Conflict(spec.id.clone()));
+        return Err(CloudError::Conflict(spec.id.clone()));
     }
     existing.spec = spec.clone();
     existing.generation += 1;
     Ok(Outcome::Accepted)
-}
-
-fn check_stages(spec: &ResourceSpec) -> Result<(), Rejected> {
-    if spec.is_walkable() { Ok(()) } else { Err(Rejected::InvalidStage(spec.id.clone())) }
 }
 
 /// Moves the one deadline entry of a resource from where it was to where it is.

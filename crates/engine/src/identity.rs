@@ -22,6 +22,15 @@ impl ResourceKind {
             Self::LoadBalancer => "load-balancer",
         }
     }
+
+    /// Several of it, in a sentence.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Instance => "instances",
+            Self::LoadBalancer => "load balancers",
+        }
+    }
 }
 
 /// A group of resources of an account; to Cluster API, a cluster.

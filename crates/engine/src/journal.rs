@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::identity::{GroupId, ResourceId};
-use crate::operation::{Event, Operation, Outcome, Rejected};
-use crate::time::SimTime;
+use crate::operation::{Event, Operation, Outcome};
 
 /// One numbered record.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Counts from 1, without gaps.
     pub sequence: u64,
@@ -19,16 +19,14 @@ pub struct Entry {
 }
 
 /// What the journal records.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
     /// An operation and its answer. Whole, so that the journal can be played to another cloud.
     Operation {
-        /// When it was asked for.
-        at: SimTime,
-        /// What was asked, and by whom.
+        /// What was asked, by whom and when.
         operation: Box<Operation>,
         /// The answer.
-        outcome: Result<Outcome, Rejected>,
+        outcome: Outcome,
     },
     /// An event.
     Event(Event),
@@ -39,7 +37,7 @@ impl Record {
     #[must_use]
     pub fn resource(&self) -> &ResourceId {
         match self {
-            Self::Operation { operation, .. } => operation.command.resource(),
+            Self::Operation { operation, .. } => operation.request.target(),
             Self::Event(event) => &event.id,
         }
     }
@@ -56,8 +54,8 @@ pub struct Cursor(u64);
 pub struct Behind;
 
 /// The latest records, up to a bound, in the order in which they took effect: an operation comes after the events
-/// that were due before it. Repeated operations that found everything done already are not recorded: controllers ask
-/// all the time, and an audit log of nothing would push out what matters.
+/// that were due before it. Reads that were answered and repeated operations that found everything done already are not
+/// recorded: controllers ask all the time, and an audit log of nothing would push out what matters.
 ///
 /// Readers pull at their own pace, each with a [`Cursor`], and share the records. A reader of the whole journal reads
 /// all of them in order; a reader of a followed group reads only those of the group.
@@ -198,6 +196,7 @@ mod tests {
     use super::*;
     use crate::identity::ResourceKind;
     use crate::operation::EventKind;
+    use crate::time::SimTime;
 
     fn record(group: &str, millis: u64) -> Record {
         let id = ResourceId {

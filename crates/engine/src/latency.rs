@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::seed::Draws;
 
 /// The distribution of a duration.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Latency {
     /// Always the same.
     Fixed(Duration),
@@ -14,6 +16,7 @@ pub enum Latency {
         /// The least it takes.
         base: Duration,
         /// How much of `base` may come on top; values below zero or not finite count as zero.
+        #[serde(with = "bits")]
         fraction: f64,
     },
     /// Uniform between two bounds; in either order.
@@ -64,8 +67,8 @@ impl PartialEq for Latency {
 impl Eq for Latency {}
 
 /// The probability that something fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Odds(f64);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Odds(#[serde(with = "bits")] f64);
 
 impl Odds {
     /// It never fails.
@@ -85,5 +88,18 @@ impl Odds {
 
     pub(crate) fn draw(self, draws: &mut Draws) -> bool {
         draws.unit() < self.0
+    }
+}
+
+/// A float as its bits: what is written and read back is the same number, not a number too.
+mod bits {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(value.to_bits())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        u64::deserialize(deserializer).map(f64::from_bits)
     }
 }

@@ -1,10 +1,10 @@
 //! The simulated cloud as a value: a pure, seeded state machine on virtual time.
 //!
 //! ```text
-//!            now, Operation                      now
+//!              Operation                         now
 //!                 │                               │
 //!                 ▼                               ▼
-//!   Engine::apply ──▶ Outcome | Rejected    Engine::poll
+//!   Engine::apply ──▶ checks ──▶ Outcome    Engine::poll
 //!                 │ operations                    │ events
 //!                 └──────────▶ Journal ◀──────────┘
 //!                                 │ read with a cursor each: projection of a cluster, metrics, notices
@@ -24,9 +24,9 @@
 //! The crate has no I/O, no async, no clock and no source of entropy, no map without an order, and does not know what
 //! a stage or a zone stands for.
 
-mod admission;
 mod canonical;
 mod census;
+mod checks;
 mod config;
 mod digest;
 mod engine;
@@ -44,7 +44,7 @@ pub use engine::Engine;
 pub use identity::{DrawKey, GroupId, ResourceId, ResourceKind, StageName};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
-pub use operation::{Command, ErrorClass, Event, EventKind, Operation, Outcome, Rejected};
+pub use operation::{CloudError, ErrorClass, Event, EventKind, Operation, Outcome, Request};
 pub use resource::{Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState};
 pub use seed::Seed;
 pub use time::SimTime;

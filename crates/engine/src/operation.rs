@@ -3,24 +3,51 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::identity::{ResourceId, StageName};
+use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::resource::{ResourceSpec, UpdateSpec};
 use crate::time::SimTime;
 
-/// A request to the cloud's API.
-#[derive(Clone, Debug, PartialEq)]
+/// A call of the cloud's API. Everything that is asked of the cloud is one: reads, too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Who asks.
     pub caller: String,
     /// For what.
-    pub command: Command,
+    pub request: Request,
+    /// Marks of the call for rules to match on.
+    pub labels: BTreeMap<String, String>,
+    /// When.
+    pub at: SimTime,
 }
 
-/// A change asked for. Every command may be repeated.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+impl Operation {
+    /// What is asked for, as an audit log of a cloud calls it: `CreateInstance`, `DescribeLoadBalancer`.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        use ResourceKind::{Instance, LoadBalancer};
+        match (&self.request, self.request.target().kind) {
+            (Request::Create(_), Instance) => "CreateInstance",
+            (Request::Create(_), LoadBalancer) => "CreateLoadBalancer",
+            (Request::Adopt { .. }, Instance) => "AdoptInstance",
+            (Request::Adopt { .. }, LoadBalancer) => "AdoptLoadBalancer",
+            (Request::Describe(_), Instance) => "DescribeInstance",
+            (Request::Describe(_), LoadBalancer) => "DescribeLoadBalancer",
+            (Request::Retry(..), Instance) => "RetryInstance",
+            (Request::Retry(..), LoadBalancer) => "RetryLoadBalancer",
+            (Request::Update(..), Instance) => "UpdateInstance",
+            (Request::Update(..), LoadBalancer) => "UpdateLoadBalancer",
+            (Request::Delete(_), Instance) => "DeleteInstance",
+            (Request::Delete(_), LoadBalancer) => "DeleteLoadBalancer",
+        }
+    }
+}
+
+/// What is asked for. Every request may be repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
     /// Create a resource, if the cloud has room for it.
     Create(ResourceSpec),
     /// Take over a resource that an earlier process had, with the stages it had reached. It is there, so no limit
@@ -35,6 +62,8 @@ pub enum Command {
         /// When which stages were reached; whole seconds will do. Names that the resource does not have are ignored.
         reached: BTreeMap<StageName, SimTime>,
     },
+    /// Say how a resource is. What is accepted is answered by [`crate::Engine::get`].
+    Describe(ResourceId),
     /// Enter a failed stage again, with new draws.
     Retry(ResourceId, StageName),
     /// Update a resource in place. One that is under way is given up for one of another name. What it changes is for
@@ -44,41 +73,42 @@ pub enum Command {
     Delete(ResourceId),
 }
 
-impl Command {
+impl Request {
     /// The resource it is about.
     #[must_use]
-    pub fn resource(&self) -> &ResourceId {
+    pub fn target(&self) -> &ResourceId {
         match self {
             Self::Create(spec) | Self::Adopt { spec, .. } => &spec.id,
-            Self::Retry(id, _) | Self::Update(id, _) | Self::Delete(id) => id,
+            Self::Describe(id) | Self::Retry(id, _) | Self::Update(id, _) | Self::Delete(id) => id,
         }
     }
 
-    /// The name of the operation, as an audit log would call it.
+    /// Whether it changes nothing.
     #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Create(_) => "Create",
-            Self::Adopt { .. } => "Adopt",
-            Self::Retry(..) => "Retry",
-            Self::Update(..) => "Update",
-            Self::Delete(_) => "Delete",
-        }
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::Describe(_))
     }
 }
 
-/// The answer to an operation that was not rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer to an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It changed the cloud.
+    /// It is done, or begun. What was read may be had.
     Accepted,
     /// The cloud was so already.
     AlreadyDone,
+    /// Nothing was done yet: ask again then.
+    Delayed {
+        /// When.
+        until: SimTime,
+    },
+    /// The cloud refuses.
+    Refused(CloudError),
 }
 
-/// Why an operation was rejected.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Rejected {
+/// Why the cloud refuses an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum CloudError {
     /// The cloud has no such zone.
     #[error("zone {0:?} does not exist")]
     UnknownZone(String),
@@ -86,10 +116,10 @@ pub enum Rejected {
     #[error("instance type {0:?} does not exist")]
     UnknownInstanceType(String),
     /// The account has as many as it may.
-    #[error("quota of {limit} {what} is used up")]
+    #[error("quota of {limit} {} is used up", .of.plural())]
     QuotaExceeded {
         /// Of what.
-        what: &'static str,
+        of: ResourceKind,
         /// How many it may have.
         limit: u32,
     },
@@ -110,7 +140,7 @@ pub enum Rejected {
     InvalidStage(ResourceId),
 }
 
-/// What the caller of a rejected operation should do.
+/// What the caller of a refused operation should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// Ask again after this long.
@@ -121,7 +151,7 @@ pub enum ErrorClass {
     GiveUp,
 }
 
-impl Rejected {
+impl CloudError {
     /// What to do about it.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
@@ -155,7 +185,7 @@ impl Rejected {
 }
 
 /// Something that happened by itself. Ordered by (at, id, generation).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// When.
     pub at: SimTime,
@@ -168,7 +198,7 @@ pub struct Event {
 }
 
 /// What can happen to a resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventKind {
     /// The resource was adopted, with these stages reached at these instants.
     Adopted {

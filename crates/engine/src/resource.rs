@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::identity::{DrawKey, ResourceId, StageName};
 use crate::latency::{Latency, Odds};
 use crate::operation::{Event, EventKind};
@@ -10,7 +12,7 @@ use crate::seed::{Decision, Seed};
 use crate::time::SimTime;
 
 /// What a resource shall be.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceSpec {
     /// Its name.
     pub id: ResourceId,
@@ -31,7 +33,7 @@ pub struct ResourceSpec {
 }
 
 /// One stage of a resource.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageSpec {
     /// Its name, unique in the resource.
     pub name: StageName,
@@ -71,7 +73,7 @@ impl ResourceSpec {
 }
 
 /// Where a resource stands in a stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StageState {
     /// A predecessor is not reached yet.
     Blocked,
@@ -97,7 +99,7 @@ pub enum StageState {
 }
 
 /// An update in place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UpdateSpec {
     /// Its name, unique among the updates of the resource.
     pub name: String,
@@ -111,7 +113,7 @@ pub struct UpdateSpec {
 }
 
 /// The last update of a resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
     /// Its name.
     pub name: String,
@@ -120,7 +122,7 @@ pub struct Update {
 }
 
 /// How far an update is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateState {
     /// Under way.
     Running {
@@ -139,7 +141,7 @@ pub enum UpdateState {
 }
 
 /// A resource of the cloud.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
     /// What it shall be.
     pub spec: ResourceSpec,
@@ -156,7 +158,7 @@ pub struct Resource {
 }
 
 /// A stage's state and how often it was tried before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Progress {
     pub(crate) state: StageState,
     pub(crate) attempt: u32,

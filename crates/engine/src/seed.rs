@@ -2,13 +2,14 @@
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 use crate::canonical::Canonical;
 use crate::identity::{ResourceId, StageName};
 use crate::resource::ResourceSpec;
 
 /// The seed of a cloud: any text, three words by custom. The same seed and the same identities give the same draws.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seed(String);
 
 /// What is decided by a draw.

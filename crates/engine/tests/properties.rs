@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
-    Command, Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Latency, Odds, Operation, Outcome,
-    Quotas, Record, Resource, ResourceId, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec,
+    Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Latency, Odds, Operation, Outcome, Quotas,
+    Record, Request, Resource, ResourceId, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec,
     Zone,
 };
 use proptest::prelude::*;
@@ -47,28 +47,28 @@ fn machines() -> impl Strategy<Value = Vec<ResourceSpec>> {
         .prop_flat_map(|names| names.into_iter().map(a_machine).collect::<Vec<_>>())
 }
 
-/// Commands about a few machines, in order of time.
-fn script() -> impl Strategy<Value = Vec<(SimTime, Command)>> {
-    let command = machines().prop_flat_map(|machines| {
+/// Requests about a few machines, in order of time.
+fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
+    let request = machines().prop_flat_map(|machines| {
         let stage = prop::sample::select(vec!["vm", "node", "etcd", "api-server", "other"]);
-        let command =
+        let request =
             (prop::sample::select(machines), 0..7u8, stage).prop_map(|(spec, which, stage)| match which {
-                0..3 => Command::Create(spec),
-                3 => Command::Delete(spec.id),
+                0..3 => Request::Create(spec),
+                3 => Request::Delete(spec.id),
                 4 => {
                     let latency = spec.stages[0].latency.clone();
-                    Command::Update(
+                    Request::Update(
                         spec.id,
                         UpdateSpec { name: stage.into(), to: stage.into(), since: END, latency },
                     )
                 }
-                _ => Command::Retry(spec.id, stage.into()),
+                _ => Request::Retry(spec.id, stage.into()),
             });
-        prop::collection::vec((0u64..60_000, command), 1..40)
+        prop::collection::vec((0u64..60_000, request), 1..40)
     });
-    command.prop_map(|mut script| {
+    request.prop_map(|mut script| {
         script.sort_by_key(|(millis, _)| *millis);
-        script.into_iter().map(|(millis, command)| (SimTime::from_millis(millis), command)).collect()
+        script.into_iter().map(|(millis, request)| (SimTime::from_millis(millis), request)).collect()
     })
 }
 
@@ -136,9 +136,9 @@ impl Reader {
     fn fold(&mut self, record: &Record) {
         let name = &record.resource().name;
         match record {
-            Record::Operation { operation, outcome: Ok(Outcome::Accepted), .. } => match &operation.command {
-                Command::Create(_) => drop(self.machines.entry(name.clone()).or_default()),
-                Command::Delete(_) => self.machines.get_mut(name).expect("it was created").1 = true,
+            Record::Operation { operation, outcome: Outcome::Accepted, .. } => match &operation.request {
+                Request::Create(_) => drop(self.machines.entry(name.clone()).or_default()),
+                Request::Delete(_) => self.machines.get_mut(name).expect("it was created").1 = true,
                 _ => {}
             },
             Record::Event(Event { at, kind: EventKind::StageReached(stage), .. }) => {
@@ -161,7 +161,7 @@ proptest! {
         let run = |order: &[ResourceSpec]| {
             let mut engine = engine();
             for spec in order {
-                ask(&mut engine, at(1), Command::Create(spec.clone())).unwrap();
+                ask(&mut engine, at(1), Request::Create(spec.clone())).unwrap();
             }
             (engine.poll(END), engine.digest())
         };
@@ -173,20 +173,20 @@ proptest! {
         script in script(), polls in prop::collection::vec(0u64..60_000, 0..30), repeat: bool,
     ) {
         let mut once = small_cloud();
-        let answers: Vec<_> = script.iter().map(|(now, command)| ask(&mut once, *now, command.clone())).collect();
+        let answers: Vec<_> = script.iter().map(|(now, request)| ask(&mut once, *now, request.clone())).collect();
 
         let mut often = small_cloud();
         let mut polls: Vec<_> = polls.into_iter().map(SimTime::from_millis).collect();
         polls.sort_unstable();
         let mut polls = polls.into_iter().peekable();
         let mut seen = Vec::new();
-        for ((now, command), answer) in script.iter().zip(answers) {
+        for ((now, request), answer) in script.iter().zip(answers) {
             while let Some(poll) = polls.next_if(|poll| poll <= now) {
                 seen.extend(often.poll(poll));
             }
-            prop_assert_eq!(ask(&mut often, *now, command.clone()), answer.clone());
-            if repeat && answer.is_ok() && !matches!(command, Command::Retry(..)) {
-                prop_assert_eq!(ask(&mut often, *now, command.clone()), Ok(Outcome::AlreadyDone));
+            prop_assert_eq!(ask(&mut often, *now, request.clone()), answer.clone());
+            if repeat && answer.is_ok() && !matches!(request, Request::Retry(..)) {
+                prop_assert_eq!(ask(&mut often, *now, request.clone()), Ok(Outcome::AlreadyDone));
             }
         }
         seen.extend(often.poll(END));
@@ -200,7 +200,7 @@ proptest! {
     ) {
         let mut before = engine();
         for spec in &machines {
-            ask(&mut before, at(1), Command::Create(spec.clone())).unwrap();
+            ask(&mut before, at(1), Request::Create(spec.clone())).unwrap();
         }
         let stop = at(1) + Duration::from_millis(stop);
         let told_before = before.poll(stop);
@@ -208,7 +208,7 @@ proptest! {
         let mut after = engine();
         for spec in machines.iter().rev() {
             let reached = reached_stages(&before, &spec.id);
-            let adopt = Command::Adopt { spec: spec.clone(), created: at(1), reached };
+            let adopt = Request::Adopt { spec: spec.clone(), created: at(1), reached };
             ask(&mut after, stop + Duration::from_millis(pause), adopt).unwrap();
         }
         // What had failed fails again at the same time as it had, and is told again.
@@ -233,7 +233,7 @@ proptest! {
         let created = SimTime::from_millis(created);
         let mut before = engine();
         for spec in &machines {
-            ask(&mut before, created, Command::Create(spec.clone())).unwrap();
+            ask(&mut before, created, Request::Create(spec.clone())).unwrap();
         }
         let stop = created + Duration::from_millis(stop);
         before.poll(stop);
@@ -243,7 +243,7 @@ proptest! {
             for at in reached.values_mut() {
                 *at = SimTime::from_millis(at.as_millis() / 1000 * 1000);
             }
-            ask(&mut after, stop, Command::Adopt { spec: spec.clone(), created, reached }).unwrap();
+            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), created, reached }).unwrap();
         }
         after.poll(stop);
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -259,14 +259,14 @@ proptest! {
         let began = at(100) + Duration::from_millis(began);
         let stop = began + Duration::from_millis(stop);
         let spec = machine("m", &Latency::ZERO);
-        let update = || Command::Update(id("m"), UpdateSpec { name: "u".into(), to: "v2".into(), since: began, latency: latency.clone() });
+        let update = || Request::Update(id("m"), UpdateSpec { name: "u".into(), to: "v2".into(), since: began, latency: latency.clone() });
         let mut before = engine();
-        ask(&mut before, at(1), Command::Create(spec.clone())).unwrap();
+        ask(&mut before, at(1), Request::Create(spec.clone())).unwrap();
         ask(&mut before, began, update()).unwrap();
         before.poll(stop);
         let reached = reached_stages(&before, &id("m"));
         let mut after = engine();
-        ask(&mut after, stop, Command::Adopt { spec, created: at(1), reached }).unwrap();
+        ask(&mut after, stop, Request::Adopt { spec, created: at(1), reached }).unwrap();
         after.poll(stop);
         // Who saw that it was over does not ask again.
         if before.next_deadline().is_some() {
@@ -282,13 +282,13 @@ proptest! {
         let jittered = Latency::Jittered { base: Duration::from_secs(5), fraction: 0.5 };
         let mut before = engine();
         for name in &names {
-            ask(&mut before, at(0), Command::Create(machine(name, &jittered))).unwrap();
+            ask(&mut before, at(0), Request::Create(machine(name, &jittered))).unwrap();
         }
         before.poll(SimTime::from_millis(stop));
         let mut after = engine();
         for name in &names {
             let reached = reached_stages(&before, &id(name));
-            let adopt = Command::Adopt { spec: machine(name, &jittered), created: at(0), reached };
+            let adopt = Request::Adopt { spec: machine(name, &jittered), created: at(0), reached };
             ask(&mut after, SimTime::from_millis(stop), adopt).unwrap();
         }
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -306,8 +306,8 @@ proptest! {
         let mut last = SimTime::default();
         for poll in polls {
             let poll = SimTime::from_millis(poll);
-            while let Some((now, command)) = script.next_if(|(now, _)| *now <= poll) {
-                let _ = ask(&mut engine, now, command);
+            while let Some((now, request)) = script.next_if(|(now, _)| *now <= poll) {
+                let _ = ask(&mut engine, now, request);
             }
             let events = engine.poll(poll);
             let keys: Vec<_> = events.iter().map(|event| (event.at, event.id.clone(), event.generation)).collect();
@@ -322,13 +322,13 @@ proptest! {
     #[test]
     fn journal_played_to_another_cloud_makes_it_equal(script in script()) {
         let mut first = small_cloud();
-        for (now, command) in script {
-            let _ = ask(&mut first, now, command);
+        for (now, request) in script {
+            let _ = ask(&mut first, now, request);
         }
         let mut second = small_cloud();
         for entry in first.journal().since(1) {
-            if let Record::Operation { at, operation, outcome } = &entry.record {
-                prop_assert_eq!(&second.apply(*at, Operation::clone(operation)), outcome);
+            if let Record::Operation { operation, outcome } = &entry.record {
+                prop_assert_eq!(&second.apply(Operation::clone(operation)), outcome);
             }
         }
         prop_assert_eq!(first.poll(END), second.poll(END));
@@ -347,13 +347,13 @@ proptest! {
         let cursor = engine.follow(group.clone());
         let mut prompt = Reader { cursor, machines: BTreeMap::new(), restarts: 0 };
         let mut late = prompt.clone();
-        for ((now, command), noise) in script.into_iter().zip(noise) {
-            let _ = ask(&mut engine, now, command);
+        for ((now, request), noise) in script.into_iter().zip(noise) {
+            let _ = ask(&mut engine, now, request);
             engine.poll(now);
             prompt.read(&engine, &group);
             if noise > 0 {
                 for _ in 0..noise {
-                    let _ = ask(&mut engine, now, Command::Retry(elsewhere(), "vm".into()));
+                    let _ = ask(&mut engine, now, Request::Retry(elsewhere(), "vm".into()));
                 }
                 if noise % 2 == 0 {
                     late.read(&engine, &group);
@@ -372,17 +372,17 @@ proptest! {
     #[test]
     fn limits_are_kept_and_nothing_is_refused_below_them(script in script()) {
         let mut engine = small_cloud();
-        for (now, command) in script {
+        for (now, request) in script {
             engine.poll(now);
             let there = engine.resources().count();
             let in_a = engine.resources().filter(|resource| resource.spec.zone.as_deref() == Some("a")).count();
-            let Command::Create(spec) = &command else {
-                let _ = ask(&mut engine, now, command);
+            let Request::Create(spec) = &request else {
+                let _ = ask(&mut engine, now, request);
                 continue;
             };
             let known = engine.get(&spec.id).is_some();
             let room = there < 3 && (spec.zone.as_deref() != Some("a") || in_a < 2);
-            let answer = ask(&mut engine, now, command);
+            let answer = ask(&mut engine, now, request);
             if !known {
                 prop_assert_eq!(answer.is_ok(), room, "{:?}", answer);
             }
@@ -398,17 +398,16 @@ proptest! {
         let latency = Latency::Jittered { base: Duration::from_secs(seconds), fraction };
         let mut spec = machine("m", &latency);
         spec.stages[1].failure = Odds::new(probability);
-        let adopt = Command::Adopt {
+        let adopt = Request::Adopt {
             spec,
             created: time(created),
             reached: BTreeMap::from([("vm".into(), time(reached))]),
         };
-        let operation = |command| Operation { caller: String::new(), command };
-        engine.apply(time(now), operation(adopt)).unwrap();
+        ask(&mut engine, time(now), adopt).unwrap();
         engine.poll(time(poll));
-        let _ = engine.apply(time(now), operation(Command::Retry(id("m"), "node".into())));
+        let _ = ask(&mut engine, time(now), Request::Retry(id("m"), "node".into()));
         engine.poll(time(poll));
-        engine.apply(time(poll), operation(Command::Delete(id("m")))).unwrap();
+        ask(&mut engine, time(poll), Request::Delete(id("m"))).unwrap();
         engine.poll(time(u64::MAX));
         prop_assert!(engine.get(&id("m")).is_none());
     }

@@ -5,11 +5,11 @@ mod cloud;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cloud::{Watched, ask, at, engine, id, machine, reached_stages, stage};
+use cloud::{Watched, ask, at, engine, id, machine, operation, reached_stages, stage};
 use nephele_engine::{
-    Command, Config, DrawKey, ErrorClass, Event, EventKind, Latency, Odds, Operation, Outcome, Quotas,
-    Record, Rejected, ResourceId, ResourceKind, ResourceSpec, SimTime, StageState, Update, UpdateSpec,
-    UpdateState, Zone,
+    CloudError, Config, DrawKey, ErrorClass, Event, EventKind, Latency, Odds, Outcome, Quotas, Record,
+    Request, ResourceId, ResourceKind, ResourceSpec, SimTime, StageState, Update, UpdateSpec, UpdateState,
+    Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -34,7 +34,7 @@ fn failing_machine() -> ResourceSpec {
 #[test]
 fn stages_are_passed_in_order_and_siblings_side_by_side() {
     let mut engine = engine();
-    assert_eq!(ask(&mut engine, at(10), Command::Create(machine("m", &fixed(2)))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(10), Request::Create(machine("m", &fixed(2)))), Ok(Outcome::Accepted));
     assert_eq!(engine.next_deadline(), Some(at(12)));
     assert_eq!(engine.poll(at(11)), []);
     assert_eq!(
@@ -53,7 +53,7 @@ fn stages_are_passed_in_order_and_siblings_side_by_side() {
 #[test]
 fn stages_say_where_they_stand() {
     let mut engine = engine();
-    ask(&mut engine, at(0), Command::Create(machine("m", &fixed(2)))).unwrap();
+    ask(&mut engine, at(0), Request::Create(machine("m", &fixed(2)))).unwrap();
     engine.poll(at(3));
     let stages: Vec<_> =
         engine.get(&id("m")).unwrap().stages().map(|(name, state)| (name.as_str(), state.clone())).collect();
@@ -76,7 +76,7 @@ fn stage_after_two_others_is_entered_when_the_later_one_is_reached() {
         stage("short", &[], &fixed(2)),
         stage("long", &[], &fixed(5)),
     ];
-    ask(&mut engine, at(0), Command::Create(ResourceSpec { stages, ..machine("m", &fixed(0)) })).unwrap();
+    ask(&mut engine, at(0), Request::Create(ResourceSpec { stages, ..machine("m", &fixed(0)) })).unwrap();
     assert_eq!(
         engine.poll(at(9)),
         [event(2, 2, reached("short")), event(5, 3, reached("long")), event(6, 4, reached("end"))]
@@ -86,7 +86,7 @@ fn stage_after_two_others_is_entered_when_the_later_one_is_reached() {
 #[test]
 fn stages_without_latency_are_all_passed_by_one_poll() {
     let mut engine = engine();
-    ask(&mut engine, at(1), Command::Create(machine("m", &Latency::ZERO))).unwrap();
+    ask(&mut engine, at(1), Request::Create(machine("m", &Latency::ZERO))).unwrap();
     assert_eq!(engine.poll(at(1)).len(), 4);
     assert_eq!(engine.next_deadline(), None);
 }
@@ -95,34 +95,34 @@ fn stages_without_latency_are_all_passed_by_one_poll() {
 fn creating_twice_is_already_done_and_another_shape_is_a_conflict() {
     let mut engine = engine();
     let spec = machine("m", &Latency::ZERO);
-    ask(&mut engine, at(1), Command::Create(spec.clone())).unwrap();
-    assert_eq!(ask(&mut engine, at(2), Command::Create(spec.clone())), Ok(Outcome::AlreadyDone));
+    ask(&mut engine, at(1), Request::Create(spec.clone())).unwrap();
+    assert_eq!(ask(&mut engine, at(2), Request::Create(spec.clone())), Ok(Outcome::AlreadyDone));
     let others = [
         ResourceSpec { zone: Some("b".into()), ..spec.clone() },
         ResourceSpec { instance_type: Some("m.large".into()), ..spec.clone() },
         ResourceSpec { stages: Vec::new(), ..spec },
     ];
     for other in others {
-        let rejected = ask(&mut engine, at(3), Command::Create(other)).unwrap_err();
-        assert_eq!(rejected, Rejected::Conflict(id("m")));
-        assert_eq!(rejected.class(), ErrorClass::GiveUp);
+        let refused = ask(&mut engine, at(3), Request::Create(other)).unwrap_err();
+        assert_eq!(refused, CloudError::Conflict(id("m")));
+        assert_eq!(refused.class(), ErrorClass::GiveUp);
     }
 }
 
 #[test]
 fn labels_owner_and_deletion_may_change_while_stages_go_on() {
     let mut engine = engine();
-    ask(&mut engine, at(0), Command::Create(machine("m", &fixed(5)))).unwrap();
+    ask(&mut engine, at(0), Request::Create(machine("m", &fixed(5)))).unwrap();
     let changed = ResourceSpec {
         labels: BTreeMap::from([("team".to_owned(), "blue".to_owned())]),
         owner: Some(id("set")),
         deletion: fixed(1),
         ..machine("m", &fixed(5))
     };
-    assert_eq!(ask(&mut engine, at(1), Command::Create(changed.clone())), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(1), Request::Create(changed.clone())), Ok(Outcome::Accepted));
     assert_eq!(engine.get(&id("m")).unwrap().spec, changed);
     assert_eq!(engine.next_deadline(), Some(at(5)));
-    ask(&mut engine, at(2), Command::Delete(id("m"))).unwrap();
+    ask(&mut engine, at(2), Request::Delete(id("m"))).unwrap();
     assert_eq!(engine.next_deadline(), Some(at(3)));
 }
 
@@ -130,8 +130,8 @@ fn labels_owner_and_deletion_may_change_while_stages_go_on() {
 fn request_that_is_not_a_number_still_equals_itself() {
     let mut engine = engine();
     let spec = machine("m", &Latency::Jittered { base: Duration::from_secs(2), fraction: f64::NAN });
-    ask(&mut engine, at(0), Command::Create(spec.clone())).unwrap();
-    assert_eq!(ask(&mut engine, at(0), Command::Create(spec)), Ok(Outcome::AlreadyDone));
+    ask(&mut engine, at(0), Request::Create(spec.clone())).unwrap();
+    assert_eq!(ask(&mut engine, at(0), Request::Create(spec)), Ok(Outcome::AlreadyDone));
     assert_eq!(engine.next_deadline(), Some(at(2)));
 }
 
@@ -139,21 +139,21 @@ fn request_that_is_not_a_number_still_equals_itself() {
 fn deletion_takes_its_time_and_ends_everything_else() {
     let mut engine = engine();
     let spec = machine("m", &fixed(5));
-    ask(&mut engine, at(0), Command::Create(spec.clone())).unwrap();
-    assert_eq!(ask(&mut engine, at(1), Command::Delete(id("m"))), Ok(Outcome::Accepted));
-    assert_eq!(ask(&mut engine, at(2), Command::Delete(id("m"))), Ok(Outcome::AlreadyDone));
-    assert_eq!(ask(&mut engine, at(2), Command::Create(spec.clone())), Err(Rejected::Deleting(id("m"))));
+    ask(&mut engine, at(0), Request::Create(spec.clone())).unwrap();
+    assert_eq!(ask(&mut engine, at(1), Request::Delete(id("m"))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(2), Request::Delete(id("m"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(ask(&mut engine, at(2), Request::Create(spec.clone())), Err(CloudError::Deleting(id("m"))));
     assert_eq!(engine.poll(at(60)), [event(6, 3, EventKind::Deleted)]);
     assert_eq!(engine.get(&id("m")), None);
-    assert_eq!(ask(&mut engine, at(61), Command::Delete(id("m"))), Ok(Outcome::AlreadyDone));
-    assert_eq!(ask(&mut engine, at(62), Command::Create(spec)), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(61), Request::Delete(id("m"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(ask(&mut engine, at(62), Request::Create(spec)), Ok(Outcome::Accepted));
     assert_eq!(engine.next_deadline(), Some(at(67)));
 }
 
 #[test]
 fn failed_stage_blocks_its_successors_and_says_why() {
     let mut engine = engine();
-    ask(&mut engine, at(0), Command::Create(failing_machine())).unwrap();
+    ask(&mut engine, at(0), Request::Create(failing_machine())).unwrap();
     let cause = "vm failed at attempt 1".to_owned();
     assert_eq!(
         engine.poll(at(9)),
@@ -168,9 +168,9 @@ fn failed_stage_blocks_its_successors_and_says_why() {
 #[test]
 fn failed_stage_is_entered_again_by_a_retry() {
     let mut engine = engine();
-    ask(&mut engine, at(0), Command::Create(failing_machine())).unwrap();
+    ask(&mut engine, at(0), Request::Create(failing_machine())).unwrap();
     engine.poll(at(9));
-    let retry = || Command::Retry(id("m"), "vm".into());
+    let retry = || Request::Retry(id("m"), "vm".into());
     assert_eq!(ask(&mut engine, at(10), retry()), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(10), retry()), Ok(Outcome::AlreadyDone));
     assert_eq!(engine.next_deadline(), Some(at(12)));
@@ -179,19 +179,19 @@ fn failed_stage_is_entered_again_by_a_retry() {
 }
 
 #[test]
-fn retry_of_what_cannot_be_retried_is_rejected() {
+fn retry_of_what_cannot_be_retried_is_refused() {
     let mut engine = engine();
-    let mut retry = |name: &str, stage: &str| ask(&mut engine, at(1), Command::Retry(id(name), stage.into()));
-    assert_eq!(retry("m", "vm"), Err(Rejected::NotFound(id("m"))));
+    let mut retry = |name: &str, stage: &str| ask(&mut engine, at(1), Request::Retry(id(name), stage.into()));
+    assert_eq!(retry("m", "vm"), Err(CloudError::NotFound(id("m"))));
     let mut engine = cloud::engine();
-    ask(&mut engine, at(0), Command::Create(machine("m", &fixed(5)))).unwrap();
-    let mut retry = |stage: &str| ask(&mut engine, at(1), Command::Retry(id("m"), stage.into()));
-    assert_eq!(retry("other"), Err(Rejected::InvalidStage(id("m"))));
+    ask(&mut engine, at(0), Request::Create(machine("m", &fixed(5)))).unwrap();
+    let mut retry = |stage: &str| ask(&mut engine, at(1), Request::Retry(id("m"), stage.into()));
+    assert_eq!(retry("other"), Err(CloudError::InvalidStage(id("m"))));
     assert_eq!(retry("vm"), Ok(Outcome::AlreadyDone));
-    ask(&mut engine, at(2), Command::Delete(id("m"))).unwrap();
+    ask(&mut engine, at(2), Request::Delete(id("m"))).unwrap();
     assert_eq!(
-        ask(&mut engine, at(2), Command::Retry(id("m"), "vm".into())),
-        Err(Rejected::Deleting(id("m")))
+        ask(&mut engine, at(2), Request::Retry(id("m"), "vm".into())),
+        Err(CloudError::Deleting(id("m")))
     );
 }
 
@@ -203,7 +203,7 @@ fn odds_are_kept_and_a_retry_draws_anew() {
         let mut spec = machine(&number.to_string(), &Latency::ZERO);
         spec.stages.truncate(1);
         spec.stages[0].failure = Odds::new(0.25);
-        ask(&mut engine, at(0), Command::Create(spec)).unwrap();
+        ask(&mut engine, at(0), Request::Create(spec)).unwrap();
     }
     let failed = |engine: &mut Watched| -> Vec<ResourceId> {
         let failed = |event: &Event| matches!(event.kind, EventKind::StageFailed { .. });
@@ -212,7 +212,7 @@ fn odds_are_kept_and_a_retry_draws_anew() {
     let first = failed(&mut engine);
     assert!((200..300).contains(&first.len()), "{}", first.len());
     for id in &first {
-        ask(&mut engine, at(0), Command::Retry(id.clone(), "vm".into())).unwrap();
+        ask(&mut engine, at(0), Request::Retry(id.clone(), "vm".into())).unwrap();
     }
     let second = failed(&mut engine);
     assert!((30..100).contains(&second.len()), "{}", second.len());
@@ -229,9 +229,9 @@ fn stages_that_cannot_be_walked_are_refused() {
     ];
     for stages in cases {
         let spec = ResourceSpec { stages, ..machine("m", &latency) };
-        let adopt = Command::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new() };
-        for command in [Command::Create(spec), adopt] {
-            assert_eq!(ask(&mut engine(), at(0), command), Err(Rejected::InvalidStage(id("m"))));
+        let adopt = Request::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new() };
+        for request in [Request::Create(spec), adopt] {
+            assert_eq!(ask(&mut engine(), at(0), request), Err(CloudError::InvalidStage(id("m"))));
         }
     }
 }
@@ -261,8 +261,8 @@ fn placed(name: &str, zone: &str, instance_type: &str) -> ResourceSpec {
 fn offer_of_the_cloud_is_what_can_be_had() {
     let mut engine = small_cloud();
     let mut create = |name: &str, zone: &str, kind: &str| {
-        ask(&mut engine, at(0), Command::Create(placed(name, zone, kind)))
-            .map_err(|rejected| (rejected.category(), rejected.class(), rejected.to_string()))
+        ask(&mut engine, at(0), Request::Create(placed(name, zone, kind)))
+            .map_err(|refused| (refused.category(), refused.class(), refused.to_string()))
     };
     let soon = ErrorClass::RetryAfter(Duration::from_secs(10));
     assert_eq!(
@@ -298,12 +298,12 @@ fn quota_is_of_one_account_and_one_kind() {
             id: ResourceId { account: account.into(), kind, ..id(name) },
             ..machine(name, &Latency::ZERO)
         };
-        ask(&mut engine, at(0), Command::Create(spec))
+        ask(&mut engine, at(0), Request::Create(spec))
     };
     assert_eq!(create("1", "blue", ResourceKind::LoadBalancer), Ok(Outcome::Accepted));
     assert_eq!(
         create("2", "blue", ResourceKind::LoadBalancer),
-        Err(Rejected::QuotaExceeded { what: "load balancers", limit: 1 })
+        Err(CloudError::QuotaExceeded { of: ResourceKind::LoadBalancer, limit: 1 })
     );
     assert_eq!(create("2", "blue", ResourceKind::Instance), Ok(Outcome::Accepted));
     assert_eq!(create("2", "green", ResourceKind::LoadBalancer), Ok(Outcome::Accepted));
@@ -312,10 +312,10 @@ fn quota_is_of_one_account_and_one_kind() {
 #[test]
 fn room_comes_back_when_a_deletion_is_done_whether_or_not_anyone_polled() {
     let mut engine = small_cloud();
-    ask(&mut engine, at(0), Command::Create(placed("1", "a", "m.large"))).unwrap();
-    ask(&mut engine, at(1), Command::Delete(id("1"))).unwrap();
-    let mut create = |seconds| ask(&mut engine, at(seconds), Command::Create(placed("2", "a", "m.large")));
-    assert_eq!(create(3), Err(Rejected::InsufficientCapacity("a".into())));
+    ask(&mut engine, at(0), Request::Create(placed("1", "a", "m.large"))).unwrap();
+    ask(&mut engine, at(1), Request::Delete(id("1"))).unwrap();
+    let mut create = |seconds| ask(&mut engine, at(seconds), Request::Create(placed("2", "a", "m.large")));
+    assert_eq!(create(3), Err(CloudError::InsufficientCapacity("a".into())));
     assert_eq!(create(4), Ok(Outcome::Accepted));
 }
 
@@ -324,12 +324,12 @@ fn adopted_resource_is_there_whatever_the_limits_say_and_counts() {
     let mut engine = small_cloud();
     for name in ["1", "2"] {
         let spec = placed(name, "a", "m.large");
-        let adopt = Command::Adopt { spec, created: at(0), reached: BTreeMap::new() };
+        let adopt = Request::Adopt { spec, created: at(0), reached: BTreeMap::new() };
         assert_eq!(ask(&mut engine, at(0), adopt), Ok(Outcome::Accepted));
     }
     assert_eq!(
-        ask(&mut engine, at(0), Command::Create(placed("3", "b", "m.large"))),
-        Err(Rejected::QuotaExceeded { what: "instances", limit: 2 })
+        ask(&mut engine, at(0), Request::Create(placed("3", "b", "m.large"))),
+        Err(CloudError::QuotaExceeded { of: ResourceKind::Instance, limit: 2 })
     );
 }
 
@@ -338,7 +338,7 @@ fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
     let mut engine = engine();
     let reached_before = BTreeMap::from([("vm".into(), at(2)), ("unheard-of".into(), at(3))]);
     let adopt =
-        || Command::Adopt { spec: machine("m", &fixed(2)), created: at(0), reached: reached_before.clone() };
+        || Request::Adopt { spec: machine("m", &fixed(2)), created: at(0), reached: reached_before.clone() };
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::AlreadyDone));
     assert_eq!(
@@ -355,18 +355,18 @@ fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
 #[test]
 fn resource_is_not_adopted_as_created_in_the_future() {
     let mut engine = engine();
-    let adopt = Command::Adopt { spec: machine("m", &fixed(2)), created: at(1000), reached: BTreeMap::new() };
+    let adopt = Request::Adopt { spec: machine("m", &fixed(2)), created: at(1000), reached: BTreeMap::new() };
     ask(&mut engine, at(3), adopt).unwrap();
     assert_eq!(engine.get(&id("m")).unwrap().created, at(3));
 }
 
 /// The stage was reached at 2 and the machine deleted at 3, although the first poll came at 9.
-fn update(name: &str, since: u64, latency: Latency) -> Command {
+fn update(name: &str, since: u64, latency: Latency) -> Request {
     update_to(name, name, since, latency)
 }
 
-fn update_to(to: &str, name: &str, since: u64, latency: Latency) -> Command {
-    Command::Update(id("m"), UpdateSpec { name: name.into(), to: to.into(), since: at(since), latency })
+fn update_to(to: &str, name: &str, since: u64, latency: Latency) -> Request {
+    Request::Update(id("m"), UpdateSpec { name: name.into(), to: to.into(), since: at(since), latency })
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn how_long_an_update_takes_is_drawn_by_what_it_changes_to_and_not_by_when_it_wa
     let jittered = Latency::Jittered { base: Duration::from_secs(1000), fraction: 1.0 };
     let took = |to: &str, name: &str, since: u64| {
         let mut engine = engine();
-        ask(&mut engine, at(1), Command::Create(machine("m", &Latency::ZERO))).unwrap();
+        ask(&mut engine, at(1), Request::Create(machine("m", &Latency::ZERO))).unwrap();
         engine.poll(at(2));
         ask(&mut engine, at(since), update_to(to, name, since, jittered.clone())).unwrap();
         engine.next_deadline().map(|due| due.since(at(since)))
@@ -386,7 +386,7 @@ fn how_long_an_update_takes_is_drawn_by_what_it_changes_to_and_not_by_when_it_wa
 #[test]
 fn update_takes_its_time_once_and_the_last_one_asked_for_counts() {
     let mut engine = engine();
-    ask(&mut engine, at(1), Command::Create(machine("m", &Latency::ZERO))).unwrap();
+    ask(&mut engine, at(1), Request::Create(machine("m", &Latency::ZERO))).unwrap();
     engine.poll(at(2));
     assert_eq!(ask(&mut engine, at(10), update("one", 10, fixed(5))), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(11), update("one", 11, fixed(9))), Ok(Outcome::AlreadyDone));
@@ -402,7 +402,7 @@ fn update_takes_its_time_once_and_the_last_one_asked_for_counts() {
 #[test]
 fn update_that_began_before_is_due_when_it_would_have_been_and_none_begins_in_the_future() {
     let mut engine = engine();
-    ask(&mut engine, at(1), Command::Create(machine("m", &Latency::ZERO))).unwrap();
+    ask(&mut engine, at(1), Request::Create(machine("m", &Latency::ZERO))).unwrap();
     engine.poll(at(2));
     ask(&mut engine, at(20), update("before", 10, fixed(15))).unwrap();
     assert_eq!(engine.next_deadline(), Some(at(25)));
@@ -413,14 +413,14 @@ fn update_that_began_before_is_due_when_it_would_have_been_and_none_begins_in_th
 #[test]
 fn what_goes_or_is_not_there_is_not_updated() {
     let mut engine = engine();
-    let none = Rejected::NotFound(id("m"));
+    let none = CloudError::NotFound(id("m"));
     assert_eq!(ask(&mut engine, at(0), update("one", 0, fixed(5))), Err(none));
     let spec = ResourceSpec { deletion: fixed(50), ..machine("m", &Latency::ZERO) };
-    ask(&mut engine, at(1), Command::Create(spec)).unwrap();
+    ask(&mut engine, at(1), Request::Create(spec)).unwrap();
     engine.poll(at(2));
     ask(&mut engine, at(3), update("one", 3, fixed(5))).unwrap();
-    ask(&mut engine, at(4), Command::Delete(id("m"))).unwrap();
-    let deleting = Rejected::Deleting(id("m"));
+    ask(&mut engine, at(4), Request::Delete(id("m"))).unwrap();
+    let deleting = CloudError::Deleting(id("m"));
     assert_eq!(ask(&mut engine, at(5), update("two", 5, fixed(5))), Err(deleting));
     let events = engine.poll(at(60));
     assert_eq!(events.into_iter().map(|event| event.kind).collect::<Vec<_>>(), [EventKind::Deleted]);
@@ -430,8 +430,8 @@ fn what_goes_or_is_not_there_is_not_updated() {
 fn what_was_due_before_an_operation_happens_before_it() {
     let mut engine = engine();
     let spec = ResourceSpec { deletion: fixed(1), ..machine("m", &fixed(2)) };
-    ask(&mut engine, at(0), Command::Create(spec)).unwrap();
-    ask(&mut engine, at(3), Command::Delete(id("m"))).unwrap();
+    ask(&mut engine, at(0), Request::Create(spec)).unwrap();
+    ask(&mut engine, at(3), Request::Delete(id("m"))).unwrap();
     assert_eq!(engine.poll(at(9)), [event(2, 2, reached("vm")), event(4, 4, EventKind::Deleted)]);
 }
 
@@ -440,10 +440,10 @@ fn absurd_durations_saturate() {
     let mut engine = engine();
     let forever = Latency::Jittered { base: Duration::MAX, fraction: f64::MAX };
     let end = SimTime::from_millis(u64::MAX);
-    ask(&mut engine, end, Command::Create(machine("m", &forever))).unwrap();
+    ask(&mut engine, end, Request::Create(machine("m", &forever))).unwrap();
     assert_eq!(engine.next_deadline(), Some(end));
     assert_eq!(engine.poll(end).len(), 4);
-    ask(&mut engine, end, Command::Delete(id("m"))).unwrap();
+    ask(&mut engine, end, Request::Delete(id("m"))).unwrap();
     assert_eq!(engine.poll(end).len(), 1);
 }
 
@@ -464,7 +464,7 @@ fn jitter_comes_on_top_of_the_base_and_uniform_stays_between_its_bounds() {
                 stages: vec![stage("vm", &[], &latency)],
                 ..machine(&number.to_string(), &latency)
             };
-            ask(&mut engine, at(0), Command::Create(spec)).unwrap();
+            ask(&mut engine, at(0), Request::Create(spec)).unwrap();
         }
         let ends: BTreeSet<_> = engine.poll(at(1000)).iter().map(|event| event.at.as_millis()).collect();
         assert!(ends.iter().all(|end| range.contains(end)), "{latency:?} {ends:?}");
@@ -480,7 +480,7 @@ fn jitter_comes_on_top_of_the_base_and_uniform_stays_between_its_bounds() {
 fn draws_of_a_seed_never_change() {
     let mut engine = engine();
     let spec = machine("m", &Latency::Jittered { base: Duration::from_secs(10), fraction: 0.5 });
-    ask(&mut engine, at(0), Command::Create(spec)).unwrap();
+    ask(&mut engine, at(0), Request::Create(spec)).unwrap();
     let ends: Vec<_> = engine.poll(at(1000)).iter().map(|event| event.at.as_millis()).collect();
     assert_eq!(ends, [12_521, 24_913, 36_190, 37_729]);
     let digest: String = engine.digest()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -493,9 +493,9 @@ fn draws_differ_between_seeds_names_and_stages() {
     let latencies = |seed: &str, name: &str| {
         let mut engine = Watched::new(Config::default(), seed);
         let stages = vec![stage("vm", &[], &jittered), stage("node", &[], &jittered)];
-        ask(&mut engine, at(0), Command::Create(ResourceSpec { stages, ..machine(name, &jittered) }))
+        ask(&mut engine, at(0), Request::Create(ResourceSpec { stages, ..machine(name, &jittered) }))
             .unwrap();
-        ask(&mut engine, at(0), Command::Create(machine("other", &jittered))).unwrap();
+        ask(&mut engine, at(0), Request::Create(machine("other", &jittered))).unwrap();
         let state = |stage: &str| engine.get(&id(name)).unwrap().stage(&stage.into()).unwrap().clone();
         [state("vm"), state("node")]
     };
@@ -514,7 +514,7 @@ fn machines_of_one_place_in_a_set_draw_the_same_whatever_their_names() {
     let ends = |name: &str, set: &str, ordinal: u32| {
         let mut engine = engine();
         let draw_key = Some(DrawKey { set: set.to_owned(), ordinal });
-        ask(&mut engine, at(0), Command::Create(ResourceSpec { draw_key, ..machine(name, &jittered) }))
+        ask(&mut engine, at(0), Request::Create(ResourceSpec { draw_key, ..machine(name, &jittered) }))
             .unwrap();
         engine.poll(at(10_000)).iter().map(|event| event.at).collect::<Vec<_>>()
     };
@@ -527,13 +527,13 @@ fn machines_of_one_place_in_a_set_draw_the_same_whatever_their_names() {
 
 #[test]
 fn digest_tells_any_difference_of_state() {
-    let digest = |change: &dyn Fn(&mut ResourceSpec), commands: &[Command]| {
+    let digest = |change: &dyn Fn(&mut ResourceSpec), requests: &[Request]| {
         let mut engine = engine();
         let mut spec = machine("m", &fixed(2));
         change(&mut spec);
-        ask(&mut engine, at(0), Command::Create(spec)).unwrap();
-        for command in commands {
-            ask(&mut engine, at(1), command.clone()).unwrap();
+        ask(&mut engine, at(0), Request::Create(spec)).unwrap();
+        for request in requests {
+            ask(&mut engine, at(1), request.clone()).unwrap();
         }
         engine.digest()
     };
@@ -551,39 +551,51 @@ fn digest_tells_any_difference_of_state() {
         digest(&|spec| spec.stages[3].latency = fixed(9), &[]),
         digest(&|spec| spec.stages[3].failure = Odds::new(0.1), &[]),
         digest(&|spec| spec.deletion = fixed(9), &[]),
-        digest(&same, &[Command::Delete(id("m"))]),
-        digest(&same, &[Command::Create(machine("n", &fixed(2)))]),
+        digest(&same, &[Request::Delete(id("m"))]),
+        digest(&same, &[Request::Create(machine("n", &fixed(2)))]),
         engine().digest(),
     ];
     for (index, digest) in digests.iter().enumerate() {
         assert!(!digests[..index].contains(digest), "case {index}");
     }
-    assert_eq!(digest(&same, &[Command::Create(machine("m", &fixed(2)))]), digests[0]);
+    assert_eq!(digest(&same, &[Request::Create(machine("m", &fixed(2)))]), digests[0]);
+}
+
+#[test]
+fn operation_is_called_what_clouds_call_it() {
+    let verb = |request| operation(at(0), request).verb();
+    let balancer = ResourceId { kind: ResourceKind::LoadBalancer, ..id("m") };
+    assert_eq!(verb(Request::Create(machine("m", &Latency::ZERO))), "CreateInstance");
+    assert_eq!(verb(Request::Describe(balancer)), "DescribeLoadBalancer");
 }
 
 #[test]
 fn journal_keeps_operations_and_events_in_one_order_and_leaves_repeats_out() {
     let mut engine = engine();
-    let create = || Command::Create(machine("m", &fixed(2)));
+    let create = || Request::Create(machine("m", &fixed(2)));
     ask(&mut engine, at(0), create()).unwrap();
     ask(&mut engine, at(1), create()).unwrap();
-    ask(&mut engine, at(3), Command::Delete(id("m"))).unwrap();
-    let rejected = ask(&mut engine, at(3), create());
+    ask(&mut engine, at(3), Request::Delete(id("m"))).unwrap();
+    ask(&mut engine, at(3), create()).unwrap_err();
+    // A read that is answered changes nothing, and nobody need know of it; one that is refused is news.
+    let describe = |name: &str| Request::Describe(id(name));
+    assert_eq!(ask(&mut engine, at(3), describe("m")), Ok(Outcome::Accepted));
+    ask(&mut engine, at(3), describe("n")).unwrap_err();
     engine.poll(at(3));
     let records: Vec<_> =
         engine.journal().since(1).map(|entry| (entry.sequence, entry.record.clone())).collect();
-    let operation = |seconds, command, outcome| Record::Operation {
-        at: at(seconds),
-        operation: Box::new(Operation { caller: "test".into(), command }),
+    let operation = |seconds, request, outcome| Record::Operation {
+        operation: Box::new(operation(at(seconds), request)),
         outcome,
     };
     assert_eq!(
         records,
         [
-            (1, operation(0, create(), Ok(Outcome::Accepted))),
+            (1, operation(0, create(), Outcome::Accepted)),
             (2, Record::Event(event(2, 2, reached("vm")))),
-            (3, operation(3, Command::Delete(id("m")), Ok(Outcome::Accepted))),
-            (4, operation(3, create(), rejected)),
+            (3, operation(3, Request::Delete(id("m")), Outcome::Accepted)),
+            (4, operation(3, create(), Outcome::Refused(CloudError::Deleting(id("m"))))),
+            (5, operation(3, describe("n"), Outcome::Refused(CloudError::NotFound(id("n"))))),
         ]
     );
 }

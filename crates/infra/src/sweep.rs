@@ -187,12 +187,17 @@ fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &Machin
     if store.get(&ObjectRef::new(&id.name).within(namespace)).is_some() {
         return;
     }
-    context.members.forget(namespace, &id.name);
     if !moved && context.cloud.observe_machine(id).is_some() {
-        info!(machine = %id, "Forgot a machine whose InMemoryMachine is gone");
         // The cloud tells nobody who would have to look again: there is no object left.
-        let _ = context.cloud.delete_machine(id);
+        if let Err(error) = context.cloud.delete_machine(id) {
+            let error = nephele_kit::chain(&error);
+            warn!(machine = %id, error, "Failed to delete a machine whose InMemoryMachine is gone");
+            // So that the next sweep tries again.
+            return;
+        }
+        info!(machine = %id, "Forgot a machine whose InMemoryMachine is gone");
     }
+    context.members.forget(namespace, &id.name);
 }
 
 /// What goes, and when to look again.

@@ -450,7 +450,7 @@ async fn machines_beyond_the_limit_of_their_namespace_wait_and_say_so_and_those_
     let ready = conditions::find(&conditions, types::READY).expect("it is said");
     assert_eq!(
         (ready.status.as_str(), ready.message.as_str()),
-        ("False", "VMProvisioned: failed to create the machine: quota of 2 instances is used up")
+        ("False", "VMProvisioned: the cloud refused CreateInstance: quota of 2 instances is used up")
     );
     // A limit that came down takes nothing away.
     let setup = Setup { machines_max: Some(1), ..Setup::at(46_800) };

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use nephele_engine::{
-    Command, Config, Cursor, Engine, Event, EventKind, Latency, Odds, Operation, Outcome, Record, Rejected,
+    CloudError, Config, Cursor, Engine, Event, EventKind, Latency, Odds, Operation, Outcome, Record, Request,
     ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageSpec, StageState,
 };
 
@@ -98,8 +98,16 @@ pub(crate) fn at(seconds: u64) -> SimTime {
     SimTime::from_millis(seconds * 1000)
 }
 
-pub(crate) fn ask(engine: &mut Engine, now: SimTime, command: Command) -> Result<Outcome, Rejected> {
-    engine.apply(now, Operation { caller: "test".into(), command })
+pub(crate) fn operation(at: SimTime, request: Request) -> Operation {
+    Operation { caller: "test".into(), request, labels: BTreeMap::new(), at }
+}
+
+/// Asks, and answers with the error of a refusal.
+pub(crate) fn ask(engine: &mut Engine, now: SimTime, request: Request) -> Result<Outcome, CloudError> {
+    match engine.apply(operation(now, request)) {
+        Outcome::Refused(error) => Err(error),
+        outcome => Ok(outcome),
+    }
 }
 
 /// What an earlier process would know of a machine: the stages it saw reached.

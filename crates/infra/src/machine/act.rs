@@ -36,10 +36,7 @@ pub(super) struct Applied {
 impl Applied {
     pub(super) fn outcome(&self) -> Outcome {
         match &self.observed {
-            Err(error) => match error.class() {
-                ErrorClass::RetryAfter(after) => Outcome::After(after),
-                ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("change"),
-            },
+            Err(error) => retry(error),
             // The cloud tells when the next stage is reached.
             Ok(Some(observed)) => {
                 let done =
@@ -52,6 +49,14 @@ impl Applied {
     }
 }
 
+/// When to ask the cloud again that refused or delayed something.
+pub(super) fn retry(error: &MachineError) -> Outcome {
+    match error.class() {
+        ErrorClass::RetryAfter(after) => Outcome::After(after),
+        ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("change"),
+    }
+}
+
 /// What came of letting it go.
 #[derive(Debug)]
 pub(super) enum Removal {
@@ -59,6 +64,8 @@ pub(super) enum Removal {
     Done,
     /// The cloud takes its time, and tells when it is through.
     InProgress,
+    /// The cloud refuses or delays it.
+    Refused(MachineError),
     /// The machine is gone; claims of these names are not yet.
     Releasing(Vec<String>),
 }
@@ -106,7 +113,7 @@ pub(super) async fn provide(
     let object = held.as_ref().unwrap_or(object);
 
     let id = spec.id.clone();
-    let observed = context.cloud.ensure_machine(spec).map(|()| context.cloud.observe_machine(&id));
+    let observed = context.cloud.ensure_machine(spec).and_then(|()| context.cloud.describe_machine(&id));
     let mut named = None;
     if let Ok(Some(observed)) = &observed
         && let Some((wanted, precondition)) = recorded(object, observed)
@@ -196,10 +203,10 @@ pub(super) async fn remove(
     context: &Context,
     id: Option<&MachineId>,
 ) -> Result<Removal, Error> {
-    if let Some(id) = id
-        && context.cloud.delete_machine(id) == Deletion::InProgress
-    {
-        return Ok(Removal::InProgress);
+    match id.map(|id| context.cloud.delete_machine(id)) {
+        None | Some(Ok(Deletion::Gone)) => {}
+        Some(Ok(Deletion::InProgress)) => return Ok(Removal::InProgress),
+        Some(Err(error)) => return Ok(Removal::Refused(error)),
     }
     // Addresses are in use until their machine is gone.
     let cluster = id.map(|id| id.cluster.name.as_str());
@@ -227,7 +234,7 @@ pub(super) async fn terminate(
     id: &MachineId,
     noted: bool,
     now: Timestamp,
-) -> Result<(Option<InMemoryMachine>, Deletion), Error> {
+) -> Result<(Option<InMemoryMachine>, Result<Deletion, MachineError>), Error> {
     let mut written = None;
     if !noted || object.keeps_annotations() {
         let mut wanted = object.clone();

@@ -124,6 +124,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
                     let message = "Waiting for the simulated machine to be gone".to_owned();
                     (message, Ok(Outcome::WaitingOn("deletion")))
                 }
+                Removal::Refused(error) => (nephele_kit::chain(&error), Ok(act::retry(&error))),
                 Removal::Releasing(left) => {
                     (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE)))
                 }
@@ -148,8 +149,9 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
                 .await
                 .map_err(Error::Patch)?;
             Ok(match deletion {
-                Deletion::Gone => Outcome::Done,
-                Deletion::InProgress => Outcome::WaitingOn("deletion"),
+                Ok(Deletion::Gone) => Outcome::Done,
+                Ok(Deletion::InProgress) => Outcome::WaitingOn("deletion"),
+                Err(error) => act::retry(&error),
             })
         }
         // It was asked, and the plan was made again.
