@@ -68,7 +68,7 @@ impl Client {
         let response = timeout(ANSWER_MAX, sender.send(message)).await;
         let response = match response {
             Err(_) => return Ok(Outcome::Broken(format!("no answer within {ANSWER_MAX:?}"))),
-            Ok(Err(error)) => return Ok(Outcome::Broken(chain(&error))),
+            Ok(Err(error)) => return Ok(Outcome::Broken(format!("{:#}", anyhow::Error::from(error)))),
             Ok(Ok(response)) => response,
         };
         let status = response.status().as_u16();
@@ -85,7 +85,7 @@ impl Client {
         }
         match timeout(ANSWER_MAX, response.into_body().collect()).await {
             Err(_) => Ok(Outcome::Broken(format!("no end of the answer within {ANSWER_MAX:?}"))),
-            Ok(Err(error)) => Ok(Outcome::Broken(chain(&error))),
+            Ok(Err(error)) => Ok(Outcome::Broken(format!("{:#}", anyhow::Error::from(error)))),
             Ok(Ok(body)) => {
                 // A server may close an HTTP/1.1 connection on which it did not read all that was sent.
                 if !closes && (self.is_http2 || !request.beyond_limit()) {
@@ -149,9 +149,4 @@ fn message(server: &Server, request: &Request, is_http2: bool) -> Option<http::R
         builder = builder.header(*name, value.as_str());
     }
     builder.body(Full::new(request.body.clone())).ok()
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
