@@ -106,13 +106,27 @@ impl ManagementApi {
     /// A client whose requests are refused (503) of which `refused` says so by method and path.
     #[must_use]
     pub fn refusing(&self, refused: fn(&str, &str) -> bool) -> Client {
-        let server = self.server.clone();
+        self.answering(StatusCode::SERVICE_UNAVAILABLE, refused)
+    }
+
+    /// A client whose requests are forbidden, by method and path, as admission does it.
+    #[must_use]
+    pub fn forbidding(&self, forbidden: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Client {
+        self.answering(StatusCode::FORBIDDEN, forbidden)
+    }
+
+    fn answering(
+        &self,
+        status: StatusCode,
+        refused: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
+    ) -> Client {
+        let (server, refused) = (self.server.clone(), Arc::new(refused));
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let server = server.clone();
+            let (server, refused) = (server.clone(), Arc::clone(&refused));
             async move {
                 if refused(request.method().as_str(), request.uri().path()) {
                     let mut response = Response::new(Body::from("refused"));
-                    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                    *response.status_mut() = status;
                     return Ok::<_, Infallible>(response);
                 }
                 Ok(server.handle(request.map(Body::new)).await)

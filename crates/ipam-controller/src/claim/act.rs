@@ -21,8 +21,10 @@ use crate::pool::{Allocation, Grant, Pool, PoolKey, remaining};
 pub(super) enum Binding {
     /// It exists and is the claim's.
     Done,
-    /// It is not possible before something changes, for this reason.
+    /// It is not possible before something changes that is watched, for this reason.
     Refused(String),
+    /// The management API does not take it, for this reason. Nothing tells when it would.
+    Denied(String),
     /// Another IPAddress has its name. The pool knows of that now, and has to be asked again.
     AskAgain,
 }
@@ -86,10 +88,10 @@ pub(super) async fn create_address(
         Err(kube::Error::Api(status)) if status.code == 409 => there_already(claim, pool, &made, &api).await,
         // Webhooks refuse with 403 if they do not say how.
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
-            // It will not be taken next time either: the address is better used by another claim. An earlier request may
-            // have no answer yet, and then the address stays reserved.
+            // The address is better used by another claim until then. An earlier request may have no answer yet, and then
+            // the address stays reserved.
             pool.drop_decision(&name, uid);
-            Ok(Binding::Refused(format!("the management API refused the IPAddress: {}", status.message)))
+            Ok(Binding::Denied(format!("the management API refused the IPAddress: {}", status.message)))
         }
         Err(source) => Err(failed("create", claim, source)),
     }

@@ -163,6 +163,10 @@ async fn carry_out(
             report::waiting(claim, context, reasons::ALLOCATION_FAILED, &message).await?;
             Ok(Outcome::WaitingOn(reasons::ALLOCATION_FAILED))
         }
+        (Binding::Denied(message), _) => {
+            report::waiting(claim, context, reasons::ALLOCATION_FAILED, &message).await?;
+            Ok(Outcome::After(plan::after_denial(claim, context.now())))
+        }
         (Binding::AskAgain, _) | (Binding::Done, None) => Ok(Outcome::After(SHORTLY)),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -16,6 +17,11 @@ use tokio::time::Instant;
 use super::report::{bound_status, waiting_status};
 use crate::context::{Context, why_paused};
 use crate::pool::{Answer, Facts, Grant, Pool, PoolKey};
+
+/// A claim whose IPAddress the management API refused is tried again after at least this time, and at most this time: a
+/// thousand such claims cost some 17 requests a second.
+const DENIED_AGAIN: Duration = Duration::from_secs(2);
+const DENIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// What was fetched; none for what does not exist.
 #[derive(Debug, Default)]
@@ -145,6 +151,15 @@ pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer) -
         }
         Answer::Unavailable { reason, message } => wait(reason, message),
     }
+}
+
+/// When a claim is tried again whose IPAddress the management API refused: after as long as the claim exists, so each wait is
+/// about twice the one before. An admission webhook or a quota may change at any time, and for some seconds the API server
+/// does not know the kind of a pool whose definition is new, and refuses owners of that kind.
+pub(super) fn after_denial(claim: &IPAddressClaim, now: Timestamp) -> Duration {
+    let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+    age.clamp(DENIED_AGAIN, DENIED_AGAIN_MAX)
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Claims on pools of addresses: the cases of the in-cluster IPAM provider's own test suite.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::world::{OTHER, World, claim, is_ready, ready, reservation, settings, spec};
 use kube::ResourceExt as _;
 use nephele_api::ipam::v1alpha2::{GlobalInClusterIPPool, InClusterIPPool, InClusterIPPoolSpec};
@@ -102,6 +105,23 @@ async fn a_claim_without_a_group_is_ours_by_its_kind() {
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "test").await;
     assert_eq!(world.addresses().await, []);
+    world.stop().await;
+}
+
+// As it is while the API server does not know the kind of a pool whose definition is new.
+#[tokio::test]
+async fn a_claim_whose_ip_address_was_refused_is_tried_again_though_nothing_changes() {
+    let api = ManagementApi::start();
+    let refusals = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&refusals);
+    let client = api.forbidding(move |method, path| {
+        method == "POST" && path.ends_with("/ipaddresses") && counted.fetch_add(1, Ordering::Relaxed) < 3
+    });
+    let world = World::through(api, client, settings());
+    world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
+    world.claim("test", IP, "pool").await;
+    assert_eq!(address(&world, "test").await, "10.0.0.1");
+    assert_eq!(refusals.load(Ordering::Relaxed), 4);
     world.stop().await;
 }
 

@@ -131,3 +131,12 @@ fn a_wanted_address_is_read_or_said_to_be_none() {
     // Somebody wrote that after the claim had got one.
     assert_eq!(plan(&bound(wanting("10.0.0")), &fetched()), Wish::Address { wanted: None });
 }
+
+#[test]
+fn a_claim_is_tried_again_after_as_long_as_it_exists_when_its_ip_address_was_refused() {
+    let mut claim = claim();
+    let second = |second| Timestamp::from_second(second).expect("in range");
+    claim.metadata.creation_timestamp = Some(Time(second(100)));
+    let waits = [90, 100, 107, 130, 1000].map(|now| after_denial(&claim, second(now)).as_secs());
+    assert_eq!(waits, [2, 2, 7, 30, 60]);
+}
