@@ -142,6 +142,10 @@ impl Cluster {
             .collect();
         let gone = self.machine_names().into_iter().filter(|name| !machines.contains_key(name.as_str()));
         for name in gone {
+            // Its end was missed as well, and that takes its objects away.
+            if !self.over.is_cancelled() {
+                self.on_stopping(&name);
+            }
             self.on_gone(&name);
             changed.insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name }));
         }
@@ -227,43 +231,57 @@ mod tests {
         (objects("nodes"), objects("pods"), cluster.backends(), cluster.etcd_members())
     }
 
+    /// Follows what a script does by two clusters: one that reads after each step and one that reads only when it has to.
+    fn lag(script: Vec<(Step, usize, usize)>) -> Result<(), TestCaseError> {
+        let driver = driver();
+        let (prompt, late) = (cluster_following(&driver), cluster_following(&driver));
+        let follow = |cluster: &Cluster| {
+            cluster.follow(&mut cluster.follower.lock(), &driver, &mut BTreeSet::new(), |_| ());
+        };
+        let mut now = SimTime::from_millis(1_000_000);
+        for (step, machine, others) in script {
+            let id = control_plane(&prompt, ["a", "b"][machine]);
+            let elsewhere = ResourceId { group: "elsewhere".to_owned(), ..id.id.resource() };
+            for _ in 0..others {
+                driver.apply(operation(now, Request::Retry(elsewhere.clone(), "vm".into())));
+            }
+            match step {
+                Step::Create => {
+                    follow(&prompt);
+                    follow(&late);
+                    let admitted = late.admit(id.clone());
+                    if let Admission::New(_) = admitted {
+                        prop_assert!(matches!(prompt.admit(id.clone()), Admission::New(_)));
+                        let outcome = driver.apply(operation(now, creation(&id.id, 3 + machine as u64)));
+                        prop_assert_eq!(outcome, Outcome::Accepted);
+                    }
+                }
+                Step::Delete => drop(driver.apply(operation(now, Request::Delete(id.id.resource())))),
+                Step::Wait => now = now + std::time::Duration::from_secs(5),
+            }
+            driver.poll(now);
+            follow(&prompt);
+        }
+        follow(&late);
+        prop_assert_eq!(shown(&late), shown(&prompt));
+        Ok(())
+    }
+
+    #[test]
+    fn machine_whose_whole_end_was_missed_leaves_nothing() {
+        let steps =
+            [Step::Create, Step::Wait, Step::Wait, Step::Create, Step::Delete].map(|step| (step, 0, 0));
+        let missed = (Step::Wait, 0, Journal::CAPACITY);
+        lag(steps.into_iter().chain([missed]).collect()).expect("both show the same");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         /// A cluster that reads after each step and one that reads only when it has to, before a machine is made, show
         /// the same in the end, also when the journal has dropped what the latter did not read.
         #[test]
         fn cluster_that_lags_shows_what_one_that_does_not_shows(script in script()) {
-            let driver = driver();
-            let (prompt, late) = (cluster_following(&driver), cluster_following(&driver));
-            let follow = |cluster: &Cluster| {
-                cluster.follow(&mut cluster.follower.lock(), &driver, &mut BTreeSet::new(), |_| ());
-            };
-            let mut now = SimTime::from_millis(1_000_000);
-            for (step, machine, others) in script {
-                let id = control_plane(&prompt, ["a", "b"][machine]);
-                let elsewhere = ResourceId { group: "elsewhere".to_owned(), ..id.id.resource() };
-                for _ in 0..others {
-                    driver.apply(operation(now, Request::Retry(elsewhere.clone(), "vm".into())));
-                }
-                match step {
-                    Step::Create => {
-                        follow(&prompt);
-                        follow(&late);
-                        let admitted = late.admit(id.clone());
-                        if let Admission::New(_) = admitted {
-                            prop_assert!(matches!(prompt.admit(id.clone()), Admission::New(_)));
-                            let outcome = driver.apply(operation(now, creation(&id.id, 3 + machine as u64)));
-                            prop_assert_eq!(outcome, Outcome::Accepted);
-                        }
-                    }
-                    Step::Delete => drop(driver.apply(operation(now, Request::Delete(id.id.resource())))),
-                    Step::Wait => now = now + std::time::Duration::from_secs(5),
-                }
-                driver.poll(now);
-                follow(&prompt);
-            }
-            follow(&late);
-            prop_assert_eq!(shown(&late), shown(&prompt));
+            lag(script)?;
         }
     }
 
