@@ -20,8 +20,8 @@ use crate::{
 
 /// The tests that kill a manager of the cluster with a node, or measure it.
 const ALONE: [&str; 1] = ["alone"];
-/// The tests that share the cluster with a node.
-const TOGETHER: [&str; 3] = ["input", "ipam", "lifecycle"];
+/// The tests that share the cluster with a node, those that take longest first.
+const TOGETHER: [&str; 3] = ["lifecycle", "ipam", "input"];
 /// They wait most of their time: 18 at once bring up some 18 clusters. Nothing runs beside them: where processors are too
 /// busy, the managers of Cluster API lose their leases and are started again.
 const TOGETHER_AT_ONCE: usize = 18;
