@@ -317,6 +317,10 @@ impl Cluster {
     /// The machine is going: what ran on it stops at once, and what stood for it in the cluster goes, as a cloud
     /// controller and the pod garbage collector would see to.
     pub(crate) fn on_stopping(&self, name: &str) {
+        // What a deleted cluster had is forgotten as a whole.
+        if self.over.is_cancelled() {
+            return;
+        }
         let mut state = self.state.lock();
         let Some(machine) = state.machines.get_mut(name) else { return };
         if std::mem::replace(&mut machine.stopping, true) {

@@ -96,11 +96,10 @@ impl Cluster {
     fn show(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
         let Some(id) = MachineId::of_resource(record.resource()) else { return };
         match record {
-            Record::Operation { operation, outcome: Outcome::Accepted } => {
-                // What a deleted cluster had is forgotten as a whole.
-                if matches!(operation.request, Request::Delete(_)) && !self.over.is_cancelled() {
-                    self.on_stopping(&id.name);
-                }
+            Record::Operation { operation, outcome: Outcome::Accepted }
+                if matches!(operation.request, Request::Delete(_)) =>
+            {
+                self.on_stopping(&id.name);
             }
             // Who asked knows.
             Record::Operation { .. } => {}
@@ -143,9 +142,7 @@ impl Cluster {
         let gone = self.machine_names().into_iter().filter(|name| !machines.contains_key(name.as_str()));
         for name in gone {
             // Its end was missed as well, and that takes its objects away.
-            if !self.over.is_cancelled() {
-                self.on_stopping(&name);
-            }
+            self.on_stopping(&name);
             self.on_gone(&name);
             changed.insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name }));
         }
@@ -161,7 +158,7 @@ impl Cluster {
             {
                 self.on_updated(name, &update.name);
             }
-            if machine.deleting.is_some() && !self.over.is_cancelled() {
+            if machine.deleting.is_some() {
                 self.on_stopping(name);
             }
             changed.insert(Changed::Machine(id));
