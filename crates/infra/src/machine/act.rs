@@ -94,10 +94,7 @@ pub(super) fn keep(context: &Context, spec: MachineSpec) -> Outcome {
         Err(error) => {
             let chain = nephele_kit::chain(&error);
             warn!(machine = %id, error = chain, "Failed to bring back the machine of a paused object");
-            match error.class() {
-                ErrorClass::RetryAfter(after) => Outcome::After(after),
-                ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("unpaused"),
-            }
+            retry(&error)
         }
     }
 }

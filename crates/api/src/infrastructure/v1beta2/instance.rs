@@ -5,6 +5,8 @@
 //! annotations of every object (cluster-api, `test/e2e/clusterclass_rollout.go`). So what has to outlive a status is in
 //! the spec, beside `providerID`, in a field that only the provider writes.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,27 +46,31 @@ impl InMemoryMachine {
     /// What is kept of the machine's instance; none before there was one.
     #[must_use]
     pub fn instance(&self) -> Option<InstanceRecord> {
-        let known =
-            self.spec.instance.as_ref().filter(|known| Some(&known.machine) == self.metadata.name.as_ref());
-        known.map(|known| InstanceRecord::clone(known)).or_else(|| former::instance(self))
+        self.recorded().map(Cow::into_owned)
+    }
+
+    fn recorded(&self) -> Option<Cow<'_, InstanceRecord>> {
+        let known = self.spec.instance.as_deref();
+        let known = known.filter(|known| Some(&known.machine) == self.metadata.name.as_ref());
+        known.map(Cow::Borrowed).or_else(|| former::instance(self).map(Cow::Owned))
     }
 
     /// How the instance came to be, as far as the object remembers.
     #[must_use]
     pub fn origin(&self) -> Option<Origin> {
-        self.instance()?.origin
+        self.recorded()?.origin.clone()
     }
 
     /// The last update in place that the machine was asked for.
     #[must_use]
     pub fn update(&self) -> Option<Update> {
-        self.instance()?.update
+        self.recorded()?.update.clone()
     }
 
     /// That the instance was terminated.
     #[must_use]
     pub fn termination(&self) -> Option<Termination> {
-        self.instance()?.termination
+        self.recorded()?.termination.clone()
     }
 
     /// What is kept of the machine's instance, to be changed. What earlier releases kept in annotations is taken over from
