@@ -40,7 +40,9 @@ use crate::observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };
 use crate::ports::{PortLease, Ports, Refused};
-use crate::spec::{Allocation, Authorities, ClusterSpec, Endpoint, MachineSpec, MachineUpdate};
+use crate::spec::{
+    Allocation, Authorities, ClusterSpec, Endpoint, FormerMachine, MachineSpec, MachineUpdate,
+};
 
 /// How the cloud is set up.
 #[derive(Clone)]
@@ -244,11 +246,17 @@ impl Cloud {
         self.inner.ports.lock().reserve(cluster, port);
     }
 
-    /// Keeps for machines what they had before a restart, until each is there again or deleted. To be called before a
-    /// machine is made.
-    pub fn reserve_machines(&self, published: impl IntoIterator<Item = (MachineId, Allocation)>) {
+    /// Keeps for machines what they had before a restart, and room in the cloud, until each is there again or deleted. To
+    /// be called before a machine is made.
+    pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
+        let now = sim_time(self.now());
         let mut making = self.inner.making.lock();
-        for (machine, allocation) in published {
+        for FormerMachine { id: machine, has_begun, zone, allocation } in published {
+            let reserve = Request::Reserve { id: machine.resource(), zone };
+            if has_begun && let Err(error) = self.ask(now, reserve) {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(%machine, error, "Failed to keep room for a machine from before a restart");
+            }
             let MachineId { cluster: id, name } = machine;
             match self.cluster(&id) {
                 Some(cluster) => cluster.reserve([(name, allocation)].into()),
@@ -313,6 +321,14 @@ impl Cloud {
         clusters.into_iter().collect()
     }
 
+    /// Whether a cluster is one of [`Cloud::clusters`].
+    #[must_use]
+    pub fn knows(&self, id: &ClusterId) -> bool {
+        self.inner.clusters.contains_key(id)
+            || self.inner.shared.keeper.knows(id)
+            || self.inner.ports.lock().clusters().any(|cluster| cluster == id)
+    }
+
     /// A cluster as it is.
     #[must_use]
     pub fn observe_cluster(&self, id: &ClusterId) -> Option<ClusterObservation> {
@@ -330,10 +346,25 @@ impl Cloud {
     /// Tells which machines there are, by namespace and name: what was kept of others in their clusters goes, also from
     /// clusters that are made later.
     pub fn retain_machines(&self, there: BTreeSet<(String, String)>) {
+        let is_gone = |id: &ResourceId| !there.contains(&(id.account.clone(), id.name.clone()));
+        self.give_up_reserved(is_gone);
         if self.inner.shared.keeper.note_machines(there) {
             // Copied out: what is removed wakes who may look at clusters.
             let clusters: Vec<_> = self.inner.clusters.iter().map(|cluster| cluster.clone()).collect();
             clusters.iter().for_each(|cluster| cluster.remove_former_machines());
+        }
+    }
+
+    /// Keeps no room any more for machines that are known not to come back.
+    fn give_up_reserved(&self, is_gone: impl Fn(&ResourceId) -> bool) {
+        let gone: Vec<_> =
+            self.inner.driver.look(|engine| engine.reserved().filter(|id| is_gone(id)).cloned().collect());
+        let now = sim_time(self.now());
+        for id in gone {
+            if let Err(error) = self.ask(now, Request::Delete(id.clone())) {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(machine = %id, error, "Failed to give up the room of a machine that is gone");
+            }
         }
     }
 
@@ -343,6 +374,8 @@ impl Cloud {
         self.inner.shared.keeper.forget(id);
         self.inner.making.lock().machines.remove(id);
         self.inner.ports.lock().forget(id);
+        let group = id.group();
+        self.give_up_reserved(|id| id.account == group.account && id.group == group.name);
         let Some((_, cluster)) = self.inner.clusters.remove(id) else { return };
         cluster.over.cancel();
         let mut follower = cluster.follower.lock();

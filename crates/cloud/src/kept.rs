@@ -137,6 +137,11 @@ impl Keeper {
         names.iter().filter_map(id).collect()
     }
 
+    /// Whether something is kept of a cluster.
+    pub(crate) fn knows(&self, id: &ClusterId) -> bool {
+        self.state.as_ref().is_some_and(|state| state.names().contains(&id.to_string()))
+    }
+
     /// Notes which machines there are objects for. Tells whether that matters to anybody.
     pub(crate) fn note_machines(&self, there: BTreeSet<(String, String)>) -> bool {
         let keeps = self.state.is_some();

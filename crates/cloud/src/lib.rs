@@ -47,6 +47,6 @@ pub use observation::{
 };
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
-    Allocation, Authorities, ClusterSpec, Endpoint, Files, Hardware, MachineSpec, MachineUpdate, Software,
-    StartUp,
+    Allocation, Authorities, ClusterSpec, Endpoint, Files, FormerMachine, Hardware, MachineSpec,
+    MachineUpdate, Software, StartUp,
 };

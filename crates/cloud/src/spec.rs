@@ -142,6 +142,19 @@ pub struct Allocation {
     pub ordinal: Option<u32>,
 }
 
+/// A machine from before a restart, which is not there again yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerMachine {
+    /// Its name and its cluster's.
+    pub id: MachineId,
+    /// Whether its creation had begun: then the cloud keeps room for it.
+    pub has_begun: bool,
+    /// The zone that it is in, as far as that is known.
+    pub zone: Option<String>,
+    /// What it has to itself.
+    pub allocation: Allocation,
+}
+
 impl Allocation {
     /// What chance is keyed by, to the engine.
     pub(crate) fn draw_key(&self) -> Option<DrawKey> {

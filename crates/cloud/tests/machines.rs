@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Changed, Cloud, ErrorClass, MachineError, MachineId, Role, Stage, StageObservation, StartUp,
+    Allocation, Changed, Cloud, ErrorClass, FormerMachine, MachineError, MachineId, Role, Stage,
+    StageObservation, StartUp,
 };
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
@@ -282,4 +283,27 @@ async fn addon_that_a_client_changed_is_reported_as_rolled_out() {
 #[test]
 fn timestamps_of_the_tests_are_what_they_say() {
     assert_eq!(created_at(), "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+}
+
+#[tokio::test]
+async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
+    let world = World::start_within(30_270..=30_279, 2);
+    let (id, _) = world.cluster("demo", &ECDSA);
+    let worker = |name: &str| machine(&id, name, Role::Worker);
+    let former = |name: &str, has_begun| FormerMachine {
+        id: worker(name).id,
+        has_begun,
+        zone: None,
+        allocation: Allocation::default(),
+    };
+    // One never began, so it has to wait as others do.
+    world.cloud.reserve_machines([former("a", true), former("b", true), former("c", false)]);
+    let create = |name: &str| world.cloud.ensure_machine(worker(name)).map_err(|error| error.to_string());
+    let refused = Err("the cloud refused CreateInstance".to_owned());
+    assert_eq!([create("new"), create("c")], [refused.clone(), refused.clone()]);
+    assert_eq!([create("a"), create("new")], [Ok(()), refused]);
+    // The object of another one went, and nobody had looked at it.
+    world.cloud.retain_machines([("default".to_owned(), "a".to_owned())].into());
+    assert_eq!(create("new"), Ok(()));
+    world.stop().await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
-use crate::identity::ResourceKind;
+use crate::identity::{ResourceId, ResourceKind};
 use crate::operation::{CloudError, Operation, Outcome, Request};
 use crate::resource::ResourceSpec;
 
@@ -14,6 +14,8 @@ pub(crate) struct Checked<'a> {
     pub(crate) operation: &'a Operation,
     /// Whether the resource that the operation is about is there.
     pub(crate) is_there: bool,
+    /// Whether room is kept for it, see [`Request::Reserve`].
+    pub(crate) is_reserved: bool,
 }
 
 type Check = fn(&Checked<'_>) -> Result<(), Outcome>;
@@ -32,13 +34,17 @@ impl Checked<'_> {
     fn comes(&self) -> Option<&ResourceSpec> {
         match &self.operation.request {
             Request::Create(spec) | Request::Adopt { spec, .. } => (!self.is_there).then_some(spec),
-            Request::Describe(_) | Request::Retry(..) | Request::Update(..) | Request::Delete(_) => None,
+            Request::Reserve { .. }
+            | Request::Describe(_)
+            | Request::Retry(..)
+            | Request::Update(..)
+            | Request::Delete(_) => None,
         }
     }
 
     /// As [`Checked::comes`], of one that was not there before either: limits hold for those.
     fn is_new(&self) -> Option<&ResourceSpec> {
-        self.comes().filter(|_| matches!(self.operation.request, Request::Create(_)))
+        self.comes().filter(|_| matches!(self.operation.request, Request::Create(_)) && !self.is_reserved)
     }
 }
 
@@ -67,11 +73,13 @@ fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
 }
 
 fn has_capacity(checked: &Checked<'_>) -> Result<(), Outcome> {
-    let Some(zone) = checked.is_new().and_then(zone) else { return Ok(()) };
-    let limit = checked.config.zones.get(&zone).and_then(|zone| zone.instances_max);
-    let taken = checked.usage.by_zone.get(&zone).copied().unwrap_or(0);
+    let Some(zone) = checked.is_new().and_then(|spec| zone(&spec.id, spec.zone.as_ref())) else {
+        return Ok(());
+    };
+    let limit = checked.config.zones.get(zone).and_then(|zone| zone.instances_max);
+    let taken = checked.usage.by_zone.get(zone).copied().unwrap_or(0);
     match limit {
-        Some(limit) if taken >= limit => Err(refused(CloudError::InsufficientCapacity(zone))),
+        Some(limit) if taken >= limit => Err(refused(CloudError::InsufficientCapacity(zone.clone()))),
         _ => Ok(()),
     }
 }
@@ -83,7 +91,7 @@ fn is_within_quota(checked: &Checked<'_>) -> Result<(), Outcome> {
         ResourceKind::Instance => quotas.instances_max,
         ResourceKind::LoadBalancer => quotas.load_balancers_max,
     };
-    let taken = checked.usage.by_account.get(&account(spec)).copied().unwrap_or(0);
+    let taken = checked.usage.by_account.get(&account(&spec.id)).copied().unwrap_or(0);
     match limit {
         Some(limit) if taken >= limit => Err(refused(CloudError::QuotaExceeded { of: spec.id.kind, limit })),
         _ => Ok(()),
@@ -103,30 +111,31 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    pub(crate) fn take(&mut self, spec: &ResourceSpec) {
-        let count = self.by_account.entry(account(spec)).or_default();
+    pub(crate) fn take(&mut self, id: &ResourceId, in_zone: Option<&String>) {
+        let count = self.by_account.entry(account(id)).or_default();
         *count = count.saturating_add(1);
-        if let Some(zone) = zone(spec) {
-            let count = self.by_zone.entry(zone).or_default();
+        if let Some(zone) = zone(id, in_zone) {
+            let count = self.by_zone.entry(zone.clone()).or_default();
             *count = count.saturating_add(1);
         }
     }
 
-    pub(crate) fn give_back(&mut self, spec: &ResourceSpec) {
-        decrease(&mut self.by_account, &account(spec));
-        if let Some(zone) = zone(spec) {
-            decrease(&mut self.by_zone, &zone);
+    pub(crate) fn give_back(&mut self, id: &ResourceId, in_zone: Option<&String>) {
+        decrease(&mut self.by_account, &account(id));
+        if let Some(zone) = zone(id, in_zone) {
+            decrease(&mut self.by_zone, zone);
         }
     }
 }
 
-fn account(spec: &ResourceSpec) -> (String, ResourceKind) {
-    (spec.id.account.clone(), spec.id.kind)
+fn account(id: &ResourceId) -> (String, ResourceKind) {
+    (id.account.clone(), id.kind)
 }
 
-fn zone(spec: &ResourceSpec) -> Option<String> {
-    match spec.id.kind {
-        ResourceKind::Instance => spec.zone.clone(),
+/// The zone whose room a resource takes.
+fn zone<'a>(id: &ResourceId, in_zone: Option<&'a String>) -> Option<&'a String> {
+    match id.kind {
+        ResourceKind::Instance => in_zone,
         ResourceKind::LoadBalancer => None,
     }
 }

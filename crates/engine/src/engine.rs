@@ -21,6 +21,8 @@ pub struct Engine {
     config: Config,
     seed: Seed,
     resources: BTreeMap<ResourceId, Resource>,
+    /// What room is kept for, and in which zone. Nothing in here is in `resources`.
+    reserved: BTreeMap<ResourceId, Option<String>>,
     /// (deadline, resource), one entry per resource that has a deadline.
     deadlines: BTreeSet<(SimTime, ResourceId)>,
     usage: Usage,
@@ -36,6 +38,7 @@ impl Engine {
             config,
             seed,
             resources: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
             census: Census::default(),
@@ -51,7 +54,9 @@ impl Engine {
         let now = operation.at;
         self.poll(now);
         let is_there = self.resources.contains_key(operation.request.target());
-        let checked = Checked { config: &self.config, usage: &self.usage, operation: &operation, is_there };
+        let is_reserved = self.reserved.contains_key(operation.request.target());
+        let Self { config, usage, .. } = &*self;
+        let checked = Checked { config, usage, operation: &operation, is_there, is_reserved };
         let outcome = match check(&checked) {
             Ok(()) => self.execute(now, &operation.request).unwrap_or_else(Outcome::Refused),
             Err(outcome) => outcome,
@@ -76,6 +81,7 @@ impl Engine {
         match request {
             Request::Create(spec) => self.create(spec, now, &BTreeMap::new()),
             Request::Adopt { spec, created, reached } => self.create(spec, (*created).min(now), reached),
+            Request::Reserve { id, zone } => Ok(self.reserve(id, zone)),
             Request::Describe(id) if self.resources.contains_key(id) => Ok(Outcome::Accepted),
             Request::Describe(id) => Err(CloudError::NotFound(id.clone())),
             Request::Retry(id, stage) => self.retry(now, id, stage),
@@ -137,6 +143,11 @@ impl Engine {
         })
     }
 
+    /// The names that room is kept for, see [`Request::Reserve`], in order.
+    pub fn reserved(&self) -> impl Iterator<Item = &ResourceId> {
+        self.reserved.keys()
+    }
+
     /// How many resources there are and how far they are.
     #[must_use]
     pub fn census(&self) -> &Census {
@@ -161,7 +172,7 @@ impl Engine {
     }
 
     /// A fingerprint of the state, the same on every machine and in every release: equal for two clouds exactly when
-    /// every resource stands where it stands in the other. Journal and generations do not count.
+    /// every resource stands where it stands in the other. Journal, generations and what is reserved do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
@@ -211,8 +222,26 @@ impl Engine {
         Ok(Outcome::Accepted)
     }
 
+    fn reserve(&mut self, id: &ResourceId, zone: &Option<String>) -> Outcome {
+        if self.resources.contains_key(id) || self.reserved.contains_key(id) {
+            return Outcome::AlreadyDone;
+        }
+        self.usage.take(id, zone.as_ref());
+        self.reserved.insert(id.clone(), zone.clone());
+        Outcome::Accepted
+    }
+
+    /// Gives up the room that is kept for a resource. Says whether there was any.
+    fn give_up(&mut self, id: &ResourceId) -> bool {
+        let Some(zone) = self.reserved.remove(id) else { return false };
+        self.usage.give_back(id, zone.as_ref());
+        true
+    }
+
     fn delete(&mut self, now: SimTime, id: &ResourceId) -> Outcome {
-        let Some(resource) = self.resources.get_mut(id) else { return Outcome::AlreadyDone };
+        let Some(resource) = self.resources.get_mut(id) else {
+            return if self.give_up(id) { Outcome::Accepted } else { Outcome::AlreadyDone };
+        };
         if resource.deleting.is_some() {
             return Outcome::AlreadyDone;
         }
@@ -224,7 +253,8 @@ impl Engine {
 
     fn insert(&mut self, resource: Resource) {
         reschedule(&mut self.deadlines, None, &resource);
-        self.usage.take(&resource.spec);
+        self.give_up(&resource.spec.id);
+        self.usage.take(&resource.spec.id, resource.spec.zone.as_ref());
         self.census.add(resource.spec.id.kind);
         self.resources.insert(resource.spec.id.clone(), resource);
     }
@@ -245,7 +275,7 @@ impl Engine {
             return events;
         }
         let generation = resource.generation + 1;
-        self.usage.give_back(&resource.spec);
+        self.usage.give_back(id, resource.spec.zone.as_ref());
         self.census.remove(resource);
         self.resources.remove(id);
         vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]

@@ -33,6 +33,8 @@ impl Operation {
             (Request::Create(_), LoadBalancer) => "CreateLoadBalancer",
             (Request::Adopt { .. }, Instance) => "AdoptInstance",
             (Request::Adopt { .. }, LoadBalancer) => "AdoptLoadBalancer",
+            (Request::Reserve { .. }, Instance) => "ReserveInstance",
+            (Request::Reserve { .. }, LoadBalancer) => "ReserveLoadBalancer",
             (Request::Describe(_), Instance) => "DescribeInstance",
             (Request::Describe(_), LoadBalancer) => "DescribeLoadBalancer",
             (Request::Retry(..), Instance) => "RetryInstance",
@@ -62,6 +64,14 @@ pub enum Request {
         /// When which stages were reached; whole seconds will do. Names that the resource does not have are ignored.
         reached: BTreeMap<StageName, SimTime>,
     },
+    /// Keep room for a resource that an earlier process had and that was not taken over yet: it counts towards all limits,
+    /// and none refuses it, until it is created, adopted or deleted. Otherwise a new one could take its place.
+    Reserve {
+        /// Which one.
+        id: ResourceId,
+        /// The zone that it is in.
+        zone: Option<String>,
+    },
     /// Say how a resource is. What is accepted is answered by [`crate::Engine::get`].
     Describe(ResourceId),
     /// Enter a failed stage again, with new draws.
@@ -69,7 +79,7 @@ pub enum Request {
     /// Update a resource in place. One that is under way is given up for one of another name. What it changes is for
     /// the caller to know; the cloud says when its time is over.
     Update(ResourceId, UpdateSpec),
-    /// Delete a resource. What is not there is deleted already.
+    /// Delete a resource, or give up the room that is kept for it. What is not there is deleted already.
     Delete(ResourceId),
 }
 
@@ -79,7 +89,11 @@ impl Request {
     pub fn target(&self) -> &ResourceId {
         match self {
             Self::Create(spec) | Self::Adopt { spec, .. } => &spec.id,
-            Self::Describe(id) | Self::Retry(id, _) | Self::Update(id, _) | Self::Delete(id) => id,
+            Self::Reserve { id, .. }
+            | Self::Describe(id)
+            | Self::Retry(id, _)
+            | Self::Update(id, _)
+            | Self::Delete(id) => id,
         }
     }
 

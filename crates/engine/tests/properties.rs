@@ -52,9 +52,10 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     let request = machines().prop_flat_map(|machines| {
         let stage = prop::sample::select(vec!["vm", "node", "etcd", "api-server", "other"]);
         let request =
-            (prop::sample::select(machines), 0..7u8, stage).prop_map(|(spec, which, stage)| match which {
+            (prop::sample::select(machines), 0..8u8, stage).prop_map(|(spec, which, stage)| match which {
                 0..3 => Request::Create(spec),
                 3 => Request::Delete(spec.id),
+                7 => Request::Reserve { id: spec.id, zone: spec.zone },
                 4 => {
                     let latency = spec.stages[0].latency.clone();
                     Request::Update(
@@ -138,7 +139,12 @@ impl Reader {
         match record {
             Record::Operation { operation, outcome: Outcome::Accepted, .. } => match &operation.request {
                 Request::Create(_) => drop(self.machines.entry(name.clone()).or_default()),
-                Request::Delete(_) => self.machines.get_mut(name).expect("it was created").1 = true,
+                // One that room is kept for may never have been created.
+                Request::Delete(_) => {
+                    if let Some(machine) = self.machines.get_mut(name) {
+                        machine.1 = true;
+                    }
+                }
                 _ => {}
             },
             Record::Event(Event { at, kind: EventKind::StageReached(stage), .. }) => {
@@ -368,24 +374,34 @@ proptest! {
         prop_assert_eq!(prompt.restarts, 0, "others' records push nothing out that it did not read");
     }
 
-    /// A model that counts: how many there are, by zone, at each creation.
+    /// A model that counts: how many there are or have room kept for them, by zone, at each creation.
     #[test]
     fn limits_are_kept_and_nothing_is_refused_below_them(script in script()) {
         let mut engine = small_cloud();
+        let mut reserved = BTreeMap::new();
         for (now, request) in script {
             engine.poll(now);
-            let there = engine.resources().count();
-            let in_a = engine.resources().filter(|resource| resource.spec.zone.as_deref() == Some("a")).count();
-            let Request::Create(spec) = &request else {
-                let _ = ask(&mut engine, now, request);
-                continue;
+            let mut zones: Vec<_> = engine.resources().map(|resource| resource.spec.zone.clone()).collect();
+            zones.extend(reserved.values().cloned());
+            let in_a = zones.iter().filter(|zone| zone.as_deref() == Some("a")).count();
+            let id = request.target().clone();
+            let known = engine.get(&id).is_some() || reserved.contains_key(&id);
+            match &request {
+                Request::Reserve { zone, .. } if !known => drop(reserved.insert(id, zone.clone())),
+                Request::Create(_) | Request::Delete(_) => drop(reserved.remove(&id)),
+                _ => {}
+            }
+            let room = match &request {
+                Request::Create(spec) if !known => {
+                    Some(zones.len() < 3 && (spec.zone.as_deref() != Some("a") || in_a < 2))
+                }
+                _ => None,
             };
-            let known = engine.get(&spec.id).is_some();
-            let room = there < 3 && (spec.zone.as_deref() != Some("a") || in_a < 2);
             let answer = ask(&mut engine, now, request);
-            if !known {
+            if let Some(room) = room {
                 prop_assert_eq!(answer.is_ok(), room, "{:?}", answer);
             }
+            prop_assert!(engine.reserved().eq(reserved.keys()));
         }
     }
 

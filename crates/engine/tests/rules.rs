@@ -334,6 +334,27 @@ fn adopted_resource_is_there_whatever_the_limits_say_and_counts() {
 }
 
 #[test]
+fn room_is_kept_for_what_was_there_before_until_it_is_back_or_deleted() {
+    let mut engine = small_cloud();
+    let reserve = |name: &str, zone: &str| Request::Reserve { id: id(name), zone: Some(zone.into()) };
+    let create = |name: &str, zone: &str| Request::Create(placed(name, zone, "m.large"));
+    assert_eq!(ask(&mut engine, at(0), reserve("1", "a")), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(0), reserve("1", "a")), Ok(Outcome::AlreadyDone));
+    assert_eq!(ask(&mut engine, at(0), reserve("2", "a")), Ok(Outcome::Accepted), "no limit refuses it");
+    assert_eq!(ask(&mut engine, at(1), create("3", "a")), Err(CloudError::InsufficientCapacity("a".into())));
+    assert_eq!(
+        ask(&mut engine, at(1), create("3", "b")),
+        Err(CloudError::QuotaExceeded { of: ResourceKind::Instance, limit: 2 })
+    );
+    assert_eq!(ask(&mut engine, at(1), create("1", "a")), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(1), reserve("1", "a")), Ok(Outcome::AlreadyDone));
+    assert!(engine.reserved().eq([&id("2")]));
+    assert_eq!(ask(&mut engine, at(2), Request::Delete(id("2"))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(2), Request::Delete(id("2"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(ask(&mut engine, at(2), create("3", "b")), Ok(Outcome::Accepted));
+}
+
+#[test]
 fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
     let mut engine = engine();
     let reached_before = BTreeMap::from([("vm".into(), at(2)), ("unheard-of".into(), at(3))]);

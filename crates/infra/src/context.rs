@@ -13,7 +13,7 @@ use nephele_api::infrastructure::GROUP;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
-use nephele_kit::{Cache, Clock, Events};
+use nephele_kit::{Cache, Clock, Events, owner_cluster};
 use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 
@@ -109,6 +109,31 @@ pub(crate) fn infrastructure_of_pool(pool: &MachinePool) -> Option<ObjectRef<InM
 pub(crate) fn labelled_cluster(metadata: &ObjectMeta) -> Option<ClusterId> {
     let name = labels::value(metadata, labels::CLUSTER_NAME)?.to_owned();
     Some(ClusterId { namespace: metadata.namespace.clone()?, name })
+}
+
+/// The Cluster that an object belongs to by its owner, else by its label. Cluster API makes the Cluster the owner of what
+/// the Cluster refers to: an InMemoryCluster, and the templates of a topology.
+pub(crate) fn cluster_of(metadata: &ObjectMeta) -> Option<ClusterId> {
+    let owned = owner_cluster(metadata).and_then(|owner| {
+        Some(ClusterId { namespace: metadata.namespace.clone()?, name: owner.name.clone() })
+    });
+    owned.or_else(|| labelled_cluster(metadata))
+}
+
+/// The Cluster that an InMemoryMachine belongs to by its Machine, else by its label.
+pub(crate) fn cluster_of_machine(metadata: &ObjectMeta, owner: Option<&Machine>) -> Option<ClusterId> {
+    cluster_named_by(metadata, owner.map(|machine| machine.spec.cluster_name.as_str()))
+}
+
+/// The Cluster that an InMemoryMachinePool belongs to by its MachinePool, else by its label.
+pub(crate) fn cluster_of_pool(metadata: &ObjectMeta, owner: Option<&MachinePool>) -> Option<ClusterId> {
+    cluster_named_by(metadata, owner.map(|pool| pool.spec.cluster_name.as_str()))
+}
+
+fn cluster_named_by(metadata: &ObjectMeta, named: Option<&str>) -> Option<ClusterId> {
+    let named = named.filter(|name| !name.is_empty()).zip(metadata.namespace.clone());
+    let named = named.map(|(name, namespace)| ClusterId { namespace, name: name.to_owned() });
+    named.or_else(|| labelled_cluster(metadata))
 }
 
 /// Whether our finalizer is on an object: nothing was made for one without.

@@ -11,10 +11,10 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
-use nephele_cloud::{Allocation, ClusterId, MachineId};
-use nephele_kit::{owner_cluster, owner_machine};
+use nephele_cloud::{ClusterId, FormerMachine, MachineId};
+use nephele_kit::owner_machine;
 
-use crate::context::{Context, infrastructure_of_cluster, labelled_cluster};
+use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 use crate::machine;
 
 /// Reserves the ports of all clusters. To be called once, with the first list, before a cluster gets a port.
@@ -42,13 +42,13 @@ pub(crate) fn endpoint(context: &Context, object: &InMemoryCluster) {
 /// Reserves what all machines have. To be called once, with the first list, before a machine is made.
 pub(crate) fn machines(context: &Context, store: &Store<InMemoryMachine>) {
     let objects = store.state();
-    context.cloud.reserve_machines(objects.iter().filter_map(|object| allocated(context, object)));
+    context.cloud.reserve_machines(objects.iter().filter_map(|object| former(context, object)));
 }
 
 /// The cluster that an InMemoryCluster stands for, and its port.
 fn published(object: &InMemoryCluster) -> Option<(ClusterId, u16)> {
     let endpoint = object.spec.control_plane_endpoint.as_ref()?;
-    Some((cluster_of(object)?, port(endpoint.port)?))
+    Some((cluster_of(&object.metadata)?, port(endpoint.port)?))
 }
 
 /// A Cluster that may be another manager's, and its port under our host.
@@ -64,25 +64,22 @@ fn port(port: i32) -> Option<u16> {
     u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
-/// The cluster that an InMemoryCluster stands for.
-pub(crate) fn cluster_of(object: &InMemoryCluster) -> Option<ClusterId> {
-    let owned = owner_cluster(&object.metadata)
-        .and_then(|owner| Some(ClusterId { namespace: object.namespace()?, name: owner.name.clone() }));
-    owned.or_else(|| labelled_cluster(&object.metadata))
-}
-
 /// A machine, and what it has.
-fn allocated(context: &Context, object: &InMemoryMachine) -> Option<(MachineId, Allocation)> {
+fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> {
     let namespace = object.namespace()?;
     let owner = owner_machine(&object.metadata);
     let owner = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
-    let named = owner.as_deref().map(|machine| machine.spec.cluster_name.clone());
-    let named = named.filter(|name| !name.is_empty()).map(|name| ClusterId { namespace, name });
-    let cluster = named.or_else(|| labelled_cluster(&object.metadata))?;
+    let cluster = cluster_of_machine(&object.metadata, owner.as_deref())?;
     if object.termination().is_some() {
         return None;
     }
+    let has_begun = machine::has_begun(object);
     let allocation = machine::allocation(object, owner.as_deref());
-    let has_some = !allocation.addresses.is_empty() || allocation.ordinal.is_some();
-    has_some.then(|| (MachineId { cluster, name: object.name_any() }, allocation))
+    let has_some = has_begun || !allocation.addresses.is_empty() || allocation.ordinal.is_some();
+    has_some.then(|| FormerMachine {
+        id: MachineId { cluster, name: object.name_any() },
+        has_begun,
+        zone: machine::zone(object),
+        allocation,
+    })
 }

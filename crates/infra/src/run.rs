@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::authorities::Ledger;
 use crate::claims::{Book, Claimant, claimant};
 use crate::context::{
-    Context, Woken, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
+    Context, Woken, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
     labelled_cluster,
 };
 use crate::hooks::MachineHooks;
@@ -255,7 +255,7 @@ fn run_templates<K: Template>(
         Runner::new(name, services, scoped(client.clone(), namespace), filter.watch_config(), concurrency);
     let of_cluster = |store: &Store<K>, id: &ClusterId| -> Vec<ObjectRef<K>> {
         let objects = store.state();
-        let objects = objects.iter().filter(|object| template::cluster_of(&***object).as_ref() == Some(id));
+        let objects = objects.iter().filter(|object| cluster_of(object.meta()).as_ref() == Some(id));
         objects.map(|object| ObjectRef::from_obj(&**object)).collect()
     };
     let (of_clusters, of_clouds, store) = (runner.store(), runner.store(), runner.store());
@@ -275,7 +275,7 @@ fn run_templates<K: Template>(
         .watches(&context.clouds, move |cloud: &SimulatedCloud| {
             let objects = of_clouds.state();
             let objects = objects.iter().filter(|object| {
-                object.namespace() == cloud.namespace() && template::cluster_of(&***object).is_none()
+                object.namespace() == cloud.namespace() && cluster_of(object.meta()).is_none()
             });
             objects.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>()
         })

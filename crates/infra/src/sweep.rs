@@ -23,14 +23,13 @@ use kube::{Api, Resource, ResourceExt as _};
 use nephele_api::infrastructure::v1beta2::pool_machine::annotation;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::{ClusterId, MachineId};
-use nephele_kit::{Gone, is_externally_managed, scoped};
+use nephele_kit::{Gone, is_externally_managed, owner_machine, scoped};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
 use crate::cluster;
-use crate::context::{Context, infrastructure_of_cluster};
-use crate::reserve::cluster_of;
+use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 
 /// On an object that goes because it is somewhere else (`api/core/v1beta2/common_types.go` of cluster-api).
 const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
@@ -101,8 +100,10 @@ pub(crate) async fn clusters(
                 if is_there(&context, &scope, &*object).await {
                     continue;
                 }
-                let known = context.cloud.clusters();
-                (cluster_of(&object).into_iter().filter(|id| known.contains(id)).collect(), true)
+                (
+                    cluster_of(&object.metadata).into_iter().filter(|id| context.cloud.knows(id)).collect(),
+                    true,
+                )
             }
             // Those that went while no manager ran are among them, as something may be kept of them.
             Next::Any { waited } => {
@@ -110,7 +111,7 @@ pub(crate) async fn clusters(
                 (known.filter(|id| scope.covers(&id.namespace)).collect::<BTreeSet<_>>(), waited)
             }
         };
-        let there = match all(&context, &scope, &store, |object| cluster_of(&object)).await {
+        let there = match all(&context, &scope, &store, |object| cluster_of(&object.metadata)).await {
             Ok(there) => there,
             Err(error) => {
                 warn!(error = nephele_kit::chain(&error), "Failed to list InMemoryClusters");
@@ -148,6 +149,12 @@ pub(crate) async fn machines(
                 let namespace = object.namespace().unwrap_or_default();
                 let moved = annotation(&object.metadata, DELETE_FOR_MOVE_ANNOTATION).is_some();
                 let cluster = context.members.cluster_of(&namespace, &object.name_any());
+                // Nobody has noted one that no reconcile has looked at, and room may be kept for it.
+                let cluster = cluster.or_else(|| {
+                    let owner = owner_machine(&object.metadata);
+                    let owner = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
+                    cluster_of_machine(&object.metadata, owner.as_deref())
+                });
                 if let Some(cluster) = cluster
                     && !is_there(&context, &scope, &*object).await
                 {
@@ -157,7 +164,7 @@ pub(crate) async fn machines(
             }
             Next::Any { waited } => waited,
         };
-        let named = |object: InMemoryMachine| Some((object.namespace()?, object.name_any()));
+        let named = |object: &InMemoryMachine| Some((object.namespace()?, object.name_any()));
         let there = match all(&context, &scope, &store, named).await {
             Ok(there) => there,
             Err(error) => {
@@ -187,7 +194,8 @@ fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &Machin
     if store.get(&ObjectRef::new(&id.name).within(namespace)).is_some() {
         return;
     }
-    if !moved && context.cloud.observe_machine(id).is_some() {
+    if !moved {
+        let is_there = context.cloud.observe_machine(id).is_some();
         // The cloud tells nobody who would have to look again: there is no object left.
         if let Err(error) = context.cloud.delete_machine(id) {
             let error = nephele_kit::chain(&error);
@@ -195,7 +203,9 @@ fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &Machin
             // So that the next sweep tries again.
             return;
         }
-        info!(machine = %id, "Forgot a machine whose InMemoryMachine is gone");
+        if is_there {
+            info!(machine = %id, "Forgot a machine whose InMemoryMachine is gone");
+        }
     }
     context.members.forget(namespace, &id.name);
 }
@@ -248,14 +258,14 @@ async fn all<K, T: Ord>(
     context: &Context,
     scope: &Scope,
     store: &Store<K>,
-    of: impl Fn(K) -> Option<T>,
+    of: impl Fn(&K) -> Option<T>,
 ) -> Result<BTreeSet<T>, kube::Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + Debug + Default + DeserializeOwned + 'static,
 {
     if !scope.filtered {
-        return Ok(store.state().iter().filter_map(|object| of(K::clone(object))).collect());
+        return Ok(store.state().iter().filter_map(|object| of(object)).collect());
     }
     let api: Api<K> = scoped(context.client.clone(), scope.namespace.as_deref());
     let listed = api.list_metadata(&ListParams::default()).await?;
@@ -264,7 +274,7 @@ where
         *object.meta_mut() = metadata;
         object
     };
-    Ok(listed.items.into_iter().filter_map(|object| of(with(object.metadata))).collect())
+    Ok(listed.items.into_iter().filter_map(|object| of(&with(object.metadata))).collect())
 }
 
 /// Whether an object is there that the watch does not show any more, as it lost the label.

@@ -75,25 +75,33 @@ impl World {
         Self::start_by(ports, PATIENCE, Some(directory.to_owned()))
     }
 
+    /// A cloud that has no more machines of one namespace than this.
+    pub fn start_within(ports: RangeInclusive<u16>, machines_max: u32) -> Self {
+        let world = Self::start_unprepared_by(ports, PATIENCE, None, Some(machines_max));
+        world.cloud.reserve_endpoints([]);
+        world
+    }
+
     fn start_by(
         ports: RangeInclusive<u16>,
         connection_hold: Duration,
         state_directory: Option<PathBuf>,
     ) -> Self {
-        let world = Self::start_unprepared_by(ports, connection_hold, state_directory);
+        let world = Self::start_unprepared_by(ports, connection_hold, state_directory, None);
         world.cloud.reserve_endpoints([]);
         world
     }
 
     /// A cloud that nobody has told yet which clusters there were before a restart.
     pub fn start_unprepared(ports: RangeInclusive<u16>) -> Self {
-        Self::start_unprepared_by(ports, PATIENCE, None)
+        Self::start_unprepared_by(ports, PATIENCE, None, None)
     }
 
     fn start_unprepared_by(
         ports: RangeInclusive<u16>,
         connection_hold: Duration,
         state_directory: Option<PathBuf>,
+        machines_max: Option<u32>,
     ) -> Self {
         let registry = Registry::new();
         let config = CloudConfig {
@@ -105,7 +113,7 @@ impl World {
             state_directory,
             clock: Arc::new(Timestamp::now),
         };
-        let (cloud, driver) = Cloud::start(config, &registry).unwrap();
+        let (cloud, driver) = Cloud::start_within(config, machines_max, &registry).unwrap();
         Self { cloud, registry, driver: tokio::spawn(driver) }
     }
 

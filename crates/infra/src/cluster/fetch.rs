@@ -11,7 +11,7 @@ use nephele_kit::{is_externally_managed, owner_cluster};
 
 use super::Error;
 use crate::claims::{self, Claim, Claimant as _};
-use crate::context::{Context, labelled_cluster};
+use crate::context::{Context, cluster_of};
 use crate::offer::cloud_name;
 use crate::secret::AuthoritySecret;
 
@@ -36,10 +36,7 @@ pub(super) struct Fetched {
 pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result<Fetched, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_cluster(&object.metadata);
-    let id = owner
-        .map(|owner| ClusterId { namespace: namespace.clone(), name: owner.name.clone() })
-        .or_else(|| labelled_cluster(&object.metadata));
-    let Some(id) = id else { return Ok(Fetched::default()) };
+    let Some(id) = cluster_of(&object.metadata) else { return Ok(Fetched::default()) };
     let cluster = context.cluster(&id);
     let (ca_name, etcd_name) =
         (AuthoritySecret::cluster_name(&id.name), AuthoritySecret::etcd_name(&id.name));

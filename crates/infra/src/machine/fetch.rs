@@ -10,7 +10,7 @@ use nephele_kit::owner_machine;
 
 use super::{Error, software};
 use crate::claims::{self, Claim, Claimant as _};
-use crate::context::{Context, labelled_cluster};
+use crate::context::{Context, cluster_of_machine};
 use crate::offer::Offer;
 
 /// What was found.
@@ -44,12 +44,7 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
             api.get_opt(&name).await.map_err(|source| Error::Read { kind: "Machine", name, source })?;
         machine = found.map(Arc::new);
     }
-    let id = machine
-        .as_ref()
-        .map(|machine| ClusterId { namespace: namespace.clone(), name: machine.spec.cluster_name.clone() })
-        .filter(|id| !id.name.is_empty())
-        .or_else(|| labelled_cluster(&object.metadata));
-    let Some(id) = id else {
+    let Some(id) = cluster_of_machine(&object.metadata, machine.as_deref()) else {
         return Ok(Fetched { owned: owner.is_some(), machine, ..Fetched::default() });
     };
     // Before anything of the cluster is read: what changes from here on brings the machine back.

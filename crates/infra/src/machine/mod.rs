@@ -21,7 +21,7 @@ use crate::hooks::{Answer, HookError};
 use act::Removal;
 pub(crate) use hook::waiting;
 use plan::{Answered, Plan, Waiting};
-pub(crate) use validate::allocation;
+pub(crate) use validate::{allocation, has_begun, zone};
 
 /// Why a machine could not be reconciled.
 #[derive(Debug, Error)]

@@ -169,8 +169,11 @@ fn wanted(object: &InMemoryMachine, cluster_id: ClusterId, found: Found<'_>) -> 
     };
     let start_up = start_up(object);
     let mut spec = spec(object, machine, cluster_id, start_up.clone().unwrap_or_default(), &claims);
+    let origin = object.origin();
+    // What has booted once needs nothing of the cloud any more.
+    let booted = object.is_provisioned() || origin.is_some();
     let mut unknown = None;
-    if let Some(origin) = object.origin() {
+    if let Some(origin) = origin {
         // What it was made of once it is made of, whatever its cloud says now.
         spec.hardware = origin.hardware.map(hardware).unwrap_or_default();
         spec.region = text(&origin.region);
@@ -182,8 +185,6 @@ fn wanted(object: &InMemoryMachine, cluster_id: ClusterId, found: Found<'_>) -> 
             Err(error) => unknown = Some(Mistake::Unknown(error)),
         }
     }
-    // What has booted once needs nothing of the cloud any more.
-    let booted = object.is_provisioned() || object.origin().is_some();
     let misplaced = misplaced(wanted_zone(object, machine), cluster);
     let mistake = start_up.err().or(misplaced.or(unknown).filter(|_| !booted));
     Wanted {
@@ -220,9 +221,7 @@ fn spec(
         role,
         version,
         // Where it was placed is where it stays.
-        zone: text(&status.failure_domain)
-            .or_else(|| text(&origin.as_ref()?.failure_domain))
-            .or_else(|| wanted_zone(object, machine)),
+        zone: zone(object).or_else(|| wanted_zone(object, machine)),
         region: None,
         instance_type: text(&object.spec.instance_type),
         hardware: Hardware::default(),
@@ -262,6 +261,18 @@ pub(super) fn allocation_with(
         None => (machine.map(set_of).unwrap_or_default(), None),
     };
     Allocation { addresses, pod_cidrs, set, ordinal }
+}
+
+/// Whether the creation of a machine has begun, here or before a restart, as far as its object says.
+pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
+    let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
+    object.is_provisioned() || started || object.origin().is_some()
+}
+
+/// The zone that a machine was placed in.
+pub(crate) fn zone(object: &InMemoryMachine) -> Option<String> {
+    let placed = object.status.as_ref().and_then(|status| text(&status.failure_domain));
+    placed.or_else(|| text(&origin(object)?.failure_domain))
 }
 
 /// What a machine has to itself that was made before.

@@ -15,7 +15,7 @@ use nephele_kit::owner_of_kind;
 
 use super::Error;
 use super::members::owner_pool;
-use crate::context::{Context, infrastructure_of_machine, labelled_cluster};
+use crate::context::{Context, cluster_of_pool, infrastructure_of_machine, labelled_cluster};
 
 /// Machines of a page: what the API server takes for one answer without ado.
 const PAGE: u32 = 500;
@@ -51,11 +51,7 @@ pub(super) async fn fetch(
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_of_kind(&object.metadata, nephele_api::core::GROUP, "MachinePool");
     let pool = owner.and_then(|owner| context.machine_pools.get(&namespace, &owner.name));
-    let id = pool
-        .as_ref()
-        .map(|pool| ClusterId { namespace: namespace.clone(), name: pool.spec.cluster_name.clone() })
-        .filter(|id| !id.name.is_empty())
-        .or_else(|| labelled_cluster(&object.metadata));
+    let id = cluster_of_pool(&object.metadata, pool.as_deref());
     let label = owner.map(|owner| label_value(&owner.name));
     // Machines before InMemoryMachines: a Machine whose InMemoryMachine is not found then has lost it.
     let (machines, members) = match source {

@@ -10,13 +10,12 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
-use nephele_cloud::ClusterId;
-use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, owner_cluster, patch, paused};
+use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::context::{Context, labelled_cluster};
+use crate::context::{Context, cluster_of};
 use crate::offer::{Model, Offer, Place};
 use crate::outlook::{Outlook, Told};
 
@@ -70,7 +69,7 @@ enum Plan {
 /// Has the template say what there is.
 pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>) -> Result<Outcome, Error> {
     // 1. fetch: from the caches.
-    let id = cluster_of(&*object);
+    let id = cluster_of(object.meta());
     let cluster = id.as_ref().and_then(|id| context.cluster(id));
     let offer = match &id {
         Some(id) => context.offers.of(id),
@@ -89,14 +88,6 @@ pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>
             }
         }
     }
-}
-
-/// The Cluster that a template is for. Cluster API owns it by its Cluster as soon as something of the Cluster refers to
-/// it; one of a ClusterClass is for none in particular.
-pub(crate) fn cluster_of<K: Resource>(object: &K) -> Option<ClusterId> {
-    let owner = owner_cluster(object.meta()).map(|owner| owner.name.clone());
-    let owned = owner.zip(object.meta().namespace.clone());
-    owned.map(|(name, namespace)| ClusterId { namespace, name }).or_else(|| labelled_cluster(object.meta()))
 }
 
 /// What there is for clusters of a namespace that say nothing of it.

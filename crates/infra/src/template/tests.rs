@@ -4,6 +4,7 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachinePoolTemplate, InMemoryMachineTemplate, PoolMachine,
 };
 use nephele_api::labels;
+use nephele_cloud::ClusterId;
 use nephele_testkit::objects;
 use serde_json::{Value, json};
 
@@ -74,9 +75,9 @@ fn a_template_is_left_alone_while_paused_or_going_or_before_its_cluster_is_there
 fn a_template_is_for_the_cluster_that_owns_it_or_that_its_label_names() {
     let id = |name: &str| Some(ClusterId { namespace: "default".into(), name: name.into() });
     let mut object = template("");
-    assert_eq!(cluster_of(&object), None);
+    assert_eq!(cluster_of(object.meta()), None);
     objects::label(&mut object, labels::CLUSTER_NAME, "labelled");
-    assert_eq!(cluster_of(&object), id("labelled"));
+    assert_eq!(cluster_of(object.meta()), id("labelled"));
     objects::own(&mut object, &objects::cluster("demo"));
-    assert_eq!(cluster_of(&object), id("demo"));
+    assert_eq!(cluster_of(object.meta()), id("demo"));
 }
