@@ -7,6 +7,7 @@ mod args;
 mod components;
 mod crds;
 mod demo;
+mod journal;
 mod logging;
 mod manager;
 mod process;
@@ -36,6 +37,9 @@ enum Command {
     Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
     Crds,
+    /// Look at what a simulated cloud did.
+    #[command(subcommand)]
+    Journal(journal::Action),
     /// Judge extensions of the Runtime SDK.
     #[command(subcommand)]
     Runtime(runtime::Action),
@@ -63,6 +67,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => process::block_on(|shutdown| demo::run(args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),
+        Command::Journal(action) => journal::run(&action),
         Command::Runtime(action) => runtime::run(action),
         Command::Version => {
             println!("nephele {} ({})", nephele_manager::version(), nephele_manager::revision());

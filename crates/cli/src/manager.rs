@@ -283,6 +283,10 @@ struct SimulatedCloud {
         hide_default_value = true
     )]
     state_dir: String,
+    /// The file in which everything is kept that the simulated cloud was asked and that happened in it, for `nephele journal
+    /// replay`; empty for none. It holds 256 MiB; the file before it is kept with the ending `.1`.
+    #[arg(long, env = "NEPHELE_JOURNAL", value_name = "FILE", default_value = "", hide_default_value = true)]
+    journal: String,
 }
 
 /// What managers written in Go know and deployments therefore set, the Cluster API Operator's among them. A manager that
@@ -445,6 +449,7 @@ impl ManagerArgs {
             connection_hold: cloud.connection_hold,
             seed: cloud.seed,
             state_dir: cloud.state_dir,
+            journal: cloud.journal,
             pod_namespace: pod.namespace.unwrap_or_else(|| default_namespace.to_owned()),
             // A pod keeps its name over a restart of its container, so that it takes its own lease up again at once.
             identity: pod.name.unwrap_or_else(|| format!("nephele_{}", std::process::id())),
@@ -525,6 +530,7 @@ mod tests {
             ("--webhook-cert-dir=/a", Options { webhook_cert_dir: text("/a"), ..plain() }),
             ("--webhook-cert-name=a", Options { webhook_cert_name: text("a"), ..plain() }),
             ("--state-dir=/a", Options { state_dir: text("/a"), ..plain() }),
+            ("--journal=/a", Options { journal: text("/a"), ..plain() }),
             ("--webhook-key-name=a", Options { webhook_key_name: text("a"), ..plain() }),
             ("--runtime-extension-port=1", Options { runtime_extension_port: 1, ..plain() }),
             (

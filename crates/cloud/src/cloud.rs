@@ -32,6 +32,7 @@ use crate::error::{ClusterError, MachineError, StartError};
 use crate::follower::Follower;
 use crate::front::parse_version;
 use crate::identity::{ClusterId, MachineId, Role, Stage};
+use crate::journal::JournalReader;
 use crate::kept::Keeper;
 use crate::listener::Shared;
 use crate::metrics::Metrics;
@@ -85,7 +86,7 @@ pub struct Cloud {
 struct Inner {
     config: CloudConfig,
     network: Network,
-    driver: Driver,
+    driver: Arc<Driver>,
     clusters: DashMap<ClusterId, Arc<Cluster>>,
     /// Held while a cluster is made, so that no two make the same one.
     making: Mutex<Making>,
@@ -153,7 +154,7 @@ impl Cloud {
         let config_of_engine = Config { quotas, ..Config::default() };
         let lock_seconds = shared.metrics.engine_lock_seconds.clone();
         let inner = Arc::new(Inner {
-            driver: Driver::new(config_of_engine, &config.seed, lock_seconds),
+            driver: Arc::new(Driver::new(config_of_engine, &config.seed, lock_seconds)),
             clusters: DashMap::new(),
             making: Mutex::default(),
             ports: Arc::new(Mutex::new(Ports::new(config.ports.clone()))),
@@ -578,6 +579,12 @@ impl Cloud {
             .map(|changed| changed.unwrap_or(Changed::Everything))
     }
 
+    /// Reads the journal from now on, to keep it.
+    #[must_use]
+    pub fn journal(&self) -> JournalReader {
+        JournalReader::new(self.inner.driver.clone(), self.inner.over.clone())
+    }
+
     fn cluster(&self, id: &ClusterId) -> Option<Arc<Cluster>> {
         self.inner.clusters.get(id).map(|cluster| cluster.clone())
     }
@@ -616,12 +623,12 @@ impl Cloud {
     /// Reads the whole journal, until shutdown: wakes the clusters that it tells of, counts, and writes the log.
     async fn read_journal(&self, mut cursor: Cursor) {
         let mut batch = Vec::with_capacity(RECORDS_MAX);
+        let mut appended = self.inner.driver.appended();
         loop {
-            let appended = self.inner.driver.appended.notified();
             while self.read_some(&mut cursor, &mut batch) {}
             tokio::select! {
                 () = self.inner.over.cancelled() => return,
-                () = appended => {}
+                _ = appended.changed() => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use nephele_engine::{Config, Cursor, Engine, Operation, Outcome, Seed, SimTime};
 use parking_lot::{Mutex, MutexGuard};
 use prometheus::Histogram;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// Deadlines that pass under one lock. Each takes some 6 µs (a draw, a few map entries, a record), so that the lock is
 /// held for a fifth of a millisecond at a time, however many machines boot at once.
@@ -18,7 +18,7 @@ pub(crate) struct Driver {
     /// Told when the next deadline may have moved.
     pub(crate) moved: Notify,
     /// Told when the journal has grown.
-    pub(crate) appended: Notify,
+    appended: watch::Sender<()>,
     /// How long the lock was held.
     held_seconds: Histogram,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(config: Config, seed: &str, held_seconds: Histogram) -> Self {
         let engine = Mutex::new(Engine::new(config, Seed::new(seed)));
-        Self { engine, moved: Notify::new(), appended: Notify::new(), held_seconds }
+        Self { engine, moved: Notify::new(), appended: watch::Sender::new(()), held_seconds }
     }
 
     /// Asks the cloud, and lets happen what is due by then, before and after it.
@@ -57,9 +57,14 @@ impl Driver {
             (result, engine.journal().end() != end)
         };
         if grew {
-            self.appended.notify_one();
+            self.appended.send_replace(());
         }
         result
+    }
+
+    /// Tells when the journal has grown from now on.
+    pub(crate) fn appended(&self) -> watch::Receiver<()> {
+        self.appended.subscribe()
     }
 
     /// Reads the engine.

@@ -49,7 +49,7 @@ impl Census {
         }
     }
 
-    fn reach(&mut self, stage: &StageName) {
+    pub(crate) fn reach(&mut self, stage: &StageName) {
         match self.reached.get_mut(stage) {
             Some(count) => *count += 1,
             None => drop(self.reached.insert(stage.clone(), 1)),

@@ -10,7 +10,7 @@ use crate::digest::write_resource;
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request};
-use crate::resource::{Resource, ResourceSpec, UpdateSpec};
+use crate::resource::{Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::seed::Seed;
 use crate::time::SimTime;
 
@@ -18,22 +18,27 @@ use crate::time::SimTime;
 /// [`Engine::poll`].
 #[derive(Clone, Debug)]
 pub struct Engine {
-    config: Config,
-    seed: Seed,
-    resources: BTreeMap<ResourceId, Resource>,
+    pub(crate) config: Config,
+    pub(crate) seed: Seed,
+    pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// What room is kept for, and in which zone. Nothing in here is in `resources`.
-    reserved: BTreeMap<ResourceId, Option<String>>,
+    pub(crate) reserved: BTreeMap<ResourceId, Option<String>>,
     /// (deadline, resource), one entry per resource that has a deadline.
     deadlines: BTreeSet<(SimTime, ResourceId)>,
     usage: Usage,
     census: Census,
-    journal: Journal,
+    pub(crate) journal: Journal,
 }
 
 impl Engine {
     /// An empty cloud.
     #[must_use]
     pub fn new(config: Config, seed: Seed) -> Self {
+        Self::starting_at(config, seed, 1)
+    }
+
+    /// The same, whose first record has this number.
+    pub(crate) fn starting_at(config: Config, seed: Seed, first: u64) -> Self {
         Self {
             config,
             seed,
@@ -42,7 +47,7 @@ impl Engine {
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
             census: Census::default(),
-            journal: Journal::new(),
+            journal: Journal::starting_at(first),
         }
     }
 
@@ -222,7 +227,17 @@ impl Engine {
         Ok(Outcome::Accepted)
     }
 
-    fn reserve(&mut self, id: &ResourceId, zone: &Option<String>) -> Outcome {
+    /// Takes in a resource as it was kept. There is none of its name.
+    pub(crate) fn bring_back(&mut self, resource: Resource) {
+        for (stage, state) in resource.stages() {
+            if matches!(state, StageState::Reached { .. }) {
+                self.census.reach(stage);
+            }
+        }
+        self.insert(resource);
+    }
+
+    pub(crate) fn reserve(&mut self, id: &ResourceId, zone: &Option<String>) -> Outcome {
         if self.resources.contains_key(id) || self.reserved.contains_key(id) {
             return Outcome::AlreadyDone;
         }

@@ -82,8 +82,14 @@ impl Journal {
     /// numbers kept for those who follow groups add 8 bytes a record.
     pub const CAPACITY: usize = 4096;
 
-    pub(crate) fn new() -> Self {
-        Self { entries: VecDeque::new(), next: 1, followed: BTreeMap::new() }
+    /// A journal whose first record will have this number.
+    pub(crate) fn starting_at(first: u64) -> Self {
+        Self { entries: VecDeque::new(), next: first, followed: BTreeMap::new() }
+    }
+
+    /// The number of the next record.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
     }
 
     pub(crate) fn push(&mut self, record: Record) {
@@ -214,7 +220,7 @@ mod tests {
 
     #[test]
     fn full_journal_drops_the_oldest_and_says_so() {
-        let mut journal = Journal::new();
+        let mut journal = Journal::starting_at(1);
         assert_eq!((journal.oldest(), journal.since(0).count()), (1, 0));
         let mut cursor = journal.end();
         let mut late = cursor;
@@ -242,7 +248,7 @@ mod tests {
     #[test]
     fn reader_of_a_group_misses_nothing_as_long_as_the_journal_has_what_is_of_the_group() {
         let group = GroupId { account: "default".into(), name: "quiet".into() };
-        let mut journal = Journal::new();
+        let mut journal = Journal::starting_at(1);
         journal.push(record("quiet", 0));
         let mut early = journal.follow(group.clone());
         let capacity = Journal::CAPACITY as u64;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
-    Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Latency, Odds, Operation, Outcome, Quotas,
-    Record, Request, Resource, ResourceId, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec,
-    Zone,
+    Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Latency, Line, Odds, Operation, Outcome,
+    Quotas, Record, Replay, Request, Resource, ResourceId, ResourceSpec, Seed, SimTime, StageName,
+    StageState, UpdateSpec, Zone,
 };
 use proptest::prelude::*;
 
@@ -100,6 +100,13 @@ fn standing_of(resource: &Resource) -> (BTreeMap<StageName, SimTime>, bool) {
 fn standing(engine: &Engine) -> Standing {
     let machines = engine.resources();
     machines.map(|machine| (machine.spec.id.name.clone(), standing_of(machine))).collect()
+}
+
+/// Adds what was recorded since.
+fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
+    let mut batch = Vec::with_capacity(nephele_engine::Journal::CAPACITY);
+    engine.journal().read(cursor, &mut batch).unwrap();
+    lines.extend(batch.iter().map(|entry| Line::Record(Entry::clone(entry))));
 }
 
 /// What a machine of another group would be called. There is none.
@@ -340,6 +347,61 @@ proptest! {
         prop_assert_eq!(first.poll(END), second.poll(END));
         prop_assert_eq!(first.digest(), second.digest());
         prop_assert!(first.journal().since(1).eq(second.journal().since(1)));
+    }
+
+    /// A journal that is kept is played again, whenever events were polled for and wherever a state was kept in between.
+    /// One from which a record is missing, or in which an answer is another one, is not.
+    #[test]
+    fn kept_journal_is_played_again_without_a_difference(
+        script in script(), polls in prop::collection::vec(0u64..60_000, 0..30), at in 0..40usize, broken in 0..200usize,
+    ) {
+        let mut engine = small_cloud();
+        let mut polls: Vec<_> = polls.into_iter().map(SimTime::from_millis).collect();
+        polls.sort_unstable();
+        let mut polls = polls.into_iter().peekable();
+        let (mut lines, mut cursor) = (vec![Line::State(engine.state())], engine.journal().end());
+        for (step, (now, request)) in script.into_iter().enumerate() {
+            if step == at {
+                lines.push(Line::State(engine.state()));
+            }
+            while let Some(poll) = polls.next_if(|poll| *poll <= now) {
+                engine.poll_some(poll, 3);
+                keep(&engine, &mut cursor, &mut lines);
+            }
+            // Who asks may have looked at the clock a while before.
+            let asked = SimTime::from_millis(now.as_millis().saturating_sub(polls.len() as u64));
+            let _ = ask(&mut engine, asked, request);
+            keep(&engine, &mut cursor, &mut lines);
+        }
+        engine.poll_some(END, usize::MAX);
+        keep(&engine, &mut cursor, &mut lines);
+        lines.push(Line::digest(&engine));
+
+        let play = |lines: &[Line]| {
+            let mut replay = Replay::default();
+            let played = lines.iter().try_for_each(|line| {
+                let text = serde_json::to_string(line).unwrap();
+                replay.play(&serde_json::from_str(&text).unwrap())
+            });
+            played.map(|()| (replay.engine().map(Engine::digest), replay.gaps()))
+        };
+        prop_assert_eq!(play(&lines), Ok((Some(engine.digest()), 0)));
+
+        let records: Vec<_> = (0..lines.len()).filter(|line| matches!(lines[*line], Line::Record(_))).collect();
+        prop_assume!(!records.is_empty());
+        let mut missing = lines.clone();
+        missing.remove(records[broken % records.len()]);
+        // One just before a state is as if the reader had fallen behind.
+        prop_assert!(play(&missing).map_or(true, |(_, gaps)| gaps == 1));
+        let mut other = lines;
+        match &mut other[records[broken % records.len()]] {
+            Line::Record(Entry { record: Record::Event(event), .. }) => event.generation += 1,
+            Line::Record(Entry { record: Record::Operation { outcome, .. }, .. }) => {
+                *outcome = Outcome::Delayed { until: END };
+            }
+            _ => unreachable!("it is a record"),
+        }
+        prop_assert!(play(&other).is_err());
     }
 
     /// Two readers fold the journal into how far each machine is: one reads after each step, the other now and then,

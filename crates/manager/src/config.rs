@@ -46,6 +46,8 @@ pub struct Config {
     pub(crate) connection_hold: Duration,
     pub(crate) seed: String,
     pub(crate) state_directory: Option<PathBuf>,
+    /// The file in which the journal of the cloud is kept.
+    pub(crate) journal: Option<PathBuf>,
     pub(crate) identity: String,
 }
 
@@ -184,6 +186,7 @@ impl Config {
             connection_hold,
             seed,
             state_dir,
+            journal,
             pod_namespace,
             identity,
         } = options;
@@ -256,6 +259,7 @@ impl Config {
             connection_hold,
             seed: not_empty("seed", seed)?,
             state_directory: some_text(state_dir).map(PathBuf::from),
+            journal: some_text(journal).map(PathBuf::from),
             identity,
         })
     }

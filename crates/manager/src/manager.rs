@@ -46,6 +46,8 @@ const CONTROLLERS_DRAIN_MAX: Duration = Duration::from_secs(4);
 const CLOUD_DRAIN_MAX: Duration = Duration::from_secs(2);
 /// What the leader alone does.
 const CONTROLLER_TASKS: [&str; 3] = ["infrastructure controllers", "hooks of machines", "IPAM controllers"];
+/// What keeps the journal of the cloud in a file.
+const JOURNAL_TASK: &str = "journal";
 /// Who the Events come from.
 const REPORTING_CONTROLLER: &str = "nephele.dev/manager";
 /// The gates that the parts of a role open once they have started; closed from the first moment, so that the manager is
@@ -375,6 +377,9 @@ fn start_cloud(
     let (cloud, drive) =
         Cloud::start_on(network, cloud_config, config.machines_max, registry).map_err(RunError::Cloud)?;
     tasks.spawn("cloud", never_fails(drive));
+    if let Some(file) = config.journal.clone() {
+        tasks.spawn(JOURNAL_TASK, never_fails(cloud.journal().keep(file)));
+    }
     services.readiness.gate("cloud").open();
     Ok(cloud)
 }
@@ -416,6 +421,7 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>, fence: &F
     };
     // At the same time: neither has to wait for the other any more.
     tokio::join!(stopping, cutting);
+    tasks.finish(JOURNAL_TASK, &mut errors).await;
     stops.lease.cancel();
     tasks.finish("leader election", &mut errors).await;
     stops.servers.cancel();

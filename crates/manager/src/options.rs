@@ -84,6 +84,8 @@ pub struct Options {
     pub seed: String,
     /// Where the objects of workload clusters are kept over a restart; empty for nowhere.
     pub state_dir: String,
+    /// The file in which the journal of the simulated cloud is kept; empty for none.
+    pub journal: String,
     /// The namespace the manager runs in.
     pub pod_namespace: String,
     /// Who this process is among the replicas.
@@ -134,6 +136,7 @@ impl Default for Options {
             connection_hold: Duration::from_secs(9),
             seed: "nephele".to_owned(),
             state_dir: String::new(),
+            journal: String::new(),
             pod_namespace: "nephele-system".to_owned(),
             identity: "nephele-manager".to_owned(),
         }

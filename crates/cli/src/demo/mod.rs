@@ -14,7 +14,7 @@ mod progress;
 mod screen;
 mod view;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ pub(crate) struct DemoArgs {
     /// How long to wait for all clusters to be up.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     time_limit: Duration,
-    /// Where to write kubeconfigs and the log [default: a new directory for temporary files]
+    /// Where to write kubeconfigs, the log and the journal [default: a new directory for temporary files]
     #[arg(long, value_name = "DIRECTORY")]
     kubeconfig_dir: Option<PathBuf>,
     /// The ports that the clusters' API servers listen on, one per cluster.
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     folder.write("management.kubeconfig", &management.kubeconfig)?;
     pools::create(&management.client).await?;
     let mut tasks = Tasks {
-        manager: manager(&management, &args.port_range, &stop)?,
+        manager: manager(&management, &args.port_range, &folder.path("journal.jsonl"), &stop)?,
         standin: standin(&management, &stop),
     };
 
@@ -154,6 +154,7 @@ impl Tasks {
 fn manager(
     management: &Management,
     port_range: &str,
+    journal: &Path,
     stop: &CancellationToken,
 ) -> anyhow::Result<JoinHandle<anyhow::Result<()>>> {
     let options = Options {
@@ -163,6 +164,7 @@ fn manager(
         bind_address: "127.0.0.1".to_owned(),
         workload_ports: port_range.to_owned(),
         seed: "demo".to_owned(),
+        journal: journal.display().to_string(),
         identity: "nephele-demo".to_owned(),
         ..Options::default()
     };
@@ -214,6 +216,7 @@ fn farewell(folder: &Folder, kubeconfigs: &[(String, PathBuf)], took: Duration, 
         text += &format!("  kubectl --kubeconfig {} get pods -A\n", path.display());
         text += &format!("  kubectl --kubeconfig {} delete cluster {cluster}\n", management.display());
     }
+    text += &format!("  nephele journal replay {}\n", folder.path("journal.jsonl").display());
     text += &format!("\nThe log is {}. Ctrl-C ends it all.\n", folder.path("demo.log").display());
     text
 }

@@ -1,0 +1,143 @@
+//! `nephele journal`: what a simulated cloud was asked and what happened in it.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use nephele_engine::{Line, Replay};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Play a journal that a manager kept to a new cloud, and say where that does otherwise.
+    ///
+    /// Every request is made again at the time it was made, and each answer and each event has to be the one that was kept.
+    /// A cloud that does the same for the same seed can be trusted to do it the next time.
+    Replay(ReplayArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The file that `nephele manager --journal FILE` wrote.
+    file: PathBuf,
+}
+
+pub(crate) fn run(action: &Action) -> anyhow::Result<ExitCode> {
+    let Action::Replay(ReplayArgs { file }) = action;
+    println!("{}", replay(file)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Plays the journal, and says what came of it.
+fn replay(path: &Path) -> anyhow::Result<String> {
+    let file = File::open(path).with_context(|| format!("failed to open {}", path.display()))?;
+    let mut lines = BufReader::new(file).lines().zip(1u64..).peekable();
+    let (mut replay, mut digest) = (Replay::default(), None);
+    while let Some((text, number)) = lines.next() {
+        let text = text.with_context(|| format!("failed to read line {number} of {}", path.display()))?;
+        let line = match serde_json::from_str::<Line>(&text) {
+            Ok(line) => line,
+            // A manager that was killed leaves half a line.
+            Err(error) if error.is_eof() && lines.peek().is_none() => break,
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("failed to understand line {number} of {}", path.display()));
+            }
+        };
+        replay
+            .play(&line)
+            .with_context(|| format!("the replay differs at line {number} of {}", path.display()))?;
+        digest = match line {
+            Line::Digest { digest, .. } => Some(digest),
+            Line::State(_) | Line::Record(_) => None,
+        };
+    }
+    let there = replay.engine().with_context(|| format!("{} is empty", path.display()))?.resources().count();
+    let mut text = format!("{} records played, {there} resources in the end", replay.records());
+    if replay.gaps() > 0 {
+        text += &format!(", {} times after records that were not kept", replay.gaps());
+    }
+    text += &match digest {
+        Some(digest) => format!(": the same as in the journal, digest {digest}"),
+        None => ": the same as in the journal, which has no digest at its end".to_owned(),
+    };
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_engine::{
+        Config, Engine, Latency, Operation, Request, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime,
+    };
+
+    use super::*;
+
+    /// A journal of one machine that came and went.
+    fn journal() -> Vec<String> {
+        let id = ResourceId {
+            account: "default".into(),
+            group: "demo".into(),
+            kind: ResourceKind::Instance,
+            name: "m".into(),
+        };
+        let spec = ResourceSpec {
+            id: id.clone(),
+            draw_key: None,
+            zone: None,
+            instance_type: None,
+            owner: None,
+            labels: [].into(),
+            stages: Vec::new(),
+            deletion: Latency::ZERO,
+        };
+        let mut engine = Engine::new(Config::default(), Seed::new("seed"));
+        let mut lines = vec![Line::State(engine.state())];
+        for (request, at) in [(Request::Create(spec), 1000), (Request::Delete(id), 2000)] {
+            let at = SimTime::from_millis(at);
+            engine.apply(Operation { caller: "infra".into(), request, labels: [].into(), at });
+        }
+        engine.poll(SimTime::from_millis(3000));
+        lines.extend(engine.journal().since(1).map(|entry| Line::Record((**entry).clone())));
+        lines.push(Line::digest(&engine));
+        lines.iter().map(|line| serde_json::to_string(line).expect("it can be written")).collect()
+    }
+
+    fn replayed(name: &str, text: &str) -> String {
+        let path = std::env::temp_dir().join(format!("nephele-journal-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).expect("there is room");
+        let result = replay(&path);
+        std::fs::remove_file(&path).expect("it is there");
+        match result {
+            Ok(text) => text,
+            Err(error) => nephele_kit::chain(error.as_ref()).replace(&path.display().to_string(), "FILE"),
+        }
+    }
+
+    #[test]
+    fn a_journal_is_played_and_the_first_difference_is_named() {
+        let lines = journal();
+        let text = replayed("whole", &lines.join("\n"));
+        let (said, digest) = text.rsplit_once(' ').expect("it ends with the digest");
+        assert_eq!(said, "3 records played, 0 resources in the end: the same as in the journal, digest");
+        assert_eq!(digest.len(), 64);
+
+        let cut = lines[..3].join("\n") + "\n{\"Record\":{\"seq";
+        assert_eq!(
+            replayed("cut", &cut),
+            "2 records played, 1 resources in the end: the same as in the journal, which has no digest at its end"
+        );
+        let wrong = lines.join("\n").replace("\"Accepted\"", "\"AlreadyDone\"");
+        assert_eq!(
+            replayed("wrong", &wrong),
+            "the replay differs at line 2 of FILE: record 1 is another one: CreateInstance of default/demo/instance/m \
+             was answered Accepted"
+        );
+        assert_eq!(
+            replayed("early", &lines[1..].join("\n")),
+            "the replay differs at line 1 of FILE: the journal does not begin with a state"
+        );
+        assert_eq!(replayed("empty", ""), "FILE is empty");
+    }
+}

@@ -1,0 +1,152 @@
+//! The journal of the engine, for who keeps it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nephele_engine::{Cursor, Engine, Entry, Line};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::Driver;
+
+/// Records read at a time: 256 pointers, for which the lock is held for some microseconds.
+const RECORDS_MAX: usize = 256;
+/// A file that has more bytes than this makes room for the next one. The one before it is kept: 512 MiB together are the
+/// last million records.
+const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Until a file that could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Reads the journal at its own pace. One that falls behind goes on with the state of the engine.
+pub struct JournalReader {
+    driver: Arc<Driver>,
+    appended: watch::Receiver<()>,
+    over: CancellationToken,
+    /// None when the next thing to read is the state.
+    cursor: Option<Cursor>,
+    batch: Vec<Arc<Entry>>,
+}
+
+impl JournalReader {
+    pub(crate) fn new(driver: Arc<Driver>, over: CancellationToken) -> Self {
+        let appended = driver.appended();
+        Self { driver, appended, over, cursor: None, batch: Vec::with_capacity(RECORDS_MAX) }
+    }
+
+    /// What comes next: first the state of the cloud, then what is recorded from there. Waits while there is nothing;
+    /// nothing comes after the cloud was shut down.
+    pub async fn next(&mut self) -> Vec<Line> {
+        loop {
+            // Before anything is read, so that nothing is missed.
+            let over = self.over.is_cancelled();
+            self.appended.mark_unchanged();
+            let lines = self.read();
+            if over || !lines.is_empty() {
+                return lines;
+            }
+            tokio::select! {
+                () = self.over.cancelled() => {}
+                _ = self.appended.changed() => {}
+            }
+        }
+    }
+
+    fn read(&mut self) -> Vec<Line> {
+        let Some(cursor) = &mut self.cursor else {
+            let begin = |engine: &Engine| (engine.journal().end(), engine.state());
+            let (cursor, state) = self.driver.look(begin);
+            self.cursor = Some(cursor);
+            return vec![Line::State(state)];
+        };
+        self.batch.clear();
+        let batch = &mut self.batch;
+        if self.driver.look(|engine| engine.journal().read(cursor, batch)).is_err() {
+            self.cursor = None;
+            return self.read();
+        }
+        batch.iter().map(|entry| Line::Record(Entry::clone(entry))).collect()
+    }
+
+    /// How the cloud stands, and with which state a next file begins; none before all that was recorded is read.
+    fn end(&self) -> Option<[Line; 2]> {
+        let cursor = self.cursor?;
+        self.driver.look(|engine| {
+            let is_end = engine.journal().end() == cursor;
+            is_end.then(|| [Line::digest(engine), Line::State(engine.state())])
+        })
+    }
+
+    /// Keeps the journal in a file, a line of JSON each, until the cloud is shut down. A file that is there already, or
+    /// that has grown too large, gets the ending `.1`, and what had that is gone. A disk that is full stops nothing else.
+    pub async fn keep(self, path: PathBuf) {
+        self.keep_within(path, FILE_BYTES_MAX).await;
+    }
+
+    async fn keep_within(mut self, path: PathBuf, bytes_max: u64) {
+        let mut first = None;
+        while !self.over.is_cancelled() {
+            first = match self.fill(&path, first, bytes_max).await {
+                Ok(next) => Some(next),
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "Failed to keep the journal");
+                    let _ = tokio::time::timeout(RETRY, self.over.cancelled()).await;
+                    self.cursor = None;
+                    None
+                }
+            };
+        }
+    }
+
+    /// Fills a new file, and says with which line the next one begins.
+    async fn fill(&mut self, path: &Path, first: Option<Line>, bytes_max: u64) -> io::Result<Line> {
+        let file = open(path)?;
+        let mut written = append(&file, first.into_iter().collect()).await?;
+        while written < bytes_max {
+            let lines = self.next().await;
+            if lines.is_empty() {
+                break;
+            }
+            written += append(&file, lines).await?;
+        }
+        loop {
+            if let Some([digest, next]) = self.end() {
+                append(&file, vec![digest]).await?;
+                return Ok(next);
+            }
+            let lines = self.read();
+            append(&file, lines).await?;
+        }
+    }
+}
+
+/// Opens a new file, for its owner's eyes only: it has names and labels of everything.
+fn open(path: &Path) -> io::Result<Arc<File>> {
+    if path.exists() {
+        let mut former = path.as_os_str().to_owned();
+        former.push(".1");
+        std::fs::rename(path, former)?;
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(Arc::new)
+}
+
+/// Appends lines, and says how many bytes they took.
+async fn append(file: &Arc<File>, lines: Vec<Line>) -> io::Result<u64> {
+    let file = file.clone();
+    let write = move || {
+        let mut text = Vec::new();
+        for line in &lines {
+            serde_json::to_writer(&mut text, line)?;
+            text.push(b'\n');
+        }
+        (&*file).write_all(&text)?;
+        Ok(text.len() as u64)
+    };
+    tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests;

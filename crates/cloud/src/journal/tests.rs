@@ -1,0 +1,139 @@
+use std::time::Duration;
+
+use nephele_engine::{
+    Config, Latency, Operation, Replay, Request, ResourceId, ResourceKind, ResourceSpec, SimTime,
+};
+use prometheus::{Histogram, HistogramOpts};
+
+use super::*;
+
+/// A file of its own, with the one before it; both are removed at the end.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("nephele-cloud-journal-{}-{name}", std::process::id())))
+    }
+
+    fn former(&self) -> PathBuf {
+        self.0.with_extension("1")
+    }
+
+    fn bytes(&self) -> u64 {
+        let bytes = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
+        bytes(&self.0) + bytes(&self.former())
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = (std::fs::remove_file(&self.0), std::fs::remove_file(self.former()));
+    }
+}
+
+fn driver() -> Arc<Driver> {
+    let seconds = Histogram::with_opts(HistogramOpts::new("held", "how long")).expect("it is valid");
+    Arc::new(Driver::new(Config::default(), "seed", seconds))
+}
+
+/// Has the cloud make a load balancer.
+fn create(driver: &Driver, number: u64) {
+    let id = ResourceId {
+        account: "default".into(),
+        group: "demo".into(),
+        kind: ResourceKind::LoadBalancer,
+        name: number.to_string(),
+    };
+    let spec = ResourceSpec {
+        id,
+        draw_key: None,
+        zone: None,
+        instance_type: None,
+        owner: None,
+        labels: [].into(),
+        stages: Vec::new(),
+        deletion: Latency::ZERO,
+    };
+    let at = SimTime::from_millis(number);
+    driver.apply(Operation { caller: "test".into(), request: Request::Create(spec), labels: [].into(), at });
+}
+
+fn lines(path: &Path) -> Vec<Line> {
+    let text = std::fs::read_to_string(path).expect("it was written");
+    text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect()
+}
+
+/// Plays the lines; how many records they had, and how many resources there are in the end.
+fn played(lines: &[Line]) -> (u64, usize) {
+    let mut replay = Replay::default();
+    lines.iter().for_each(|line| replay.play(line).expect("no difference"));
+    (replay.records(), replay.engine().map_or(0, |engine| engine.resources().count()))
+}
+
+#[tokio::test]
+async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state() {
+    let (driver, over, files) = (driver(), CancellationToken::new(), Files::new("full"));
+    let reader = JournalReader::new(driver.clone(), over.clone());
+    let keeping = tokio::spawn(reader.keep_within(files.0.clone(), 100 * 1024));
+    let mut made = 0;
+    let filled = async {
+        while !files.former().exists() {
+            // In step with the writer, who would fall behind otherwise.
+            let before = files.bytes();
+            if before > 0 {
+                create(&driver, made);
+                made += 1;
+            }
+            while files.bytes() == before {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), filled).await.expect("the file fills up");
+    over.cancel();
+    keeping.await.expect("it ends");
+
+    let (former, now) = (lines(&files.former()), lines(&files.0));
+    assert!(matches!(now[..], [Line::State(_), .., Line::Digest { .. }]), "{now:?}");
+    let there = usize::try_from(made).expect("it is a small number");
+    assert_eq!(played(&now).1, there);
+    assert_eq!(played(&[former, now].concat()), (made, there), "nothing is missing in between");
+}
+
+#[tokio::test]
+async fn a_reader_that_falls_behind_goes_on_with_the_state() {
+    let (driver, over) = (driver(), CancellationToken::new());
+    let mut reader = JournalReader::new(driver.clone(), over.clone());
+    let mut seen = reader.next().await;
+    create(&driver, 0);
+    seen.extend(reader.next().await);
+    let many = 1 + nephele_engine::Journal::CAPACITY as u64;
+    (1..=many).for_each(|number| create(&driver, number));
+    seen.extend(reader.next().await);
+    create(&driver, many + 1);
+    seen.extend(reader.next().await);
+    over.cancel();
+    assert_eq!(reader.next().await, []);
+    assert_eq!(played(&seen), (2, usize::try_from(many).expect("it is a small number") + 2));
+}
+
+#[tokio::test]
+async fn a_file_of_an_earlier_process_is_kept_once() {
+    let (driver, files) = (driver(), Files::new("earlier"));
+    for run in 0..3 {
+        create(&driver, run);
+        let over = CancellationToken::new();
+        let keeping = tokio::spawn(JournalReader::new(driver.clone(), over.clone()).keep(files.0.clone()));
+        let there = format!("\"name\":\"{run}\"");
+        let written = async {
+            while !std::fs::read_to_string(&files.0).is_ok_and(|text| text.contains(&there)) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), written).await.expect("it is written");
+        over.cancel();
+        keeping.await.expect("it ends");
+    }
+    let resources = |path: &Path| played(&lines(path)).1;
+    assert_eq!((resources(&files.former()), resources(&files.0)), (2, 3));
+}
