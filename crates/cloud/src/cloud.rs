@@ -34,13 +34,13 @@ use crate::front::parse_version;
 use crate::identity::{ClusterId, MachineId, Role, Stage};
 use crate::journal::JournalReader;
 use crate::kept::Keeper;
-use crate::listener::Shared;
 use crate::metrics::Metrics;
 use crate::network::{Listening, Network};
 use crate::observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };
 use crate::ports::{PortLease, Ports, Refused};
+use crate::served::Shared;
 use crate::spec::{
     Allocation, Authorities, ClusterSpec, Endpoint, FormerMachine, MachineSpec, MachineUpdate,
 };
@@ -220,7 +220,7 @@ impl Cloud {
         cluster.remove_former_machines();
         self.inner.ports.lock().reserve(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
-        tasks.spawn(listening.serve(cluster.clone(), lease));
+        tasks.spawn(listening.serve(cluster.served.clone(), lease));
         let (cloud, kept_up) = (self.clone(), cluster.clone());
         tasks.spawn(async move {
             tokio::join!(kept_up.keep_addons(), cloud.keep_up(&kept_up));
@@ -378,7 +378,7 @@ impl Cloud {
         let group = id.group();
         self.give_up_reserved(|id| id.account == group.account && id.group == group.name);
         let Some((_, cluster)) = self.inner.clusters.remove(id) else { return };
-        cluster.over.cancel();
+        cluster.served.over.cancel();
         let mut follower = cluster.follower.lock();
         // What there is of it by now, so that all of it goes.
         self.follow(&cluster, &mut follower, |_| ());
@@ -561,7 +561,7 @@ impl Cloud {
             let appended = cluster.appended.notified();
             self.catch_up(cluster, |_| ());
             tokio::select! {
-                () = cluster.over.cancelled() => return,
+                () = cluster.served.over.cancelled() => return,
                 () = appended => {}
             }
         }

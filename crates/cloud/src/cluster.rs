@@ -4,51 +4,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, Store, StoreError};
-use nephele_etcd::{EtcdCluster, Member, SharedEtcdCluster, member_id};
+use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
+use nephele_etcd::{Member, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::allocation::Allocations;
 use crate::error::ClusterError;
 use crate::follower::Follower;
-use crate::front::Front;
 use crate::identity::Stage;
 use crate::kept::{Deleted, KeptStore};
-use crate::listener::Shared;
 use crate::projection::{self, Component, Projected, Scope};
+use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{
     Allocation, Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec, MachineUpdate, Software,
 };
-use crate::tls::{ApiServerTls, Credentials};
-use crate::tunnel::TUNNELS_MAX;
+use crate::tls::Credentials;
 
 /// A cluster that runs.
 pub(crate) struct Cluster {
     pub(crate) spec: ClusterSpec,
     /// Where it is published.
     pub(crate) endpoint: Endpoint,
-    pub(crate) store: Arc<Store>,
+    /// What its connections take.
+    pub(crate) served: Arc<Served>,
     /// Whether there were objects in it from before a restart.
     came_back: bool,
     /// What is not projected any more.
     deleted: Deleted,
-    pub(crate) etcd: SharedEtcdCluster,
-    pub(crate) front: Front,
-    pub(crate) shared: Arc<Shared>,
-    /// Places for port-forwards.
-    pub(crate) tunnels: Arc<Semaphore>,
-    /// Ends everything that runs for the cluster.
-    pub(crate) over: CancellationToken,
     /// How far it has read the engine's journal. Locked before the state, and for as long as records are shown or the
     /// cluster's machines are asked for: so what is shown is never behind what was answered.
     pub(crate) follower: Mutex<Follower>,
     /// Told when the journal has something of the cluster.
     pub(crate) appended: Notify,
-    state: Mutex<State>,
+    /// Shared with those who ask what listens on a port of a pod.
+    state: Arc<Mutex<State>>,
 }
 
 /// What changes while a cluster lives. Owned by the cluster, locked for short blocks. Whoever projects a machine holds
@@ -108,20 +101,17 @@ impl Cluster {
         over: CancellationToken,
     ) -> Result<Self, ClusterError> {
         let KeptStore { store, came_back, deleted } = shared.keeper.store(&spec, (shared.clock)())?;
-        let etcd = EtcdCluster::new(member_id(&spec.id.to_string(), ""));
         let spec = ClusterSpec { endpoint: Some(endpoint.clone()), ..spec };
+        let state = Arc::new(Mutex::new(State::default()));
+        let behind = behind(state.clone(), spec.clone(), endpoint.port);
+        let served = Served::new(spec.id.clone(), store, settings, shared, over, behind);
         let cluster = Self {
-            store,
+            served: Arc::new(served),
             came_back,
             deleted,
-            etcd: Arc::new(Mutex::new(etcd)),
-            front: Front::new(settings),
-            shared,
-            tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)),
-            over,
             follower: Mutex::new(follower),
             appended: Notify::new(),
-            state: Mutex::default(),
+            state,
             spec,
             endpoint,
         };
@@ -136,7 +126,7 @@ impl Cluster {
             return Ok(false);
         }
         let credentials = Credentials::issue(&self.spec, &authorities)?;
-        self.front.set_tls(credentials.front.clone());
+        self.served.front.set_tls(credentials.front.clone());
         state.credentials = Some(credentials);
         state.authorities = Some(authorities);
         self.project_control_plane(&state);
@@ -161,7 +151,7 @@ impl Cluster {
 
     /// Names of the members of etcd, in order.
     pub(crate) fn etcd_members(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.etcd.lock().members().map(|member| member.name.clone()).collect();
+        let mut names: Vec<_> = self.served.etcd.lock().members().map(|member| member.name.clone()).collect();
         names.sort();
         names
     }
@@ -250,7 +240,7 @@ impl Cluster {
                     vec![format!("https://{}", Endpoint { host: spec.internal_address().into(), port })]
                 };
                 if !spec.etcd_member_removed {
-                    self.etcd.lock().add_member(Member {
+                    self.served.etcd.lock().add_member(Member {
                         id: self.member(name),
                         name: name.to_owned(),
                         peer_urls: url(2380),
@@ -276,7 +266,9 @@ impl Cluster {
 
     /// Whether what the cluster has of a machine's Node is that of a former machine of the name.
     fn is_former(&self, spec: &MachineSpec) -> bool {
-        let Some(node) = self.store.get(&Key::new("", "nodes", "", &spec.id.name)) else { return true };
+        let Some(node) = self.served.store.get(&Key::new("", "nodes", "", &spec.id.name)) else {
+            return true;
+        };
         let created = node.value()["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
         let created = created.map_or(i64::MIN, Timestamp::as_second);
         // A Node's time has no fractions.
@@ -293,11 +285,11 @@ impl Cluster {
         let mut names = BTreeSet::new();
         for (group, resource) in [("", "nodes"), ("coordination.k8s.io", "leases")] {
             let resource = GroupResource::new(group, resource);
-            let objects = self.store.list(&resource, None).objects;
+            let objects = self.served.store.list(&resource, None).objects;
             let made = |object: &Arc<Object>| projection::made(&self.spec.id, &object.key(&resource), object);
             names.extend(objects.into_iter().filter(made).map(|object| object.name.to_string()));
         }
-        let keeper = &self.shared.keeper;
+        let keeper = &self.served.shared.keeper;
         names.retain(|name| {
             !state.machines.contains_key(name) && !keeper.may_have_machine(&self.spec.id.namespace, name)
         });
@@ -318,7 +310,7 @@ impl Cluster {
     /// controller and the pod garbage collector would see to.
     pub(crate) fn on_stopping(&self, name: &str) {
         // What a deleted cluster had is forgotten as a whole.
-        if self.over.is_cancelled() {
+        if self.served.over.is_cancelled() {
             return;
         }
         let mut state = self.state.lock();
@@ -328,7 +320,7 @@ impl Cluster {
         }
         if machine.reached.contains_key(&Stage::Etcd) {
             // Down, and a member still, as long as its machine is there: nobody has asked etcd to remove it.
-            self.etcd.lock().set_running(self.member(name), false);
+            self.served.etcd.lock().set_running(self.member(name), false);
         }
         if machine.reached.contains_key(&Stage::ApiServer) {
             self.set_backends(&state);
@@ -338,13 +330,13 @@ impl Cluster {
 
     /// Removes what stands for a machine: its Node, its lease and all pods on it.
     fn remove_objects(&self, name: &str) {
-        let pods = self.store.list(&GroupResource::new("", "pods"), None).objects;
+        let pods = self.served.store.list(&GroupResource::new("", "pods"), None).objects;
         let on_node = pods.into_iter().filter(|pod| pod.value()["spec"]["nodeName"] == *name);
         let mut keys: Vec<Key> = on_node.map(|pod| Key::new("", "pods", &pod.namespace, &pod.name)).collect();
         keys.push(Key::new("coordination.k8s.io", "leases", "kube-node-lease", name));
         keys.push(Key::new("", "nodes", "", name));
         for key in keys {
-            match self.store.delete(self.now(), &key, &DeleteOptions::default()) {
+            match self.served.store.delete(self.now(), &key, &DeleteOptions::default()) {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
                     tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to remove an object");
@@ -365,50 +357,25 @@ impl Cluster {
         }
         state.allocations.release(name);
         if state.machines.remove(name).is_some() {
-            self.etcd.lock().forget_member(self.member(name));
+            self.served.etcd.lock().forget_member(self.member(name));
         }
-    }
-
-    /// What a tunnel to a port of a pod reaches, with the TLS it speaks.
-    pub(crate) fn behind(&self, pod: &str, port: u16) -> Option<Behind> {
-        let mut state = self.state.lock();
-        let State { machines, credentials, .. } = &mut *state;
-        let credentials = credentials.as_mut()?;
-        let running = |name: &str, stage: Stage| {
-            let machine = machines.get(name).filter(|machine| machine.runs(stage))?;
-            Some((&machine.spec, machine.reached[&stage]))
-        };
-        let issued = |error: IssueError| {
-            tracing::warn!(cluster = %self.spec.id, pod, error = &error as &dyn std::error::Error,
-                           "Failed to issue a certificate");
-        };
-        if let Some(name) = pod.strip_prefix("etcd-") {
-            let (machine, since) = running(name, Stage::Etcd).filter(|_| port == 2379)?;
-            let tls = credentials.etcd_member(&self.spec, machine, since).map_err(issued).ok()??;
-            return Some(Behind::Etcd { tls, member: self.member(name) });
-        }
-        let name = pod.strip_prefix("kube-apiserver-")?;
-        let listens = port == projection::API_SERVER_PORT || port == self.endpoint.port;
-        let (machine, since) = running(name, Stage::ApiServer).filter(|_| listens)?;
-        let tls = credentials.api_server(&self.spec, machine, since).map_err(issued).ok()?;
-        Some(Behind::ApiServer(tls))
     }
 
     /// Reports the addons as rolled out whenever they were changed, as their controllers would. Runs until the cluster
     /// is over.
     pub(crate) async fn keep_addons(&self) {
-        let mut newest = self.store.subscribe();
+        let mut newest = self.served.store.subscribe();
         let mut seen = [0; 2];
         loop {
             for (key, seen) in projection::addon_keys().iter().zip(&mut seen) {
-                let version = self.store.get(key).map_or(0, |object| object.resource_version);
+                let version = self.served.store.get(key).map_or(0, |object| object.resource_version);
                 if version != *seen {
                     *seen = version;
                     self.edit(key, projection::roll_out);
                 }
             }
             tokio::select! {
-                () = self.over.cancelled() => return,
+                () = self.served.over.cancelled() => return,
                 changed = newest.changed() => if changed.is_err() { return },
             }
         }
@@ -454,7 +421,7 @@ impl Cluster {
     }
 
     fn count_nodes(&self) {
-        let nodes = self.store.list(&GroupResource::new("", "nodes"), None).objects.len();
+        let nodes = self.served.store.list(&GroupResource::new("", "nodes"), None).objects.len();
         self.edit(&projection::addon_keys()[0], |object| projection::count_nodes(object, nodes));
     }
 
@@ -464,12 +431,16 @@ impl Cluster {
             .values()
             .filter(|machine| machine.runs(Stage::ApiServer))
             .max_by_key(|machine| (machine.reached[&Stage::ApiServer], &machine.spec.id.name));
-        self.front.set_backends(state.backends(), newest.map_or("", |machine| machine.spec.version.as_str()));
+        self.served
+            .front
+            .set_backends(state.backends(), newest.map_or("", |machine| machine.spec.version.as_str()));
     }
 
     /// The shares of the pod networks that the kept Node of a machine has: managers did not always note them elsewhere.
     fn kept_pod_cidrs(&self, machine: &str) -> Vec<String> {
-        let Some(node) = self.store.get(&Key::new("", "nodes", "", machine)) else { return Vec::new() };
+        let Some(node) = self.served.store.get(&Key::new("", "nodes", "", machine)) else {
+            return Vec::new();
+        };
         let node = node.value();
         let cidrs = node["spec"]["podCIDRs"].as_array();
         cidrs.into_iter().flatten().filter_map(|cidr| cidr.as_str().map(str::to_owned)).collect()
@@ -484,7 +455,7 @@ impl Cluster {
     }
 
     fn now(&self) -> Timestamp {
-        (self.shared.clock)()
+        (self.served.shared.clock)()
     }
 
     /// Makes objects that are not there. Those that are belong to their clients as well, who may have deleted them too.
@@ -493,7 +464,7 @@ impl Cluster {
             if self.deleted.lock().contains(&key) {
                 continue;
             }
-            match self.store.create(self.now(), &key, value) {
+            match self.served.store.create(self.now(), &key, value) {
                 Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
                 Err(error) => {
                     tracing::error!(cluster = %self.spec.id, ?key, %error, "Failed to project an object");
@@ -504,7 +475,7 @@ impl Cluster {
 
     /// Changes an object that may be gone.
     fn edit(&self, key: &Key, edit: impl FnOnce(&mut Value)) {
-        match self.store.modify(self.now(), key, edit) {
+        match self.served.store.modify(self.now(), key, edit) {
             Ok(_) | Err(StoreError::NotFound { .. }) => {}
             Err(error) => {
                 tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to change an object");
@@ -519,10 +490,31 @@ impl State {
     }
 }
 
-/// What is behind a forwarded port.
-pub(crate) enum Behind {
-    Etcd { tls: Arc<rustls::ServerConfig>, member: u64 },
-    ApiServer(Arc<ApiServerTls>),
+/// Says what listens on the ports of a control plane's pods.
+fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16) -> BehindPort {
+    Box::new(move |pod, port| {
+        let mut state = state.lock();
+        let State { machines, credentials, .. } = &mut *state;
+        let credentials = credentials.as_mut()?;
+        let running = |name: &str, stage: Stage| {
+            let machine = machines.get(name).filter(|machine| machine.runs(stage))?;
+            Some((&machine.spec, machine.reached[&stage]))
+        };
+        let issued = |error: IssueError| {
+            tracing::warn!(cluster = %spec.id, pod, error = &error as &dyn std::error::Error,
+                           "Failed to issue a certificate");
+        };
+        if let Some(name) = pod.strip_prefix("etcd-") {
+            let (machine, since) = running(name, Stage::Etcd).filter(|_| port == 2379)?;
+            let tls = credentials.etcd_member(&spec, machine, since).map_err(issued).ok()??;
+            return Some(Behind::Etcd { tls, member: member_id(&spec.id.to_string(), name) });
+        }
+        let name = pod.strip_prefix("kube-apiserver-")?;
+        let listens = port == projection::API_SERVER_PORT || port == published;
+        let (machine, since) = running(name, Stage::ApiServer).filter(|_| listens)?;
+        let tls = credentials.api_server(&spec, machine, since).map_err(issued).ok()?;
+        Some(Behind::ApiServer(tls))
+    })
 }
 
 #[cfg(test)]
@@ -605,7 +597,7 @@ pub(crate) mod tests {
 
     /// Names of the members, those that run, and the leader's.
     fn etcd(cluster: &Cluster) -> (Vec<String>, Vec<String>, Option<String>) {
-        let etcd = cluster.etcd.lock();
+        let etcd = cluster.served.etcd.lock();
         let mut members: Vec<_> = etcd.members().map(|member| (member.name.clone(), member.id)).collect();
         members.sort();
         let running = members.iter().filter(|(_, id)| etcd.is_running(*id)).map(|(name, _)| name.clone());
@@ -640,12 +632,12 @@ pub(crate) mod tests {
                 cluster.on_stage(name, stage, Timestamp::UNIX_EPOCH);
             }
         }
-        let etcd = cluster.etcd.lock();
+        let etcd = cluster.served.etcd.lock();
         let mut urls: Vec<_> = etcd.members().flat_map(|member| member.client_urls.clone()).collect();
         urls.sort();
         assert_eq!(urls, ["https://10.0.0.8:2379", "https://[fd00::7]:2379"]);
         let pod = Key::new("", "pods", "kube-system", "etcd-a");
-        let pod = cluster.store.get(&pod).expect("it is there").value();
+        let pod = cluster.served.store.get(&pod).expect("it is there").value();
         assert_eq!(pod["status"]["podIPs"], serde_json::json!([{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]));
     }
 

@@ -217,7 +217,7 @@ mod tests {
     /// All that can be seen of a cluster.
     fn shown(cluster: &Cluster) -> (Vec<String>, Vec<String>, usize, Vec<String>) {
         let objects = |resource: &str| {
-            let objects = cluster.store.list(&GroupResource::new("", resource), None).objects;
+            let objects = cluster.served.store.list(&GroupResource::new("", resource), None).objects;
             let line = |object: &Arc<nephele_apiserver::Object>| {
                 format!("{} {} {}", object.name, object.uid, object.value()["metadata"]["creationTimestamp"])
             };

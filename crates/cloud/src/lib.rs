@@ -33,6 +33,7 @@ mod observation;
 mod ports;
 mod projection;
 mod serve;
+mod served;
 mod spec;
 mod tls;
 mod tunnel;

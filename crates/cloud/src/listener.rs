@@ -4,51 +4,22 @@ use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use nephele_apiserver::UserInfo;
-use nephele_listen::{Budget, Grant, Limits, accept, handshake};
+use nephele_listen::{Budget, Grant, accept, handshake};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::cluster::Cluster;
 use crate::front::FrontState;
-use crate::kept::Keeper;
-use crate::metrics::{Counted, Metrics};
+use crate::metrics::Counted;
 use crate::ports::PortLease;
 use crate::serve::serve_http;
+use crate::served::{LIMITS, Served};
 use crate::tls::ApiServerTls;
-
-/// What clients of one cluster may hold.
-///
-/// Three controllers open some four connections each, a busy test suite some dozens. A held one costs a socket and a task
-/// of a few kilobytes, so that 256 are about a megabyte. Clients show a certificate with the handshake; 64 places are
-/// enough for those who are in it, wait for the cluster, or have none.
-pub(crate) const LIMITS: Limits = Limits {
-    connections_max: 256,
-    unauthenticated_max: 64,
-    // An answer takes microseconds; watches never end by themselves and are cut.
-    drain: Duration::from_millis(100),
-    // Bodies are small objects.
-    connection_window: 128 * 1024,
-    ..Limits::DEFAULT
-};
-
-/// What serving a cluster needs beside the cluster.
-pub(crate) struct Shared {
-    /// Every task that serves anything.
-    pub(crate) tasks: TaskTracker,
-    pub(crate) metrics: Metrics,
-    pub(crate) keeper: Keeper,
-    /// How long a connection or request waits for a backend.
-    pub(crate) hold: Duration,
-    pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-}
+use crate::tunnel::Tunnel;
 
 /// Opens the listener. The port is free again when the returned socket is dropped. `SO_REUSEADDR` is set by the
 /// standard library, so that connections in TIME_WAIT do not stand in the way.
@@ -59,10 +30,10 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections until the cluster is over; then closes the listener and lets go of its port, in this order.
-pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener, lease: PortLease) {
+pub(crate) async fn serve(cluster: Arc<Served>, listener: TcpListener, lease: PortLease) {
     let places = Budget::new(LIMITS.connections_max, LIMITS.unauthenticated_max);
     let (tasks, over) = (&cluster.shared.tasks, &cluster.over);
-    let span = tracing::info_span!("listener", cluster = %cluster.spec.id);
+    let span = tracing::info_span!("listener", cluster = %cluster.id);
     accept(&listener, &places, &LIMITS, tasks, over, |stream, _, place| {
         Connection { cluster: cluster.clone(), place }.run(stream)
     })
@@ -74,7 +45,7 @@ pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener, lease: P
 
 /// One accepted connection.
 struct Connection {
-    cluster: Arc<Cluster>,
+    cluster: Arc<Served>,
     place: Arc<Grant>,
 }
 
@@ -95,7 +66,7 @@ impl Connection {
                 () = self.cluster.over.cancelled() => {}
             }
         };
-        serve_http(stream, &self.cluster, user, Some(self.place), stop).await;
+        serve_http(stream, &self.cluster, Tunnel::of(&self.cluster), user, Some(self.place), stop).await;
     }
 
     /// Waits for the cluster to be able to answer, then for the TLS handshake.
@@ -107,7 +78,7 @@ impl Connection {
                 Some((stream, user, epoch))
             }
             Err(error) => {
-                tracing::debug!(cluster = %self.cluster.spec.id, error = &error as &dyn Error, "Ended a connection");
+                tracing::debug!(cluster = %self.cluster.id, error = &error as &dyn Error, "Ended a connection");
                 None
             }
         }

@@ -12,10 +12,10 @@ use nephele_apiserver::UserInfo;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
-use crate::cluster::Cluster;
 use crate::listener;
 use crate::ports::PortLease;
 use crate::serve;
+use crate::served::Served;
 use crate::tunnel::Tunnel;
 
 /// How the clusters of a cloud are reached.
@@ -33,7 +33,7 @@ pub enum Network {
 #[derive(Clone, Default)]
 pub struct InProcess {
     /// As many as the range of ports of the cloud.
-    clusters: Arc<Mutex<BTreeMap<u16, Arc<Cluster>>>>,
+    clusters: Arc<Mutex<BTreeMap<u16, Arc<Served>>>>,
 }
 
 impl InProcess {
@@ -57,7 +57,7 @@ impl InProcess {
         let cluster = self.clusters.lock().get(&port).cloned();
         let cluster = cluster.ok_or(io::ErrorKind::ConnectionRefused)?;
         request.extensions_mut().insert(user);
-        let tunnel = Arc::new(Tunnel { cluster: cluster.clone() });
+        let tunnel = Tunnel::of(&cluster);
         let (over, epoch) = (cluster.over.clone(), cluster.front.epoch());
         tokio::select! {
             response = serve::answer(&cluster, tunnel, request) => Ok(response),
@@ -91,7 +91,7 @@ impl Network {
 
 impl Listening {
     /// Serves the cluster until it is over; then closes the port and gives it back, in this order.
-    pub(crate) async fn serve(self, cluster: Arc<Cluster>, lease: PortLease) {
+    pub(crate) async fn serve(self, cluster: Arc<Served>, lease: PortLease) {
         match self {
             Self::Socket(socket) => listener::serve(cluster, socket, lease).await,
             Self::InProcess(network) => {

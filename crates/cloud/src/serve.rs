@@ -14,9 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
-use crate::cluster::Cluster;
-use crate::listener::LIMITS;
-use crate::tunnel::Tunnel;
+use crate::served::{LIMITS, Served};
 
 /// Time that the health check `GET /` waits for the first backend before the load balancer answers it: a second less
 /// than Cluster API's cluster cache gives it (`healthProbeConfig` in controllers/clustercache/cluster_accessor.go).
@@ -31,7 +29,8 @@ const DISCOVERY_HOLD: Duration = Duration::from_secs(9);
 /// `stop` is ready. `place` is that of the connection, if it has one of its own.
 pub(crate) async fn serve_http<IO>(
     io: TlsStream<IO>,
-    cluster: &Arc<Cluster>,
+    cluster: &Arc<Served>,
+    tunnel: Arc<dyn PortForward>,
     user: Option<UserInfo>,
     place: Option<Arc<Grant>>,
     stop: impl Future<Output = ()>,
@@ -39,7 +38,6 @@ pub(crate) async fn serve_http<IO>(
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let protocol = Protocol::negotiated(&io);
-    let tunnel: Arc<dyn PortForward> = Arc::new(Tunnel { cluster: cluster.clone() });
     let answering = cluster.clone();
     let service = hyper::service::service_fn(move |request: Request<RequestBody>| {
         let mut request = request.map(Body::new);
@@ -51,7 +49,7 @@ pub(crate) async fn serve_http<IO>(
     });
     let http = Http { limits: LIMITS, tasks: cluster.shared.tasks.clone() };
     if let Err(error) = http.serve(io, protocol, service, place, stop).await {
-        tracing::debug!(cluster = %cluster.spec.id, %error, "A connection ended early");
+        tracing::debug!(cluster = %cluster.id, %error, "A connection ended early");
     }
 }
 
@@ -82,7 +80,7 @@ impl Waiting {
 
 /// Answers a request as the load balancer does: itself or, once there is one, by a backend.
 pub(crate) async fn answer(
-    cluster: &Cluster,
+    cluster: &Served,
     tunnel: Arc<dyn PortForward>,
     request: Request<Body>,
 ) -> Response<Body> {

@@ -14,21 +14,22 @@ use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
 
-use crate::cluster::{Behind, Cluster};
-use crate::listener::LIMITS;
 use crate::metrics::Counted;
 use crate::serve::{serve_http, unavailable};
+use crate::served::{Behind, LIMITS, Served};
 
 /// Bytes between a tunnel and what is behind it, each way: one TLS record.
 const PIPE_BYTES: usize = 17 * 1024;
 
-/// Port-forwards of one cluster at a time. A control plane's manager has two per etcd member it looks at. Each holds two
-/// zlib states and some buffers, 0.3 MiB together, so that 64 are 20 MiB.
-pub(crate) const TUNNELS_MAX: usize = 64;
-
 /// The tunnels of one cluster.
 pub(crate) struct Tunnel {
-    pub(crate) cluster: Arc<Cluster>,
+    cluster: Arc<Served>,
+}
+
+impl Tunnel {
+    pub(crate) fn of(cluster: &Arc<Served>) -> Arc<dyn PortForward> {
+        Arc::new(Self { cluster: cluster.clone() })
+    }
 }
 
 impl PortForward for Tunnel {
@@ -59,7 +60,7 @@ impl PortForward for Tunnel {
 
 /// The ports of one pod.
 struct Pod {
-    cluster: Arc<Cluster>,
+    cluster: Arc<Served>,
     name: String,
 }
 
@@ -85,7 +86,7 @@ impl Target for Pod {
     }
 }
 
-async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>) {
+async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Served>) {
     let config = match &behind {
         Behind::Etcd { tls, .. } => tls.clone(),
         Behind::ApiServer(tls) => tls.config.clone(),
@@ -94,7 +95,7 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>) {
         Ok(stream) => stream,
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            return tracing::debug!(cluster = %cluster.spec.id, error, "Ended a connection inside a tunnel");
+            return tracing::debug!(cluster = %cluster.id, error, "Ended a connection inside a tunnel");
         }
     };
     match behind {
@@ -102,13 +103,13 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Cluster>) {
             let observer = Arc::new(cluster.shared.metrics.clone());
             let connection = Connection { cluster: cluster.etcd.clone(), member, observer };
             if let Err(error) = serve_connection(stream, connection).await {
-                tracing::debug!(cluster = %cluster.spec.id, error = &error as &dyn std::error::Error, "An etcd connection ended early");
+                tracing::debug!(cluster = %cluster.id, error = &error as &dyn std::error::Error, "An etcd connection ended early");
             }
         }
         Behind::ApiServer(tls) => {
             let user = tls.user(stream.get_ref().1.peer_certificates(), (cluster.shared.clock)());
             let over = cluster.over.clone();
-            serve_http(stream, &cluster, user, None, over.cancelled()).await;
+            serve_http(stream, &cluster, Tunnel::of(&cluster), user, None, over.cancelled()).await;
         }
     }
 }
