@@ -348,7 +348,7 @@ impl Cloud {
     /// clusters that are made later.
     pub fn retain_machines(&self, there: BTreeSet<(String, String)>) {
         let is_gone = |id: &ResourceId| !there.contains(&(id.account.clone(), id.name.clone()));
-        self.give_up_reserved(is_gone);
+        self.give_up_room(is_gone);
         if self.inner.shared.keeper.note_machines(there) {
             // Copied out: what is removed wakes who may look at clusters.
             let clusters: Vec<_> = self.inner.clusters.iter().map(|cluster| cluster.clone()).collect();
@@ -356,10 +356,11 @@ impl Cloud {
         }
     }
 
-    /// Keeps no room any more for machines that are known not to come back.
-    fn give_up_reserved(&self, is_gone: impl Fn(&ResourceId) -> bool) {
-        let gone: Vec<_> =
-            self.inner.driver.look(|engine| engine.reserved().filter(|id| is_gone(id)).cloned().collect());
+    /// Keeps no room any more for machines that are known not to come back, and none of them waits for room.
+    fn give_up_room(&self, is_gone: impl Fn(&ResourceId) -> bool) {
+        let gone: Vec<_> = self.inner.driver.look(|engine| {
+            engine.reserved().chain(engine.waiting()).filter(|id| is_gone(id)).cloned().collect()
+        });
         let now = sim_time(self.now());
         for id in gone {
             if let Err(error) = self.ask(now, Request::Delete(id.clone())) {
@@ -376,7 +377,7 @@ impl Cloud {
         self.inner.making.lock().machines.remove(id);
         self.inner.ports.lock().forget(id);
         let group = id.group();
-        self.give_up_reserved(|id| id.account == group.account && id.group == group.name);
+        self.give_up_room(|id| id.account == group.account && id.group == group.name);
         let Some((_, cluster)) = self.inner.clusters.remove(id) else { return };
         cluster.served.over.cancel();
         let mut follower = cluster.follower.lock();

@@ -180,7 +180,7 @@ mod tests {
                 ),
                 (ErrorClass::WaitForChange, "UnknownZone", "the cloud refused DeleteInstance".to_owned()),
                 (
-                    ErrorClass::RetryAfter(Duration::from_secs(10)),
+                    ErrorClass::WaitForChange,
                     "InsufficientCapacity",
                     "the cloud refused DeleteInstance".to_owned()
                 ),

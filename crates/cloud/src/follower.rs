@@ -121,6 +121,8 @@ impl Cluster {
                 }
                 changed.insert(Changed::Machine(id));
             }
+            Record::RoomFreed { .. } => drop(changed.insert(Changed::Machine(id))),
+            Record::TurnEnded { .. } => {}
         }
     }
 
@@ -132,7 +134,8 @@ impl Cluster {
         }
     }
 
-    /// Starts again from the state: shows what the engine has. What is shown already stays as it is.
+    /// Starts again from the state: shows what the engine has. What is shown already stays as it is. That the cluster
+    /// changed is told to all of its machines, those that wait for room among them.
     fn show_state(&self, resources: &[Resource], changed: &mut BTreeSet<Changed>) {
         let machines: BTreeMap<&str, &Resource> = resources
             .iter()

@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::identity::{ResourceId, ResourceKind};
 use crate::operation::{CloudError, Operation, Outcome, Request};
 use crate::resource::ResourceSpec;
+use crate::room::Room;
 
 /// What checks look at.
 pub(crate) struct Checked<'a> {
@@ -73,29 +74,24 @@ fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
 }
 
 fn has_capacity(checked: &Checked<'_>) -> Result<(), Outcome> {
-    let Some(zone) = checked.is_new().and_then(|spec| zone(&spec.id, spec.zone.as_ref())) else {
-        return Ok(());
-    };
-    let limit = checked.config.zones.get(zone).and_then(|zone| zone.instances_max);
-    let taken = checked.usage.by_zone.get(zone).copied().unwrap_or(0);
-    match limit {
-        Some(limit) if taken >= limit => Err(refused(CloudError::InsufficientCapacity(zone.clone()))),
-        _ => Ok(()),
-    }
+    fits(checked, checked.is_new().and_then(|spec| zone_of(&spec.id, spec.zone.as_ref())))
 }
 
 fn is_within_quota(checked: &Checked<'_>) -> Result<(), Outcome> {
-    let Some(spec) = checked.is_new() else { return Ok(()) };
-    let quotas = &checked.config.quotas;
-    let limit = match spec.id.kind {
-        ResourceKind::Instance => quotas.instances_max,
-        ResourceKind::LoadBalancer => quotas.load_balancers_max,
-    };
-    let taken = checked.usage.by_account.get(&account(&spec.id)).copied().unwrap_or(0);
-    match limit {
-        Some(limit) if taken >= limit => Err(refused(CloudError::QuotaExceeded { of: spec.id.kind, limit })),
-        _ => Ok(()),
+    fits(checked, checked.is_new().map(|spec| quota_of(&spec.id)))
+}
+
+/// Whether one more fits into a room.
+fn fits(checked: &Checked<'_>, room: Option<Room>) -> Result<(), Outcome> {
+    let Some(room) = room else { return Ok(()) };
+    let Some(limit) = checked.config.limit(&room) else { return Ok(()) };
+    if checked.usage.taken(&room) < limit {
+        return Ok(());
     }
+    Err(refused(match room {
+        Room::Zone(zone) => CloudError::InsufficientCapacity(zone),
+        Room::Quota { kind, .. } => CloudError::QuotaExceeded { of: kind, limit },
+    }))
 }
 
 fn refused(error: CloudError) -> Outcome {
@@ -104,47 +100,45 @@ fn refused(error: CloudError) -> Outcome {
 
 /// How much of the offer is taken, counted as resources come and go so that a creation need not count them all.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Usage {
-    by_account: BTreeMap<(String, ResourceKind), u32>,
-    /// Instances only.
-    by_zone: BTreeMap<String, u32>,
-}
+pub(crate) struct Usage(BTreeMap<Room, u32>);
 
 impl Usage {
-    pub(crate) fn take(&mut self, id: &ResourceId, in_zone: Option<&String>) {
-        let count = self.by_account.entry(account(id)).or_default();
-        *count = count.saturating_add(1);
-        if let Some(zone) = zone(id, in_zone) {
-            let count = self.by_zone.entry(zone.clone()).or_default();
+    /// How many there are in a room.
+    pub(crate) fn taken(&self, room: &Room) -> u32 {
+        self.0.get(room).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn take(&mut self, id: &ResourceId, zone: Option<&String>) {
+        for room in rooms_of(id, zone) {
+            let count = self.0.entry(room).or_default();
             *count = count.saturating_add(1);
         }
     }
 
-    pub(crate) fn give_back(&mut self, id: &ResourceId, in_zone: Option<&String>) {
-        decrease(&mut self.by_account, &account(id));
-        if let Some(zone) = zone(id, in_zone) {
-            decrease(&mut self.by_zone, zone);
+    /// Forgets a room in which nothing is left: accounts come and go without end.
+    pub(crate) fn give_back(&mut self, id: &ResourceId, zone: Option<&String>) {
+        for room in rooms_of(id, zone) {
+            let count = self.0.get_mut(&room).expect("what is given back was taken before");
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(&room);
+            }
         }
     }
 }
 
-fn account(id: &ResourceId) -> (String, ResourceKind) {
-    (id.account.clone(), id.kind)
+/// What a resource takes room in.
+fn rooms_of(id: &ResourceId, zone: Option<&String>) -> impl Iterator<Item = Room> {
+    zone_of(id, zone).into_iter().chain([quota_of(id)])
 }
 
-/// The zone whose room a resource takes.
-fn zone<'a>(id: &ResourceId, in_zone: Option<&'a String>) -> Option<&'a String> {
+fn quota_of(id: &ResourceId) -> Room {
+    Room::Quota { account: id.account.clone(), kind: id.kind }
+}
+
+fn zone_of(id: &ResourceId, zone: Option<&String>) -> Option<Room> {
     match id.kind {
-        ResourceKind::Instance => in_zone,
+        ResourceKind::Instance => zone.cloned().map(Room::Zone),
         ResourceKind::LoadBalancer => None,
-    }
-}
-
-/// Forgets a key whose count reaches zero: accounts come and go without end.
-fn decrease<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
-    let count = counts.get_mut(key).expect("what is given back was taken before");
-    *count -= 1;
-    if *count == 0 {
-        counts.remove(key);
     }
 }

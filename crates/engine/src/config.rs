@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::identity::ResourceKind;
+use crate::room::Room;
+
 /// The offer of a cloud. An empty collection sets no limit of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
@@ -13,6 +16,17 @@ pub struct Config {
     pub instance_types: BTreeSet<String>,
     /// Limits per account.
     pub quotas: Quotas,
+}
+
+impl Config {
+    /// How many fit into a room; none means any number.
+    pub(crate) fn limit(&self, room: &Room) -> Option<u32> {
+        match room {
+            Room::Zone(zone) => self.zones.get(zone)?.instances_max,
+            Room::Quota { kind: ResourceKind::Instance, .. } => self.quotas.instances_max,
+            Room::Quota { kind: ResourceKind::LoadBalancer, .. } => self.quotas.load_balancers_max,
+        }
+    }
 }
 
 /// A zone.

@@ -11,6 +11,7 @@ use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request};
 use crate::resource::{Resource, ResourceSpec, StageState, UpdateSpec};
+use crate::room::{Room, Waiting};
 use crate::seed::Seed;
 use crate::time::SimTime;
 
@@ -26,6 +27,7 @@ pub struct Engine {
     /// (deadline, resource), one entry per resource that has a deadline.
     deadlines: BTreeSet<(SimTime, ResourceId)>,
     usage: Usage,
+    pub(crate) waiting: Waiting,
     census: Census,
     pub(crate) journal: Journal,
 }
@@ -46,6 +48,7 @@ impl Engine {
             reserved: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
+            waiting: Waiting::default(),
             census: Census::default(),
             journal: Journal::starting_at(first),
         }
@@ -72,6 +75,7 @@ impl Engine {
             _ => None,
         };
         let adopted = adopted.map(|resource| resource.adopted(now));
+        self.line_up(&operation.request, &outcome);
         if outcome != Outcome::AlreadyDone && !(accepted && operation.request.is_read()) {
             let operation = Box::new(operation);
             self.journal.push(Record::Operation { operation, outcome: outcome.clone() });
@@ -79,7 +83,36 @@ impl Engine {
         if let Some(adopted) = adopted {
             self.note(adopted);
         }
+        self.tell_waiting(now);
         outcome
+    }
+
+    /// Who is refused for want of room waits for it, and who is answered otherwise does not.
+    fn line_up(&mut self, request: &Request, outcome: &Outcome) {
+        let Request::Create(ResourceSpec { id, .. }) = request else { return };
+        let room = match outcome {
+            Outcome::Refused(CloudError::InsufficientCapacity(zone)) => Some(Room::Zone(zone.clone())),
+            Outcome::Refused(CloudError::QuotaExceeded { of, .. }) => {
+                Some(Room::Quota { account: id.account.clone(), kind: *of })
+            }
+            _ => None,
+        };
+        match room {
+            Some(room) => self.waiting.join(id, room),
+            None => drop(self.waiting.leave(id)),
+        }
+    }
+
+    /// Tells those who wait for room that there is some.
+    fn tell_waiting(&mut self, at: SimTime) {
+        let Self { config, usage, waiting, .. } = self;
+        let free = |room: &Room| match config.limit(room) {
+            None => usize::MAX,
+            Some(limit) => limit.saturating_sub(usage.taken(room)) as usize,
+        };
+        for (room, waiting) in waiting.tell(at, free) {
+            self.journal.push(Record::RoomFreed { at, room, waiting });
+        }
     }
 
     fn execute(&mut self, now: SimTime, request: &Request) -> Result<Outcome, CloudError> {
@@ -106,13 +139,21 @@ impl Engine {
     /// more is due: whoever shares the engine can let others in between.
     pub fn poll_some(&mut self, now: SimTime, deadlines_max: usize) -> bool {
         for _ in 0..deadlines_max {
-            let Some((at, id)) = self.deadlines.first().filter(|(at, _)| *at <= now).cloned() else {
-                return false;
-            };
-            self.deadlines.pop_first();
-            for event in self.advance(at, &id) {
-                self.note(event);
+            let Some(at) = self.next_deadline().filter(|at| *at <= now) else { return false };
+            match self.deadlines.first().filter(|(due, _)| *due == at).cloned() {
+                Some(deadline) => {
+                    self.deadlines.remove(&deadline);
+                    for event in self.advance(at, &deadline.1) {
+                        self.note(event);
+                    }
+                }
+                None => {
+                    if let Some(waiting) = self.waiting.end_turn() {
+                        self.journal.push(Record::TurnEnded { at, waiting });
+                    }
+                }
             }
+            self.tell_waiting(at);
         }
         self.next_deadline().is_some_and(|at| at <= now)
     }
@@ -120,7 +161,8 @@ impl Engine {
     /// The next instant at which [`Engine::poll`] will have something to do; in the past when it has already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<SimTime> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let due = self.deadlines.first().map(|(at, _)| *at);
+        due.into_iter().chain(self.waiting.next_deadline()).min()
     }
 
     /// A resource by name.
@@ -153,6 +195,11 @@ impl Engine {
         self.reserved.keys()
     }
 
+    /// The names of those that wait for room since they were refused, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = &ResourceId> {
+        self.waiting.ids()
+    }
+
     /// How many resources there are and how far they are.
     #[must_use]
     pub fn census(&self) -> &Census {
@@ -177,7 +224,8 @@ impl Engine {
     }
 
     /// A fingerprint of the state, the same on every machine and in every release: equal for two clouds exactly when
-    /// every resource stands where it stands in the other. Journal, generations and what is reserved do not count.
+    /// every resource stands where it stands in the other. Journal, generations, what is reserved and who
+    /// waits for room do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
@@ -241,6 +289,7 @@ impl Engine {
         if self.resources.contains_key(id) || self.reserved.contains_key(id) {
             return Outcome::AlreadyDone;
         }
+        self.waiting.leave(id);
         self.usage.take(id, zone.as_ref());
         self.reserved.insert(id.clone(), zone.clone());
         Outcome::Accepted
@@ -255,7 +304,8 @@ impl Engine {
 
     fn delete(&mut self, now: SimTime, id: &ResourceId) -> Outcome {
         let Some(resource) = self.resources.get_mut(id) else {
-            return if self.give_up(id) { Outcome::Accepted } else { Outcome::AlreadyDone };
+            let waited = self.waiting.leave(id).is_some();
+            return if self.give_up(id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
         };
         if resource.deleting.is_some() {
             return Outcome::AlreadyDone;
@@ -269,6 +319,7 @@ impl Engine {
     fn insert(&mut self, resource: Resource) {
         reschedule(&mut self.deadlines, None, &resource);
         self.give_up(&resource.spec.id);
+        self.waiting.leave(&resource.spec.id);
         self.usage.take(&resource.spec.id, resource.spec.zone.as_ref());
         self.census.add(resource.spec.id.kind);
         self.resources.insert(resource.spec.id.clone(), resource);

@@ -8,6 +8,8 @@ use thiserror::Error;
 
 use crate::identity::{GroupId, ResourceId};
 use crate::operation::{Event, Operation, Outcome};
+use crate::room::Room;
+use crate::time::SimTime;
 
 /// One numbered record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,22 @@ pub enum Record {
     },
     /// An event.
     Event(Event),
+    /// There is room for a resource whose creation was refused for want of it. Whoever asks first gets it.
+    RoomFreed {
+        /// When.
+        at: SimTime,
+        /// Of what.
+        room: Room,
+        /// Who has waited longest.
+        waiting: ResourceId,
+    },
+    /// Who was told that there is room did not ask in time, and does not wait any more.
+    TurnEnded {
+        /// When.
+        at: SimTime,
+        /// Who.
+        waiting: ResourceId,
+    },
 }
 
 impl Record {
@@ -39,6 +57,7 @@ impl Record {
         match self {
             Self::Operation { operation, .. } => operation.request.target(),
             Self::Event(event) => &event.id,
+            Self::RoomFreed { waiting, .. } | Self::TurnEnded { waiting, .. } => waiting,
         }
     }
 }
@@ -202,7 +221,6 @@ mod tests {
     use super::*;
     use crate::identity::ResourceKind;
     use crate::operation::EventKind;
-    use crate::time::SimTime;
 
     fn record(group: &str, millis: u64) -> Record {
         let id = ResourceId {

@@ -9,6 +9,8 @@
 //!                 └──────────▶ Journal ◀──────────┘
 //!                                 │ read with a cursor each: projection of a cluster, metrics, notices
 //!
+//!   no room: Refused ─▶ waits in line ─▶ Record::RoomFreed ─▶ asks again
+//!
 //!   a stage:   Blocked ──▶ Running{since, due} ──▶ Reached ──▶ those after it are entered
 //!                                 ▲          └───▶ Failed
 //!                                 └──── Retry ───────┘
@@ -36,6 +38,7 @@ mod latency;
 mod operation;
 mod replay;
 mod resource;
+mod room;
 mod seed;
 mod state;
 mod time;
@@ -49,6 +52,7 @@ pub use latency::{Latency, Odds};
 pub use operation::{CloudError, ErrorClass, Event, EventKind, Operation, Outcome, Request};
 pub use replay::{Difference, Line, Replay};
 pub use resource::{Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState};
+pub use room::{Room, Waiter};
 pub use seed::Seed;
 pub use state::{Reserved, State, StateError};
 pub use time::SimTime;

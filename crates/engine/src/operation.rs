@@ -79,7 +79,8 @@ pub enum Request {
     /// Update a resource in place. One that is under way is given up for one of another name. What it changes is for
     /// the caller to know; the cloud says when its time is over.
     Update(ResourceId, UpdateSpec),
-    /// Delete a resource, or give up the room that is kept for it. What is not there is deleted already.
+    /// Delete a resource, or give up the room that is kept for it or that it waits for. What is not there is deleted
+    /// already.
     Delete(ResourceId),
 }
 
@@ -159,7 +160,8 @@ pub enum CloudError {
 pub enum ErrorClass {
     /// Ask again after this long.
     RetryAfter(Duration),
-    /// Ask again when what was asked for changes.
+    /// Ask again when something changes: what was asked for, or what the cloud has. Whoever waits for room is told, see
+    /// [`crate::Record::RoomFreed`].
     WaitForChange,
     /// Report it and stop asking.
     GiveUp,
@@ -170,14 +172,13 @@ impl CloudError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            // Room comes back when something else is deleted.
-            Self::QuotaExceeded { .. } | Self::InsufficientCapacity(_) => {
-                ErrorClass::RetryAfter(Duration::from_secs(10))
-            }
             Self::Deleting(_) => ErrorClass::RetryAfter(Duration::from_secs(1)),
-            Self::UnknownZone(_) | Self::UnknownInstanceType(_) | Self::NotFound(_) => {
-                ErrorClass::WaitForChange
-            }
+            // The journal says when there is room again.
+            Self::QuotaExceeded { .. }
+            | Self::InsufficientCapacity(_)
+            | Self::UnknownZone(_)
+            | Self::UnknownInstanceType(_)
+            | Self::NotFound(_) => ErrorClass::WaitForChange,
             Self::Conflict(_) | Self::InvalidStage(_) => ErrorClass::GiveUp,
         }
     }

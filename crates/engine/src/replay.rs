@@ -87,6 +87,8 @@ fn told(record: &Record) -> String {
             format!("{} of {} was answered {outcome:?}", operation.verb(), operation.request.target())
         }
         Record::Event(Event { at, id, kind, .. }) => format!("{kind:?} happened to {id} at {at}"),
+        Record::RoomFreed { at, room, waiting } => format!("{waiting} was told of room in {room:?} at {at}"),
+        Record::TurnEnded { at, waiting } => format!("{waiting} had not asked by {at}"),
     }
 }
 
@@ -181,9 +183,9 @@ impl Playing {
                 self.read().map_err(missing)?;
             }
             // One deadline at a time: an operation that was meant for an earlier instant may come between two.
-            Record::Event(event) => {
-                while self.made.is_empty() && self.engine.next_deadline().is_some_and(|due| due <= event.at) {
-                    self.engine.poll_some(event.at, 1);
+            Record::Event(Event { at, .. }) | Record::RoomFreed { at, .. } | Record::TurnEnded { at, .. } => {
+                while self.made.is_empty() && self.engine.next_deadline().is_some_and(|due| due <= *at) {
+                    self.engine.poll_some(*at, 1);
                     self.read().map_err(missing)?;
                 }
             }

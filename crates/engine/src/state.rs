@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::identity::ResourceId;
 use crate::resource::Resource;
+use crate::room::{Waiter, Waiting};
 use crate::seed::Seed;
 
 /// Counting on from here takes longer than anybody waits.
@@ -27,6 +28,8 @@ pub struct State {
     pub resources: Vec<Resource>,
     /// What room is kept for, see [`crate::Request::Reserve`], in the order of names.
     pub reserved: Vec<Reserved>,
+    /// Who waits for room, first come first.
+    pub waiting: Vec<Waiter>,
 }
 
 /// Room that is kept for a resource.
@@ -63,6 +66,7 @@ impl Engine {
             next: self.journal.next(),
             resources: self.resources.values().cloned().collect(),
             reserved: reserved.collect(),
+            waiting: self.waiting.to_waiters(),
         }
     }
 
@@ -71,14 +75,15 @@ impl Engine {
     /// # Errors
     /// When no cloud can be in the state: it may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
-        let State { config, seed, next, resources, reserved } = state;
+        let State { config, seed, next, resources, reserved, waiting } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
         }
         let mut names = BTreeSet::new();
         let ids = resources.iter().map(|resource| &resource.spec.id);
-        for id in ids.chain(reserved.iter().map(|reserved| &reserved.id)) {
+        let ids = ids.chain(reserved.iter().map(|reserved| &reserved.id));
+        for id in ids.chain(waiting.iter().map(|waiter| &waiter.id)) {
             if !names.insert(id) {
                 return Err(StateError::Twice(id.clone()));
             }
@@ -95,6 +100,7 @@ impl Engine {
         for (id, zone) in reserved {
             engine.reserve(&id, &zone);
         }
+        engine.waiting = Waiting::of_waiters(waiting);
         Ok(engine)
     }
 }

@@ -3,13 +3,14 @@
 mod cloud;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cloud::{Watched, ask, at, engine, id, machine, operation, reached_stages, stage};
 use nephele_engine::{
-    CloudError, Config, DrawKey, ErrorClass, Event, EventKind, Latency, Odds, Outcome, Quotas, Record,
-    Request, ResourceId, ResourceKind, ResourceSpec, SimTime, StageState, Update, UpdateSpec, UpdateState,
-    Zone,
+    CloudError, Config, DrawKey, Entry, ErrorClass, Event, EventKind, Latency, Odds, Outcome, Quotas, Record,
+    Request, ResourceId, ResourceKind, ResourceSpec, Room, SimTime, StageState, Update, UpdateSpec,
+    UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -264,7 +265,6 @@ fn offer_of_the_cloud_is_what_can_be_had() {
         ask(&mut engine, at(0), Request::Create(placed(name, zone, kind)))
             .map_err(|refused| (refused.category(), refused.class(), refused.to_string()))
     };
-    let soon = ErrorClass::RetryAfter(Duration::from_secs(10));
     assert_eq!(
         create("1", "z", "m.large"),
         Err(("UnknownZone", ErrorClass::WaitForChange, r#"zone "z" does not exist"#.into()))
@@ -280,12 +280,16 @@ fn offer_of_the_cloud_is_what_can_be_had() {
     assert_eq!(create("1", "a", "m.large"), Ok(Outcome::Accepted));
     assert_eq!(
         create("2", "a", "m.large"),
-        Err(("InsufficientCapacity", soon, r#"zone "a" has insufficient capacity"#.into()))
+        Err((
+            "InsufficientCapacity",
+            ErrorClass::WaitForChange,
+            r#"zone "a" has insufficient capacity"#.into()
+        ))
     );
     assert_eq!(create("2", "b", "m.large"), Ok(Outcome::Accepted));
     assert_eq!(
         create("3", "b", "m.large"),
-        Err(("QuotaExceeded", soon, "quota of 2 instances is used up".into()))
+        Err(("QuotaExceeded", ErrorClass::WaitForChange, "quota of 2 instances is used up".into()))
     );
     assert_eq!(create("1", "a", "m.large"), Ok(Outcome::AlreadyDone));
 }
@@ -317,6 +321,71 @@ fn room_comes_back_when_a_deletion_is_done_whether_or_not_anyone_polled() {
     let mut create = |seconds| ask(&mut engine, at(seconds), Request::Create(placed("2", "a", "m.large")));
     assert_eq!(create(3), Err(CloudError::InsufficientCapacity("a".into())));
     assert_eq!(create(4), Ok(Outcome::Accepted));
+}
+
+/// Who was told that there is room, in order, and when.
+fn told(engine: &Watched) -> Vec<(SimTime, Room, String)> {
+    let freed = |entry: &Arc<Entry>| match &entry.record {
+        Record::RoomFreed { at, room, waiting } => Some((*at, room.clone(), waiting.name.clone())),
+        _ => None,
+    };
+    engine.journal().since(1).filter_map(freed).collect()
+}
+
+fn quota() -> Room {
+    Room::Quota { account: id("m").account, kind: ResourceKind::Instance }
+}
+
+#[test]
+fn who_was_refused_first_is_told_first_and_as_many_as_fit() {
+    let mut engine = small_cloud();
+    let create = |name: &str, zone: &str| Request::Create(placed(name, zone, "m.large"));
+    for (name, zone) in [("1", "a"), ("2", "b")] {
+        ask(&mut engine, at(0), create(name, zone)).unwrap();
+    }
+    for (name, zone) in [("z", "b"), ("y", "a"), ("x", "b"), ("w", "b"), ("z", "b")] {
+        ask(&mut engine, at(1), create(name, zone)).unwrap_err();
+    }
+    let waiting: Vec<_> = engine.waiting().map(|id| id.name.as_str()).collect();
+    assert_eq!(waiting, ["w", "x", "y", "z"]);
+    // The zone of y is free at the same time as a place in the account.
+    ask(&mut engine, at(2), Request::Delete(id("1"))).unwrap();
+    assert_eq!(told(&engine), [], "its deletion takes three seconds");
+    engine.poll(at(9));
+    let first = [(at(5), quota(), "z".into()), (at(5), Room::Zone("a".into()), "y".into())];
+    assert_eq!(told(&engine), first);
+    assert_eq!(ask(&mut engine, at(9), create("z", "b")), Ok(Outcome::Accepted));
+    // y has room in its zone, and none in its account any more. It keeps the place that it had.
+    let exceeded = CloudError::QuotaExceeded { of: ResourceKind::Instance, limit: 2 };
+    assert_eq!(ask(&mut engine, at(9), create("y", "a")), Err(exceeded));
+    for name in ["2", "z"] {
+        ask(&mut engine, at(10), Request::Delete(id(name))).unwrap();
+    }
+    engine.poll(at(19));
+    let next = ["y", "x"].map(|name| (at(13), quota(), name.into()));
+    assert_eq!(told(&engine)[2..], next);
+}
+
+#[test]
+fn who_gives_up_or_does_not_ask_in_time_makes_way_for_the_next() {
+    let mut engine = small_cloud();
+    let create = |name: &str| Request::Create(placed(name, "a", "m.large"));
+    ask(&mut engine, at(0), create("1")).unwrap();
+    for name in ["x", "y", "z"] {
+        ask(&mut engine, at(1), create(name)).unwrap_err();
+    }
+    ask(&mut engine, at(2), Request::Delete(id("1"))).unwrap();
+    engine.poll(at(6));
+    assert_eq!(ask(&mut engine, at(7), Request::Delete(id("x"))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(7), Request::Delete(id("x"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(engine.next_deadline(), Some(at(17)));
+    engine.poll(at(60));
+    let room = Room::Zone("a".into());
+    assert_eq!(
+        told(&engine),
+        [(5, "x"), (7, "y"), (17, "z")].map(|(seconds, name)| (at(seconds), room.clone(), name.into()))
+    );
+    assert_eq!((engine.waiting().count(), engine.next_deadline()), (0, None));
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Watched {
         self.engine.journal().read(&mut self.cursor, &mut entries).expect("tests make fewer records");
         let event = |record: &Record| match record {
             Record::Event(event) => Some(event.clone()),
-            Record::Operation { .. } => None,
+            Record::Operation { .. } | Record::RoomFreed { .. } | Record::TurnEnded { .. } => None,
         };
         let mut events: Vec<Event> = entries.iter().filter_map(|entry| event(&entry.record)).collect();
         events.retain(|event| !matches!(event.kind, EventKind::Adopted { .. }));

@@ -1,0 +1,169 @@
+//! Who waits for room, and whose turn it is when some comes free.
+//!
+//! A creation that is refused for want of room joins a line. When room comes free, those who have waited longest are told,
+//! as many as fit. Room is not kept for them: whoever asks first gets it, as in any cloud. Who was told and is refused
+//! again is back at its old place in the line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{ResourceId, ResourceKind};
+use crate::time::SimTime;
+
+/// How long who was told has to ask, before the next one is told. A controller asks within milliseconds, but one whose
+/// object was paused meanwhile does not ask at all.
+const TURN: Duration = Duration::from_secs(10);
+
+/// What only so many resources fit into.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Room {
+    /// What an account may have of a kind.
+    Quota {
+        /// Whose it is.
+        account: String,
+        /// Of what.
+        kind: ResourceKind,
+    },
+    /// A zone.
+    Zone(String),
+}
+
+/// A resource that waits for room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiter {
+    /// Which one.
+    pub id: ResourceId,
+    /// For which room.
+    pub room: Room,
+    /// When its turn ends, if it was told that there is room.
+    pub turn_ends: Option<SimTime>,
+}
+
+/// Those who wait for room. As many as there are resources that somebody asked for and asks for still: who gives up says so
+/// with a deletion.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiting {
+    /// No line is empty.
+    lines: BTreeMap<Room, Line>,
+    places: BTreeMap<ResourceId, Place>,
+    /// When the turns of those who were told end.
+    turns: BTreeSet<(SimTime, ResourceId)>,
+    next_number: u64,
+}
+
+/// Who waits for one room.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    /// Those who were not told, by their numbers.
+    waiting: BTreeMap<u64, ResourceId>,
+    /// How many were told and have not asked since.
+    told: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    room: Room,
+    /// Who was refused first has the lowest.
+    number: u64,
+    /// When its turn ends, if it was told.
+    turn_ends: Option<SimTime>,
+}
+
+impl Waiting {
+    /// Who waits, in the order of their names.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &ResourceId> {
+        self.places.keys()
+    }
+
+    /// Somebody was refused for want of this room.
+    pub(crate) fn join(&mut self, id: &ResourceId, room: Room) {
+        let number = match self.leave(id) {
+            Some(number) => number,
+            None => {
+                self.next_number += 1;
+                self.next_number
+            }
+        };
+        self.lines.entry(room.clone()).or_default().waiting.insert(number, id.clone());
+        self.places.insert(id.clone(), Place { room, number, turn_ends: None });
+    }
+
+    /// Somebody does not wait any more. Its number, if it did.
+    pub(crate) fn leave(&mut self, id: &ResourceId) -> Option<u64> {
+        let Place { room, number, turn_ends } = self.places.remove(id)?;
+        let line = self.lines.get_mut(&room).expect("a place is in a line");
+        match turn_ends {
+            None => drop(line.waiting.remove(&number)),
+            Some(ends) => {
+                line.told -= 1;
+                self.turns.remove(&(ends, id.clone()));
+            }
+        }
+        if line.waiting.is_empty() && line.told == 0 {
+            self.lines.remove(&room);
+        }
+        Some(number)
+    }
+
+    /// When the next turn ends.
+    pub(crate) fn next_deadline(&self) -> Option<SimTime> {
+        self.turns.first().map(|(at, _)| *at)
+    }
+
+    /// Ends the turn that ends next: who did not ask does not wait any more. Says who that is.
+    pub(crate) fn end_turn(&mut self) -> Option<ResourceId> {
+        let (_, id) = self.turns.first().cloned()?;
+        self.leave(&id);
+        Some(id)
+    }
+
+    /// Who waits, first come first.
+    pub(crate) fn to_waiters(&self) -> Vec<Waiter> {
+        let mut places: Vec<_> = self.places.iter().collect();
+        places.sort_by_key(|(_, place)| place.number);
+        let waiter = |(id, place): (&ResourceId, &Place)| Waiter {
+            id: id.clone(),
+            room: place.room.clone(),
+            turn_ends: place.turn_ends,
+        };
+        places.into_iter().map(waiter).collect()
+    }
+
+    /// Those who wait again, first come first. Each is there once.
+    pub(crate) fn of_waiters(waiters: Vec<Waiter>) -> Self {
+        let mut waiting = Self::default();
+        for Waiter { id, room, turn_ends } in waiters {
+            waiting.join(&id, room.clone());
+            if let Some(ends) = turn_ends
+                && let Some(place) = waiting.places.get_mut(&id)
+                && let Some(line) = waiting.lines.get_mut(&room)
+            {
+                place.turn_ends = Some(ends);
+                line.waiting.remove(&place.number);
+                line.told += 1;
+                waiting.turns.insert((ends, id));
+            }
+        }
+        waiting
+    }
+
+    /// Those who are to be told now, longest first, each with its room; `free` says how many more fit into a room.
+    pub(crate) fn tell(&mut self, now: SimTime, free: impl Fn(&Room) -> usize) -> Vec<(Room, ResourceId)> {
+        let mut told = Vec::new();
+        for (room, line) in &mut self.lines {
+            let free = if line.waiting.is_empty() { 0 } else { free(room) };
+            while line.told < free
+                && let Some((_, id)) = line.waiting.pop_first()
+            {
+                let ends = now + TURN;
+                line.told += 1;
+                self.turns.insert((ends, id.clone()));
+                self.places.get_mut(&id).expect("who is in a line has a place").turn_ends = Some(ends);
+                told.push((room.clone(), id));
+            }
+        }
+        told
+    }
+}
