@@ -11,6 +11,7 @@ mod metadata;
 mod pause;
 mod remediation;
 mod scale;
+mod seeds;
 mod templates;
 mod upgrade;
 mod versions;
