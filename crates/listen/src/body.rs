@@ -1,4 +1,6 @@
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,14 +24,18 @@ pub enum BodyError {
     Connection(#[source] hyper::Error),
 }
 
-/// Bytes of a body that nobody wants which are still read, as many as Go's server reads (net/http/server.go,
-/// `maxPostHandlerReadBytes`).
-const UNWANTED_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of a body that nobody wants which are still read to keep the connection, as many as Go's server reads
+/// (net/http/server.go, `maxPostHandlerReadBytes`).
+const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
+
+/// How long more is read before the connection closes. What arrives at a closed socket is answered with a reset, which
+/// can take the answer from a client that has not read it yet (RFC 9112, section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The body of a request, which has to arrive in time.
 ///
-/// One that is dropped before its end is read on for a while where the next request can only follow it: HTTP/1.1 would
-/// have to close the connection otherwise, and a client that is still sending may never see the answer.
+/// One that is dropped before its end is read on for a while where the next request can only follow it, in HTTP/1.1.
+/// Where more is to come than is read, the connection closes, and the answer says so.
 #[derive(Debug)]
 pub struct RequestBody {
     /// None once it is dropped.
@@ -38,39 +44,70 @@ pub struct RequestBody {
     deadline: Instant,
     /// Made when the body is first waited for: most requests have none.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Where the rest is read, if it has to be.
-    discarding: Option<TaskTracker>,
+    /// None where the next request does not have to wait for the end of this one.
+    rest: Option<Rest>,
+}
+
+/// What becomes of the rest of a body that nobody wants.
+#[derive(Debug)]
+struct Rest {
+    /// Where it is read.
+    tasks: TaskTracker,
+    /// Whether the client waits for `100 Continue`. Such a client may have sent nothing, and never will.
+    is_expected: bool,
+    closes: Arc<AtomicBool>,
+}
+
+/// Whether a connection closes after a request, which its answer has to say: a client would send its next request on it.
+pub(crate) struct Closes(Option<Arc<AtomicBool>>);
+
+impl Closes {
+    /// What is known now; ask when the answer is there.
+    pub(crate) fn get(&self) -> bool {
+        self.0.as_ref().is_some_and(|closes| closes.load(Ordering::Relaxed))
+    }
 }
 
 impl RequestBody {
     /// The body of a request that has so long to arrive. What is left of it is read as a task of `tasks`.
-    pub(crate) fn of(request: Request<Incoming>, limit: Duration, tasks: &TaskTracker) -> Request<Self> {
-        // A client that waits for `100 Continue` has sent nothing that would have to be read.
-        let discards = request.version() < Version::HTTP_2 && !request.headers().contains_key(EXPECT);
-        let discarding = discards.then(|| tasks.clone());
+    pub(crate) fn of(
+        request: Request<Incoming>,
+        limit: Duration,
+        tasks: &TaskTracker,
+    ) -> (Request<Self>, Closes) {
+        let is_followed = request.version() < Version::HTTP_2 && !request.body().is_end_stream();
+        let closes = is_followed.then(Arc::<AtomicBool>::default);
+        let rest = closes.clone().map(|closes| Rest {
+            tasks: tasks.clone(),
+            is_expected: request.headers().contains_key(EXPECT),
+            closes,
+        });
         let deadline = Instant::now() + limit;
-        request.map(|incoming| Self { incoming: Some(incoming), limit, deadline, timer: None, discarding })
+        let request =
+            request.map(|incoming| Self { incoming: Some(incoming), limit, deadline, timer: None, rest });
+        (request, Closes(closes))
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        let (Some(incoming), Some(tasks)) = (self.incoming.take(), &self.discarding) else { return };
-        if !incoming.is_end_stream() {
-            // It ends at the deadline, with the connection, or when enough is read.
-            tasks.spawn(timeout_at(self.deadline, discard(incoming)));
+        let (Some(incoming), Some(rest)) = (self.incoming.take(), &self.rest) else { return };
+        if incoming.is_end_stream() {
+            return;
+        }
+        let is_short = incoming.size_hint().exact().is_some_and(|left| left <= UNWANTED_BYTES_MAX);
+        let now = Instant::now();
+        let closes = rest.is_expected || !is_short || self.deadline <= now;
+        rest.closes.store(closes, Ordering::Relaxed);
+        if !rest.is_expected {
+            let until = if closes { self.deadline.min(now + LINGER) } else { self.deadline };
+            rest.tasks.spawn(timeout_at(until, discard(incoming)));
         }
     }
 }
 
 async fn discard(mut incoming: Incoming) {
-    let mut read = 0;
-    while read <= UNWANTED_BYTES_MAX {
-        match incoming.frame().await {
-            Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
-            Some(Err(_)) | None => return,
-        }
-    }
+    while let Some(Ok(_)) = incoming.frame().await {}
 }
 
 impl Body for RequestBody {

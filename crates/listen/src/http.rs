@@ -5,8 +5,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::CONTENT_LENGTH;
-use http::{Method, Request, Response};
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::{HeaderValue, Method, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Either, Empty};
 use hyper::body::Incoming;
@@ -94,9 +94,13 @@ impl Http {
         let service = service_fn(move |request: Request<Incoming>| {
             let in_flight = activity.begin();
             let is_head = request.method() == Method::HEAD;
-            let answer = service.call(RequestBody::of(request, body, &tasks));
+            let (request, closes) = RequestBody::of(request, body, &tasks);
+            let answer = service.call(request);
             async move {
                 let (mut head, body) = answer.await?.into_parts();
+                if closes.get() {
+                    head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 if is_head {
                     // On HTTP/2 hyper sends what it is given, and a client takes data after HEAD for a broken stream.
                     if let Some(length) = body.size_hint().exact() {

@@ -13,7 +13,7 @@
 //! | a connection | [`Limits::connections_max`]; before it has authenticated, [`Limits::unauthenticated_max`] |
 //! | a handshake | [`Limits::handshake`] |
 //! | a connection without a request, or with half the head of one | [`Limits::idle`] |
-//! | the body of a request | [`Limits::body`] for its arrival; its size is the service's to bound. Of one that the service does not read, 256 KiB are |
+//! | the body of a request | [`Limits::body`] for its arrival; its size is the service's to bound. One that the service does not read is read on to keep the connection, up to 256 KiB; where there is more, the answer says that the connection closes |
 //! | an answer that it does not read | [`Limits::stall`] |
 //! | streams of an HTTP/2 connection | [`Limits::streams_max`] |
 //!

@@ -117,24 +117,55 @@ async fn head_is_answered_without_a_body_and_with_its_length() {
     }
 }
 
+/// Sends a request whose body is not read, and another one behind it: whether the first answer says that the connection
+/// closes, and whether there is a second.
+async fn ask_twice(head: &str, body: Vec<u8>) -> (bool, bool) {
+    let (client, _serving) = connect(Protocol::Http1, Limits::default());
+    let (mut reader, mut writer) = tokio::io::split(client);
+    let head = format!("POST /unread HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n");
+    let writing = tokio::spawn(async move {
+        writer.write_all(head.as_bytes()).await?;
+        writer.write_all(&body).await?;
+        writer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await
+    });
+    let mut text = Vec::new();
+    // Where the connection is kept, it ends when it has been idle for too long.
+    let _ = reader.read_to_end(&mut text).await;
+    // Where it closes, the client may find it broken while it writes.
+    let _ = writing.await.expect("no panic");
+    let text = String::from_utf8(text).expect("text");
+    let (first, rest) = text.split_once("not read").expect("the answer to the first");
+    (first.contains("connection: close\r\n"), rest.contains("0 bytes"))
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_body_that_nobody_reads_is_read_on_within_bounds() {
-    for (length, is_kept) in [(200_000, true), (1_000_000, false)] {
-        let (client, _serving) = connect(Protocol::Http1, Limits::default());
-        let (mut reader, mut writer) = tokio::io::split(client);
-        let writing = tokio::spawn(async move {
-            let head = format!("POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
-            writer.write_all(head.as_bytes()).await?;
-            writer.write_all(&vec![b'x'; length]).await?;
-            writer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await
-        });
-        let mut text = Vec::new();
-        // Where the rest is not read, the client finds the connection closed, or broken while it writes.
-        let _ = reader.read_to_end(&mut text).await;
-        let text = String::from_utf8(text).expect("text");
-        assert!(text.contains("not read"), "{text}");
-        assert_eq!((text.contains("0 bytes"), writing.await.expect("no panic").is_ok()), (is_kept, is_kept));
+async fn a_connection_that_a_body_nobody_reads_ends_is_said_to_close() {
+    let chunked = [&b"7\r\nunknown\r\n"[..], b"0\r\n\r\n"].concat();
+    let cases = [
+        ("Content-Length: 200000", vec![b'x'; 200_000], false),
+        ("Content-Length: 1000000", vec![b'x'; 1_000_000], true),
+        // How much is to come is not known.
+        ("Transfer-Encoding: chunked", chunked, true),
+        // The client does not send what the answer makes pointless.
+        ("Content-Length: 10\r\nExpect: 100-continue", Vec::new(), true),
+    ];
+    for (head, body, closes) in cases {
+        assert_eq!(ask_twice(head, body).await, (closes, !closes), "{head}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_on_a_connection_that_closes_is_read_for_a_moment_so_that_its_answer_arrives() {
+    let (mut client, serving) = connect(Protocol::Http1, Limits::default());
+    let head = b"POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
+    client.write_all(head).await.expect("it is open");
+    read_until(&mut client, "not read").await;
+    let started = Instant::now();
+    // A client that neither sends the rest nor closes.
+    client.write_all(&[b'x'; 500_000]).await.expect("it is read");
+    assert_eq!(client.read(&mut [0; 64]).await.expect("an orderly end"), 0);
+    assert_eq!(started.elapsed().as_secs(), 1);
+    serving.await.expect("no panic");
 }
 
 #[tokio::test(start_paused = true)]
