@@ -35,6 +35,18 @@ pub(crate) enum Outcome {
     Broken(String),
 }
 
+impl Outcome {
+    /// The outcome in a few words.
+    pub(crate) fn brief(&self) -> String {
+        match self {
+            Self::Answered { status, body } => {
+                format!("status {status}, {:?} bytes", body.as_ref().map(Bytes::len))
+            }
+            Self::Broken(error) => error.clone(),
+        }
+    }
+}
+
 /// A client that connects when it has to.
 pub(crate) struct Client {
     server: Arc<Server>,
@@ -87,8 +99,8 @@ impl Client {
             Err(_) => Ok(Outcome::Broken(format!("no end of the answer within {ANSWER_MAX:?}"))),
             Ok(Err(error)) => Ok(Outcome::Broken(format!("{:#}", anyhow::Error::from(error)))),
             Ok(Ok(body)) => {
-                // A server may close an HTTP/1.1 connection on which it did not read all that was sent.
-                if !closes && (self.is_http2 || !request.beyond_limit()) {
+                // A server may close an HTTP/1.1 connection on which it did not read all that was sent, when it says so.
+                if !closes {
                     self.sender = Some(sender);
                 }
                 Ok(Outcome::Answered { status, body: Some(body.to_bytes()) })

@@ -52,7 +52,8 @@ impl Request {
     pub(crate) fn brief(&self) -> String {
         let body = String::from_utf8_lossy(&self.body);
         let cut = |text: &str| text.chars().take(400).collect::<String>();
-        format!("{} {} {:?} {}", self.method, cut(&self.target), self.headers, cut(&body))
+        let length = self.body.len();
+        format!("{} {} {:?} {length} bytes {}", self.method, cut(&self.target), self.headers, cut(&body))
     }
 }
 

@@ -25,7 +25,7 @@ use anyhow::Context as _;
 use clap::Parser;
 
 use client::Client;
-use generator::Generator;
+use generator::{Generator, Request};
 use server::Server;
 use tally::Tally;
 
@@ -106,13 +106,18 @@ async fn work(server: Arc<Server>, seed: u64, worker: u64, requests: u64) -> any
     let mut generator = Generator::new(seed, worker);
     let mut client = Client::new(server, worker % 4 != 3);
     let mut tally = Tally::default();
+    // What ended a connection is often the request before the one that found it closed.
+    let mut before: Option<(Request, String)> = None;
     for index in 0..requests {
         let request = generator.next_request();
         let outcome = client.send(&request).await?;
         generator.learn(&outcome);
         tally.count(&request, &outcome, || {
-            format!("connection {worker}, request {index}: {}", request.brief())
+            let before =
+                before.as_ref().map(|(request, outcome)| format!(" after {}: {outcome}", request.brief()));
+            format!("connection {worker}, request {index}: {}{}", request.brief(), before.unwrap_or_default())
         });
+        before = Some((request, outcome.brief()));
     }
     Ok(tally)
 }
