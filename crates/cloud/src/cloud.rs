@@ -13,8 +13,9 @@ use futures::Stream;
 use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    CloudError, Config, Cursor, Engine, Entry, EventKind, Latency, Odds, Operation, Outcome, Quotas, Record,
-    Request, ResourceId, ResourceKind, ResourceSpec, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
+    Catalog, CloudError, Config, Cursor, Engine, Entry, EventKind, Hardware, Latency, Model, Odds, Operation,
+    Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, SimTime, StageSpec, StageState,
+    UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -399,6 +400,42 @@ impl Cloud {
         self.tell(Changed::Cluster(id.clone()));
     }
 
+    /// Has the machines of a namespace made from a catalog from now on; those that are there keep what they have. The one
+    /// without a name has anything until it is put there.
+    ///
+    /// # Errors
+    /// When the cloud refuses.
+    pub fn put_catalog(&self, namespace: &str, name: &str, catalog: Catalog) -> Result<(), MachineError> {
+        let id = ResourceId::catalog(namespace, name);
+        self.ask(sim_time(self.now()), Request::PutCatalog { id, catalog: Box::new(catalog) })
+    }
+
+    /// Has no machine made from a catalog any more.
+    ///
+    /// # Errors
+    /// When the cloud refuses.
+    pub fn delete_catalog(&self, namespace: &str, name: &str) -> Result<(), MachineError> {
+        self.ask(sim_time(self.now()), Request::Delete(ResourceId::catalog(namespace, name)))
+    }
+
+    /// Asks the cloud what a machine would consist of that is made from a model.
+    ///
+    /// # Errors
+    /// When the cloud refuses, as the catalog is not there or does not have what the model names.
+    pub fn describe_model(
+        &self,
+        namespace: &str,
+        name: &str,
+        model: &Model,
+    ) -> Result<Hardware, MachineError> {
+        let catalog = ResourceId::catalog(namespace, name);
+        let request = Request::DescribeModel { catalog: catalog.clone(), model: model.clone() };
+        let verb = "DescribeModel";
+        self.ask(sim_time(self.now()), request)?;
+        let described = self.inner.driver.look(|engine| engine.hardware(&catalog, model));
+        described.map_err(|source| MachineError::Refused { verb, source })
+    }
+
     /// Makes a machine, or finds it made. One that is there runs what it is said to run from now on, unless an update is
     /// asked for: that takes its time, after which the machine runs what the update says. Asking for the same again is
     /// no other one.
@@ -423,6 +460,11 @@ impl Cloud {
             Admission::New(spec) => {
                 let now = sim_time(self.now());
                 self.ask(now, creation(&spec, now)).inspect_err(|_| cluster.on_gone(&id.name))?;
+                let resource = id.resource();
+                let given = |engine: &Engine| engine.get(&resource).map(|made| made.hardware.clone());
+                if let Some(hardware) = self.inner.driver.look(given) {
+                    cluster.equip(&id.name, hardware);
+                }
             }
             Admission::Known => {}
             Admission::Conflict => {
@@ -469,7 +511,7 @@ impl Cloud {
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
         let cluster = self.cluster(&id.cluster)?;
         let resource = id.resource();
-        let (started_at, stages, over) = self.catch_up(&cluster, |engine| {
+        let (started_at, hardware, stages, over) = self.catch_up(&cluster, |engine| {
             let resource = engine.get(&resource)?;
             let stage = |(name, state): (_, &StageState)| Some((Stage::of_name(name)?, observe(state)));
             let over = resource.update.as_ref().and_then(|update| match update.state {
@@ -477,7 +519,7 @@ impl Cloud {
                 UpdateState::Running { .. } => None,
             });
             let stages: BTreeMap<_, _> = resource.stages().filter_map(stage).collect();
-            Some((timestamp(resource.created), stages, over))
+            Some((timestamp(resource.created), resource.hardware.clone(), stages, over))
         })?;
         let seen = cluster.machine(&id.name)?;
         let update = seen.update.map(|update| {
@@ -491,7 +533,7 @@ impl Cloud {
             allocation: seen.allocation,
             zone: seen.zone,
             region: seen.region,
-            hardware: seen.hardware,
+            hardware,
             software: seen.software,
             update,
             deleting: seen.deleting,
@@ -694,7 +736,10 @@ fn creation(spec: &MachineSpec, now: SimTime) -> Request {
         id: spec.id.resource(),
         draw_key: spec.allocation.draw_key(),
         zone: spec.zone.clone(),
+        catalog: spec.catalog.clone(),
         instance_type: spec.instance_type.clone(),
+        image: spec.image.clone(),
+        version: (!spec.version.is_empty()).then(|| spec.version.clone()),
         owner: None,
         labels: BTreeMap::new(),
         stages: stages.collect(),
@@ -707,7 +752,7 @@ fn creation(spec: &MachineSpec, now: SimTime) -> Request {
         spec.reached.iter().map(|(stage, at)| (stage.name(), sim_time(*at))).collect();
     let started_at = spec.started_at.map(sim_time);
     let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or(now);
-    Request::Adopt { spec: resource, created, reached }
+    Request::Adopt { spec: resource, created, reached, hardware: spec.hardware.clone() }
 }
 
 fn observe(state: &StageState) -> StageObservation {

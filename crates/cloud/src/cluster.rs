@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
+use nephele_engine::Hardware;
 use nephele_etcd::{Member, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
@@ -19,9 +20,7 @@ use crate::identity::Stage;
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
-use crate::spec::{
-    Allocation, Authorities, ClusterSpec, Endpoint, Hardware, MachineSpec, MachineUpdate, Software,
-};
+use crate::spec::{Allocation, Authorities, ClusterSpec, Endpoint, MachineSpec, MachineUpdate, Software};
 use crate::tls::Credentials;
 
 /// A cluster that runs.
@@ -82,7 +81,6 @@ pub(crate) struct Seen {
     pub(crate) allocation: Allocation,
     pub(crate) zone: Option<String>,
     pub(crate) region: Option<String>,
-    pub(crate) hardware: Hardware,
     pub(crate) software: Software,
     /// The last update that was asked for.
     pub(crate) update: Option<MachineUpdate>,
@@ -163,7 +161,6 @@ impl Cluster {
             allocation: spec.allocation.clone(),
             zone: spec.zone.clone(),
             region: spec.region.clone(),
-            hardware: spec.hardware.clone(),
             software: spec.software(),
             update: spec.update.as_deref().cloned(),
             deleting: *stopping,
@@ -218,6 +215,13 @@ impl Cluster {
         let machine = Machine { spec: spec.clone(), reached: BTreeMap::new(), stopping: false };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
+    }
+
+    /// Takes note of what the cloud gave a new machine.
+    pub(crate) fn equip(&self, name: &str, hardware: Hardware) {
+        if let Some(machine) = self.state.lock().machines.get_mut(name) {
+            machine.spec.hardware = Some(hardware);
+        }
     }
 
     /// Lets be seen that a machine has reached a stage. Repeating it changes nothing.
@@ -581,8 +585,9 @@ pub(crate) mod tests {
             version: "v1.36.3".into(),
             zone: None,
             region: None,
+            catalog: String::new(),
             instance_type: None,
-            hardware: Hardware::default(),
+            hardware: None,
             image: None,
             start_up: BTreeMap::new(),
             allocation: Allocation::default(),

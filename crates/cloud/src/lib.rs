@@ -42,7 +42,7 @@ pub use cloud::{Cloud, CloudConfig};
 pub use error::{ClusterError, MachineError, StartError};
 pub use identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 pub use journal::JournalReader;
-pub use nephele_engine::ErrorClass;
+pub use nephele_engine::{Catalog, CloudError, ErrorClass, Hardware, Image, InstanceType, Model};
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};
 pub use observation::{
@@ -50,6 +50,6 @@ pub use observation::{
 };
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
-    Allocation, Authorities, ClusterSpec, Endpoint, Files, FormerMachine, Hardware, MachineSpec,
-    MachineUpdate, Software, StartUp,
+    Allocation, Authorities, ClusterSpec, Endpoint, Files, FormerMachine, MachineSpec, MachineUpdate,
+    Software, StartUp,
 };

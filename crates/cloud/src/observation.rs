@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use nephele_engine::Hardware;
 
 use crate::identity::{ClusterId, MachineId, Stage};
-use crate::spec::{Allocation, Endpoint, Hardware, Software};
+use crate::spec::{Allocation, Endpoint, Software};
 
 /// A cluster as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

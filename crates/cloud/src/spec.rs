@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::DrawKey;
+use nephele_engine::{DrawKey, Hardware};
 use nephele_pki::Authority;
 
 use crate::cidr;
@@ -103,10 +103,12 @@ pub struct MachineSpec {
     pub zone: Option<String>,
     /// The region of its zone; none lets the zone's name tell.
     pub region: Option<String>,
+    /// The catalog of its namespace that it is made from, see [`crate::Cloud::put_catalog`].
+    pub catalog: String,
     /// How large it is, in a word.
     pub instance_type: Option<String>,
-    /// How large it is, in numbers.
-    pub hardware: Hardware,
+    /// What it consists of, as published before; the cloud says what a new one consists of.
+    pub hardware: Option<Hardware>,
     /// What it booted from.
     pub image: Option<String>,
     /// How long its stages take; a missing one takes no time. Drawn once: later changes do not count.
@@ -210,29 +212,6 @@ impl MachineUpdate {
     /// The engine's name for it.
     pub(crate) fn name(&self) -> String {
         self.asked_at.as_microsecond().to_string()
-    }
-}
-
-/// What a machine has, as its Node reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hardware {
-    /// Processor architecture, such as `amd64`.
-    pub architecture: String,
-    /// Operating system, such as `linux`.
-    pub operating_system: String,
-    /// Quantities by resource name.
-    pub capacity: BTreeMap<String, String>,
-}
-
-impl Default for Hardware {
-    /// What a machine has of which nothing else is said: what kubeadm asks of a machine, and a little more memory.
-    fn default() -> Self {
-        let capacity = [("cpu", "2"), ("memory", "4Gi"), ("ephemeral-storage", "40Gi"), ("pods", "110")];
-        Self {
-            architecture: "amd64".to_owned(),
-            operating_system: "linux".to_owned(),
-            capacity: capacity.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into(),
-        }
     }
 }
 

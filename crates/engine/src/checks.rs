@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalog::{Catalog, Hardware, Model};
 use crate::config::Config;
 use crate::identity::{ResourceId, ResourceKind};
 use crate::operation::{CloudError, Operation, Outcome, Request};
@@ -11,6 +12,7 @@ use crate::room::Room;
 /// What checks look at.
 pub(crate) struct Checked<'a> {
     pub(crate) config: &'a Config,
+    pub(crate) catalogs: &'a BTreeMap<ResourceId, Catalog>,
     pub(crate) usage: &'a Usage,
     pub(crate) operation: &'a Operation,
     /// Whether the resource that the operation is about is there.
@@ -23,7 +25,7 @@ type Check = fn(&Checked<'_>) -> Result<(), Outcome>;
 
 /// In this order; the first that objects gives the answer. Whatever is to refuse or delay calls stands here, and applies
 /// to every operation: rules and limits of the rate before what is there now, as clouds look at those first.
-const CHECKS: [Check; 4] = [has_stages, is_offered, has_capacity, is_within_quota];
+const CHECKS: [Check; 5] = [is_of_its_kind, has_stages, is_offered, has_capacity, is_within_quota];
 
 /// Runs the checks.
 pub(crate) fn check(checked: &Checked<'_>) -> Result<(), Outcome> {
@@ -37,6 +39,8 @@ impl Checked<'_> {
             Request::Create(spec) | Request::Adopt { spec, .. } => (!self.is_there).then_some(spec),
             Request::Reserve { .. }
             | Request::Describe(_)
+            | Request::PutCatalog { .. }
+            | Request::DescribeModel { .. }
             | Request::Retry(..)
             | Request::Update(..)
             | Request::Delete(_) => None,
@@ -49,6 +53,17 @@ impl Checked<'_> {
     }
 }
 
+/// What is created is no catalog, and what is put there as one is one.
+fn is_of_its_kind(checked: &Checked<'_>) -> Result<(), Outcome> {
+    let of_catalog = matches!(checked.operation.request, Request::PutCatalog { .. });
+    let id = checked.operation.request.target();
+    let comes = checked.comes().is_some() || of_catalog;
+    if comes && of_catalog != (id.kind == ResourceKind::Catalog) {
+        return Err(refused(CloudError::Conflict(id.clone())));
+    }
+    Ok(())
+}
+
 fn has_stages(checked: &Checked<'_>) -> Result<(), Outcome> {
     match checked.comes() {
         Some(spec) if !spec.is_walkable() => Err(refused(CloudError::InvalidStage(spec.id.clone()))),
@@ -57,19 +72,30 @@ fn has_stages(checked: &Checked<'_>) -> Result<(), Outcome> {
 }
 
 fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
-    let Some(spec) = checked.is_new() else { return Ok(()) };
-    let Config { zones, instance_types, quotas: _ } = checked.config;
-    if let Some(name) = &spec.instance_type
-        && !instance_types.is_empty()
-        && !instance_types.contains(name)
-    {
-        return Err(refused(CloudError::UnknownInstanceType(name.clone())));
+    if let Request::DescribeModel { catalog, model } = &checked.operation.request {
+        return hardware(checked.catalogs, catalog, model).map(drop).map_err(refused);
     }
+    let Some(spec) = checked.is_new() else { return Ok(()) };
+    hardware(checked.catalogs, &spec.catalog_id(), &spec.model()).map_err(refused)?;
+    let zones = &checked.config.zones;
     match &spec.zone {
         Some(name) if !zones.is_empty() && !zones.contains_key(name) => {
             Err(refused(CloudError::UnknownZone(name.clone())))
         }
         _ => Ok(()),
+    }
+}
+
+/// What an instance consists of that is made from a model. A catalog without a name that nobody put there has anything.
+pub(crate) fn hardware(
+    catalogs: &BTreeMap<ResourceId, Catalog>,
+    id: &ResourceId,
+    model: &Model,
+) -> Result<Hardware, CloudError> {
+    match catalogs.get(id) {
+        Some(catalog) => catalog.hardware(model),
+        None if id.name.is_empty() => Ok(Hardware::default()),
+        None => Err(CloudError::UnknownCatalog(id.name.clone())),
     }
 }
 
@@ -139,6 +165,6 @@ fn quota_of(id: &ResourceId) -> Room {
 fn zone_of(id: &ResourceId, zone: Option<&String>) -> Option<Room> {
     match id.kind {
         ResourceKind::Instance => zone.cloned().map(Room::Zone),
-        ResourceKind::LoadBalancer => None,
+        ResourceKind::LoadBalancer | ResourceKind::Catalog => None,
     }
 }

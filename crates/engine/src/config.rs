@@ -1,19 +1,17 @@
-//! What the cloud offers.
+//! How much the cloud has room for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::identity::ResourceKind;
 use crate::room::Room;
 
-/// The offer of a cloud. An empty collection sets no limit of its kind.
+/// The room of a cloud. An empty collection sets no limit of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// Zones by name. With none listed any zone is accepted.
     pub zones: BTreeMap<String, Zone>,
-    /// Instance types. With none listed any type is accepted.
-    pub instance_types: BTreeSet<String>,
     /// Limits per account.
     pub quotas: Quotas,
 }
@@ -25,6 +23,7 @@ impl Config {
             Room::Zone(zone) => self.zones.get(zone)?.instances_max,
             Room::Quota { kind: ResourceKind::Instance, .. } => self.quotas.instances_max,
             Room::Quota { kind: ResourceKind::LoadBalancer, .. } => self.quotas.load_balancers_max,
+            Room::Quota { kind: ResourceKind::Catalog, .. } => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The fingerprint of a cloud's state.
 
 use crate::canonical::Canonical;
+use crate::catalog::Hardware;
 use crate::identity::DrawKey;
 use crate::latency::Latency;
 use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState};
@@ -8,8 +9,9 @@ use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState, U
 /// Everything that decides what a resource will do from here. The generation is left out: it counts changes seen,
 /// and adoption starts it anew; so is an update that is over, which decides nothing any more.
 pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
-    let Resource { spec, generation: _, created, deleting, update, progress } = resource;
+    let Resource { spec, hardware, generation: _, created, deleting, update, progress } = resource;
     write_spec(hash, spec);
+    write_hardware(hash, hardware);
     hash.time(*created);
     hash.list(*deleting, Canonical::time);
     // An update under way is one more thing that passes, so that a resource without one is written as ever.
@@ -28,13 +30,33 @@ enum Passing<'a> {
 }
 
 fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
-    let ResourceSpec { id, draw_key, zone, instance_type, owner, labels, stages, deletion } = spec;
+    let ResourceSpec {
+        id,
+        draw_key,
+        zone,
+        catalog,
+        instance_type,
+        image,
+        version,
+        owner,
+        labels,
+        stages,
+        deletion,
+    } = spec;
     hash.id(id);
     // A resource without one is written as ever: what follows is a count of zero or one, and no length of a text.
     if let Some(DrawKey { set, ordinal }) = draw_key {
         hash.text("draw key");
         hash.text(set);
         hash.number(u64::from(*ordinal));
+    }
+    for (what, value) in
+        [("catalog", Some(catalog)), ("image", image.as_ref()), ("version", version.as_ref())]
+    {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            hash.text(what);
+            hash.text(value);
+        }
     }
     hash.list(zone, |hash, zone| hash.text(zone));
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
@@ -45,6 +67,21 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
     });
     hash.list(stages, write_stage);
     write_latency(hash, deletion);
+}
+
+/// Hardware of which nothing was said is written as ever, by nothing.
+fn write_hardware(hash: &mut Canonical, hardware: &Hardware) {
+    if *hardware == Hardware::default() {
+        return;
+    }
+    let Hardware { architecture, operating_system, capacity } = hardware;
+    for text in ["hardware", architecture, operating_system] {
+        hash.text(text);
+    }
+    hash.list(capacity, |hash, (name, quantity)| {
+        hash.text(name);
+        hash.text(quantity);
+    });
 }
 
 fn write_stage(hash: &mut Canonical, stage: &StageSpec) {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::canonical::Canonical;
+use crate::catalog::{Catalog, Hardware, Model};
 use crate::census::Census;
-use crate::checks::{Checked, Usage, check};
+use crate::checks::{Checked, Usage, check, hardware};
 use crate::config::Config;
 use crate::digest::write_resource;
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
@@ -20,6 +21,7 @@ use crate::time::SimTime;
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) config: Config,
+    pub(crate) catalogs: BTreeMap<ResourceId, Catalog>,
     pub(crate) seed: Seed,
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// What room is kept for, and in which zone. Nothing in here is in `resources`.
@@ -43,6 +45,7 @@ impl Engine {
     pub(crate) fn starting_at(config: Config, seed: Seed, first: u64) -> Self {
         Self {
             config,
+            catalogs: BTreeMap::new(),
             seed,
             resources: BTreeMap::new(),
             reserved: BTreeMap::new(),
@@ -63,8 +66,8 @@ impl Engine {
         self.poll(now);
         let is_there = self.resources.contains_key(operation.request.target());
         let is_reserved = self.reserved.contains_key(operation.request.target());
-        let Self { config, usage, .. } = &*self;
-        let checked = Checked { config, usage, operation: &operation, is_there, is_reserved };
+        let Self { config, catalogs, usage, .. } = &*self;
+        let checked = Checked { config, catalogs, usage, operation: &operation, is_there, is_reserved };
         let outcome = match check(&checked) {
             Ok(()) => self.execute(now, &operation.request).unwrap_or_else(Outcome::Refused),
             Err(outcome) => outcome,
@@ -117,8 +120,13 @@ impl Engine {
 
     fn execute(&mut self, now: SimTime, request: &Request) -> Result<Outcome, CloudError> {
         match request {
-            Request::Create(spec) => self.create(spec, now, &BTreeMap::new()),
-            Request::Adopt { spec, created, reached } => self.create(spec, (*created).min(now), reached),
+            Request::Create(spec) => self.create(spec, None, now, &BTreeMap::new()),
+            Request::Adopt { spec, created, reached, hardware } => {
+                self.create(spec, hardware.as_ref(), (*created).min(now), reached)
+            }
+            Request::PutCatalog { id, catalog } => Ok(self.put_catalog(id, catalog)),
+            Request::DescribeModel { .. } => Ok(Outcome::Accepted),
+            Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
             Request::Reserve { id, zone } => Ok(self.reserve(id, zone)),
             Request::Describe(id) if self.resources.contains_key(id) => Ok(Outcome::Accepted),
             Request::Describe(id) => Err(CloudError::NotFound(id.clone())),
@@ -169,6 +177,14 @@ impl Engine {
     #[must_use]
     pub fn get(&self, id: &ResourceId) -> Option<&Resource> {
         self.resources.get(id)
+    }
+
+    /// What an instance would consist of that is made from a model of a catalog.
+    ///
+    /// # Errors
+    /// When the catalog does not have that.
+    pub fn hardware(&self, catalog: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
+        hardware(&self.catalogs, catalog, model)
     }
 
     /// All resources, by name.
@@ -224,8 +240,8 @@ impl Engine {
     }
 
     /// A fingerprint of the state, the same on every machine and in every release: equal for two clouds exactly when
-    /// every resource stands where it stands in the other. Journal, generations, what is reserved and who
-    /// waits for room do not count.
+    /// every resource stands where it stands in the other. Journal, generations, what is reserved who waits
+    /// for room and what there is to make instances from do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
@@ -233,16 +249,27 @@ impl Engine {
         hash.finish()
     }
 
+    fn put_catalog(&mut self, id: &ResourceId, catalog: &Catalog) -> Outcome {
+        if self.catalogs.get(id) == Some(catalog) {
+            return Outcome::AlreadyDone;
+        }
+        self.catalogs.insert(id.clone(), catalog.clone());
+        Outcome::Accepted
+    }
+
     fn create(
         &mut self,
         spec: &ResourceSpec,
+        known: Option<&Hardware>,
         created: SimTime,
         reached: &BTreeMap<StageName, SimTime>,
     ) -> Result<Outcome, CloudError> {
         if let Some(existing) = self.resources.get_mut(&spec.id) {
             return ensure(existing, spec);
         }
-        self.insert(Resource::new(spec.clone(), created, reached, &self.seed));
+        let made = || hardware(&self.catalogs, &spec.catalog_id(), &spec.model()).unwrap_or_default();
+        let hardware = known.cloned().unwrap_or_else(made);
+        self.insert(Resource::new(spec.clone(), hardware, created, reached, &self.seed));
         Ok(Outcome::Accepted)
     }
 
@@ -303,6 +330,9 @@ impl Engine {
     }
 
     fn delete(&mut self, now: SimTime, id: &ResourceId) -> Outcome {
+        if self.catalogs.remove(id).is_some() {
+            return Outcome::Accepted;
+        }
         let Some(resource) = self.resources.get_mut(id) else {
             let waited = self.waiting.leave(id).is_some();
             return if self.give_up(id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
@@ -357,10 +387,9 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
     }
-    let ResourceSpec { id: _, draw_key: _, zone, instance_type, owner: _, labels: _, stages, deletion: _ } =
-        spec;
-    let fixed = (&existing.spec.zone, &existing.spec.instance_type, &existing.spec.stages);
-    if fixed != (zone, instance_type, stages) {
+    let ResourceSpec { zone, stages, .. } = &existing.spec;
+    let made_from = |spec: &ResourceSpec| (spec.catalog_id(), spec.model());
+    if (zone, stages) != (&spec.zone, &spec.stages) || made_from(&existing.spec) != made_from(spec) {
         return Err(CloudError::Conflict(spec.id.clone()));
     }
     existing.spec = spec.clone();

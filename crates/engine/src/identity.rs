@@ -11,6 +11,8 @@ pub enum ResourceKind {
     Instance,
     /// A load balancer.
     LoadBalancer,
+    /// A list of what instances can be made from.
+    Catalog,
 }
 
 impl ResourceKind {
@@ -20,6 +22,7 @@ impl ResourceKind {
         match self {
             Self::Instance => "instance",
             Self::LoadBalancer => "load-balancer",
+            Self::Catalog => "catalog",
         }
     }
 
@@ -29,6 +32,7 @@ impl ResourceKind {
         match self {
             Self::Instance => "instances",
             Self::LoadBalancer => "load balancers",
+            Self::Catalog => "catalogs",
         }
     }
 }
@@ -53,6 +57,15 @@ pub struct ResourceId {
     pub kind: ResourceKind,
     /// Its name inside the group.
     pub name: String,
+}
+
+impl ResourceId {
+    /// A catalog of an account. It belongs to no group.
+    #[must_use]
+    pub fn catalog(account: impl Into<String>, name: impl Into<String>) -> Self {
+        let (account, name) = (account.into(), name.into());
+        Self { account, group: String::new(), kind: ResourceKind::Catalog, name }
+    }
 }
 
 impl fmt::Display for ResourceId {

@@ -27,6 +27,7 @@
 //! a stage or a zone stands for.
 
 mod canonical;
+mod catalog;
 mod census;
 mod checks;
 mod config;
@@ -43,6 +44,7 @@ mod seed;
 mod state;
 mod time;
 
+pub use catalog::{Catalog, Hardware, Image, InstanceType, Model};
 pub use census::Census;
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
@@ -54,5 +56,5 @@ pub use replay::{Difference, Line, Replay};
 pub use resource::{Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState};
 pub use room::{Room, Waiter};
 pub use seed::Seed;
-pub use state::{Reserved, State, StateError};
+pub use state::{NamedCatalog, Reserved, State, StateError};
 pub use time::SimTime;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::catalog::{Catalog, Hardware, Model};
 use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::resource::{ResourceSpec, UpdateSpec};
 use crate::time::SimTime;
@@ -27,7 +28,7 @@ impl Operation {
     /// What is asked for, as an audit log of a cloud calls it: `CreateInstance`, `DescribeLoadBalancer`.
     #[must_use]
     pub fn verb(&self) -> &'static str {
-        use ResourceKind::{Instance, LoadBalancer};
+        use ResourceKind::{Catalog, Instance, LoadBalancer};
         match (&self.request, self.request.target().kind) {
             (Request::Create(_), Instance) => "CreateInstance",
             (Request::Create(_), LoadBalancer) => "CreateLoadBalancer",
@@ -43,6 +44,16 @@ impl Operation {
             (Request::Update(..), LoadBalancer) => "UpdateLoadBalancer",
             (Request::Delete(_), Instance) => "DeleteInstance",
             (Request::Delete(_), LoadBalancer) => "DeleteLoadBalancer",
+            (Request::PutCatalog { .. }, _) => "PutCatalog",
+            (Request::DescribeModel { .. }, _) => "DescribeModel",
+            (Request::Describe(_), Catalog) => "DescribeCatalog",
+            (Request::Delete(_), Catalog) => "DeleteCatalog",
+            // Nobody asks for that, and it is refused.
+            (Request::Create(_), Catalog) => "CreateCatalog",
+            (Request::Adopt { .. }, Catalog) => "AdoptCatalog",
+            (Request::Reserve { .. }, Catalog) => "ReserveCatalog",
+            (Request::Retry(..), Catalog) => "RetryCatalog",
+            (Request::Update(..), Catalog) => "UpdateCatalog",
         }
     }
 }
@@ -63,6 +74,24 @@ pub enum Request {
         created: SimTime,
         /// When which stages were reached; whole seconds will do. Names that the resource does not have are ignored.
         reached: BTreeMap<StageName, SimTime>,
+        /// What it consists of. None where nobody noted it: then it consists of what its model does today, and of the
+        /// default where that is not to be had any more.
+        hardware: Option<Hardware>,
+    },
+    /// Have instances made from this from now on. Those that are there keep what they have.
+    PutCatalog {
+        /// Which one.
+        id: ResourceId,
+        /// What it has.
+        catalog: Box<Catalog>,
+    },
+    /// Say what an instance would consist of that is made from a model. What is accepted is answered by
+    /// [`crate::Engine::hardware`].
+    DescribeModel {
+        /// Where it would be made from.
+        catalog: ResourceId,
+        /// What of.
+        model: Model,
     },
     /// Keep room for a resource that an earlier process had and that was not taken over yet: it counts towards all limits,
     /// and none refuses it, until it is created, adopted or deleted. Otherwise a new one could take its place.
@@ -91,6 +120,8 @@ impl Request {
         match self {
             Self::Create(spec) | Self::Adopt { spec, .. } => &spec.id,
             Self::Reserve { id, .. }
+            | Self::PutCatalog { id, .. }
+            | Self::DescribeModel { catalog: id, .. }
             | Self::Describe(id)
             | Self::Retry(id, _)
             | Self::Update(id, _)
@@ -101,7 +132,7 @@ impl Request {
     /// Whether it changes nothing.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        matches!(self, Self::Describe(_))
+        matches!(self, Self::Describe(_) | Self::DescribeModel { .. })
     }
 }
 
@@ -127,9 +158,35 @@ pub enum CloudError {
     /// The cloud has no such zone.
     #[error("zone {0:?} does not exist")]
     UnknownZone(String),
-    /// The cloud has no such instance type.
-    #[error("instance type {0:?} does not exist")]
-    UnknownInstanceType(String),
+    /// The account has no such catalog.
+    #[error("the cloud has no catalog {0}")]
+    UnknownCatalog(String),
+    /// The catalog has no such instance type.
+    #[error("the cloud has no instance type {wanted}; it has {}", listed(.known))]
+    UnknownInstanceType {
+        /// The one that was asked for.
+        wanted: String,
+        /// Those that it has.
+        known: Vec<String>,
+    },
+    /// The catalog has no such image.
+    #[error("the cloud has no image {wanted}; it has {}", listed(.known))]
+    UnknownImage {
+        /// The one that was asked for.
+        wanted: String,
+        /// Those that it has.
+        known: Vec<String>,
+    },
+    /// The image is there, without this version.
+    #[error("the image {image} has no Kubernetes {wanted}; it has {}", listed(.known))]
+    UnsupportedVersion {
+        /// The version that was asked for.
+        wanted: String,
+        /// Of which image.
+        image: String,
+        /// The minor versions that it has.
+        known: Vec<String>,
+    },
     /// The account has as many as it may.
     #[error("quota of {limit} {} is used up", .of.plural())]
     QuotaExceeded {
@@ -155,6 +212,15 @@ pub enum CloudError {
     InvalidStage(ResourceId),
 }
 
+/// Names in an error, before the rest is counted: a catalog has up to a hundred of a sort.
+const NAMES_MAX: usize = 12;
+
+fn listed(names: &[String]) -> String {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let shown = names[..names.len() - more].join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}
+
 /// What the caller of a refused operation should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
@@ -177,7 +243,10 @@ impl CloudError {
             Self::QuotaExceeded { .. }
             | Self::InsufficientCapacity(_)
             | Self::UnknownZone(_)
-            | Self::UnknownInstanceType(_)
+            | Self::UnknownCatalog(_)
+            | Self::UnknownInstanceType { .. }
+            | Self::UnknownImage { .. }
+            | Self::UnsupportedVersion { .. }
             | Self::NotFound(_) => ErrorClass::WaitForChange,
             Self::Conflict(_) | Self::InvalidStage(_) => ErrorClass::GiveUp,
         }
@@ -188,7 +257,10 @@ impl CloudError {
     pub fn category(&self) -> &'static str {
         match self {
             Self::UnknownZone(_) => "UnknownZone",
-            Self::UnknownInstanceType(_) => "UnknownInstanceType",
+            Self::UnknownCatalog(_) => "CloudNotFound",
+            Self::UnknownInstanceType { .. } => "UnknownInstanceType",
+            Self::UnknownImage { .. } => "UnknownImage",
+            Self::UnsupportedVersion { .. } => "UnsupportedKubernetesVersion",
             Self::QuotaExceeded { .. } => "QuotaExceeded",
             Self::InsufficientCapacity(_) => "InsufficientCapacity",
             Self::Conflict(_) => "Conflict",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::{Hardware, Model};
 use crate::identity::{DrawKey, ResourceId, StageName};
 use crate::latency::{Latency, Odds};
 use crate::operation::{Event, EventKind};
@@ -20,8 +21,14 @@ pub struct ResourceSpec {
     pub draw_key: Option<DrawKey>,
     /// Where it shall be.
     pub zone: Option<String>,
+    /// The catalog of its account that it is made from; empty for the one without a name.
+    pub catalog: String,
     /// How large it shall be.
     pub instance_type: Option<String>,
+    /// What it boots from.
+    pub image: Option<String>,
+    /// The version that its image has to have, such as `v1.36.3`.
+    pub version: Option<String>,
     /// What it belongs to.
     pub owner: Option<ResourceId>,
     /// Marks for rules to match on.
@@ -46,6 +53,15 @@ pub struct StageSpec {
 }
 
 impl ResourceSpec {
+    pub(crate) fn catalog_id(&self) -> ResourceId {
+        ResourceId::catalog(&self.id.account, &self.catalog)
+    }
+
+    pub(crate) fn model(&self) -> Model {
+        let Self { instance_type, image, version, .. } = self;
+        Model { instance_type: instance_type.clone(), image: image.clone(), version: version.clone() }
+    }
+
     /// Whether the stages form a graph that can be walked: unique names, predecessors that exist, no cycle.
     pub(crate) fn is_walkable(&self) -> bool {
         let names: BTreeSet<_> = self.stages.iter().map(|stage| &stage.name).collect();
@@ -145,6 +161,8 @@ pub enum UpdateState {
 pub struct Resource {
     /// What it shall be.
     pub spec: ResourceSpec,
+    /// What it consists of since it was created, whatever becomes of its catalog.
+    pub hardware: Hardware,
     /// Grows with each change of state.
     pub generation: u64,
     /// When it was created.
@@ -168,6 +186,7 @@ impl Resource {
     /// A resource of which some stages were `reached` before, with the others entered or blocked.
     pub(crate) fn new(
         spec: ResourceSpec,
+        hardware: Hardware,
         created: SimTime,
         reached: &BTreeMap<StageName, SimTime>,
         seed: &Seed,
@@ -184,7 +203,8 @@ impl Resource {
             progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
         // As if it had been seen being created and reaching each of its stages.
         let generation = 1 + reached as u64;
-        let mut resource = Self { spec, generation, created, deleting: None, update: None, progress };
+        let mut resource =
+            Self { spec, hardware, generation, created, deleting: None, update: None, progress };
         resource.restore_instants(seed);
         resource.enter_ready_stages(seed);
         resource

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::identity::ResourceId;
@@ -24,12 +25,23 @@ pub struct State {
     pub seed: Seed,
     /// The number of the next record of its journal.
     pub next: u64,
+    /// What there is to make instances from, in the order of names.
+    pub catalogs: Vec<NamedCatalog>,
     /// What there is, in the order of names.
     pub resources: Vec<Resource>,
     /// What room is kept for, see [`crate::Request::Reserve`], in the order of names.
     pub reserved: Vec<Reserved>,
     /// Who waits for room, first come first.
     pub waiting: Vec<Waiter>,
+}
+
+/// A catalog with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedCatalog {
+    /// Its name.
+    pub id: ResourceId,
+    /// What it has.
+    pub catalog: Catalog,
 }
 
 /// Room that is kept for a resource.
@@ -60,8 +72,13 @@ impl Engine {
     #[must_use]
     pub fn state(&self) -> State {
         let reserved = self.reserved.iter().map(|(id, zone)| Reserved { id: id.clone(), zone: zone.clone() });
+        let catalog = |(id, catalog): (&ResourceId, &Catalog)| NamedCatalog {
+            id: id.clone(),
+            catalog: catalog.clone(),
+        };
         State {
             config: self.config.clone(),
+            catalogs: self.catalogs.iter().map(catalog).collect(),
             seed: self.seed.clone(),
             next: self.journal.next(),
             resources: self.resources.values().cloned().collect(),
@@ -75,13 +92,14 @@ impl Engine {
     /// # Errors
     /// When no cloud can be in the state: it may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
-        let State { config, seed, next, resources, reserved, waiting } = state;
+        let State { config, catalogs, seed, next, resources, reserved, waiting } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
         }
         let mut names = BTreeSet::new();
-        let ids = resources.iter().map(|resource| &resource.spec.id);
+        let ids = catalogs.iter().map(|named| &named.id);
+        let ids = ids.chain(resources.iter().map(|resource| &resource.spec.id));
         let ids = ids.chain(reserved.iter().map(|reserved| &reserved.id));
         for id in ids.chain(waiting.iter().map(|waiter| &waiter.id)) {
             if !names.insert(id) {
@@ -100,6 +118,7 @@ impl Engine {
         for (id, zone) in reserved {
             engine.reserve(&id, &zone);
         }
+        engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
         engine.waiting = Waiting::of_waiters(waiting);
         Ok(engine)
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
-    Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Latency, Line, Odds, Operation, Outcome,
-    Quotas, Record, Replay, Request, Resource, ResourceId, ResourceSpec, Seed, SimTime, StageName,
-    StageState, UpdateSpec, Zone,
+    Catalog, Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Hardware, InstanceType, Latency, Line,
+    Odds, Operation, Outcome, Quotas, Record, Replay, Request, Resource, ResourceId, ResourceSpec, Seed,
+    SimTime, StageName, StageState, UpdateSpec, Zone,
 };
 use proptest::prelude::*;
 
@@ -36,6 +36,7 @@ fn a_machine(name: String) -> impl Strategy<Value = ResourceSpec> {
             }
             spec.deletion = deletion;
             spec.zone = Some(if in_a { "a" } else { "b" }.into());
+            spec.instance_type = Some("m.large".into());
             spec
         },
     )
@@ -47,12 +48,21 @@ fn machines() -> impl Strategy<Value = Vec<ResourceSpec>> {
         .prop_flat_map(|names| names.into_iter().map(a_machine).collect::<Vec<_>>())
 }
 
+fn instance_type(cpu: &str) -> InstanceType {
+    let capacity = BTreeMap::from([("cpu".into(), cpu.into())]);
+    InstanceType { name: "m.large".into(), architecture: "arm64".into(), capacity }
+}
+
 /// Requests about a few machines, in order of time.
 fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     let request = machines().prop_flat_map(|machines| {
         let stage = prop::sample::select(vec!["vm", "node", "etcd", "api-server", "other"]);
         let request =
-            (prop::sample::select(machines), 0..8u8, stage).prop_map(|(spec, which, stage)| match which {
+            (prop::sample::select(machines), 0..9u8, stage).prop_map(|(spec, which, stage)| match which {
+                8 => Request::PutCatalog {
+                    id: ResourceId::catalog(spec.id.account, ""),
+                    catalog: Box::new(Catalog { images: vec![], instance_types: vec![instance_type(stage)] }),
+                },
                 0..3 => Request::Create(spec),
                 3 => Request::Delete(spec.id),
                 7 => Request::Reserve { id: spec.id, zone: spec.zone },
@@ -78,7 +88,6 @@ fn small_cloud() -> Watched {
     let zone = |instances_max| Zone { instances_max };
     let config = Config {
         zones: BTreeMap::from([("a".to_owned(), zone(Some(2))), ("b".to_owned(), zone(None))]),
-        instance_types: BTreeSet::new(),
         quotas: Quotas { instances_max: Some(3), load_balancers_max: None },
     };
     Watched::new(config, "amber-otter-lamp")
@@ -221,7 +230,7 @@ proptest! {
         let mut after = engine();
         for spec in machines.iter().rev() {
             let reached = reached_stages(&before, &spec.id);
-            let adopt = Request::Adopt { spec: spec.clone(), created: at(1), reached };
+            let adopt = Request::Adopt { spec: spec.clone(), created: at(1), reached, hardware: None };
             ask(&mut after, stop + Duration::from_millis(pause), adopt).unwrap();
         }
         // What had failed fails again at the same time as it had, and is told again.
@@ -256,7 +265,7 @@ proptest! {
             for at in reached.values_mut() {
                 *at = SimTime::from_millis(at.as_millis() / 1000 * 1000);
             }
-            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), created, reached }).unwrap();
+            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), created, reached, hardware: None }).unwrap();
         }
         after.poll(stop);
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -279,7 +288,7 @@ proptest! {
         before.poll(stop);
         let reached = reached_stages(&before, &id("m"));
         let mut after = engine();
-        ask(&mut after, stop, Request::Adopt { spec, created: at(1), reached }).unwrap();
+        ask(&mut after, stop, Request::Adopt { spec, created: at(1), reached, hardware: None }).unwrap();
         after.poll(stop);
         // Who saw that it was over does not ask again.
         if before.next_deadline().is_some() {
@@ -301,7 +310,7 @@ proptest! {
         let mut after = engine();
         for name in &names {
             let reached = reached_stages(&before, &id(name));
-            let adopt = Request::Adopt { spec: machine(name, &jittered), created: at(0), reached };
+            let adopt = Request::Adopt { spec: machine(name, &jittered), created: at(0), reached, hardware: None };
             ask(&mut after, SimTime::from_millis(stop), adopt).unwrap();
         }
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -470,6 +479,61 @@ proptest! {
         }
     }
 
+    /// Whatever becomes of a catalog, an instance is made of what the catalog had when it was created, and of nothing that
+    /// the catalog did not have.
+    #[test]
+    fn instance_is_made_of_what_its_catalog_had_then(
+        steps in prop::collection::vec((0..6u8, 0..3usize, prop::bool::ANY), 1..40),
+    ) {
+        let mut engine = engine();
+        let catalog_id = ResourceId::catalog(id("m").account, "north");
+        let mut offered = BTreeMap::<String, Hardware>::new();
+        let (mut is_there, mut made) = (false, BTreeMap::new());
+        for ((step, machine, which), number) in steps.into_iter().zip(0u64..) {
+            let now = at(number);
+            let spec = ResourceSpec {
+                catalog: "north".into(),
+                instance_type: Some(if which { "x" } else { "y" }.into()),
+                ..cloud::machine(&machine.to_string(), &Latency::ZERO)
+            };
+            match step {
+                0 => {
+                    let hardware = Hardware {
+                        capacity: BTreeMap::from([("cpu".to_owned(), number.to_string())]),
+                        ..Hardware::default()
+                    };
+                    let names = if which { vec!["x"] } else { vec!["x", "y"] };
+                    offered = names.into_iter().map(|name| (name.to_owned(), hardware.clone())).collect();
+                    let types = offered.iter().map(|(name, Hardware { architecture, capacity, .. })| InstanceType {
+                        name: name.clone(), architecture: architecture.clone(), capacity: capacity.clone(),
+                    });
+                    let catalog = Box::new(Catalog { instance_types: types.collect(), images: vec![] });
+                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog }).unwrap();
+                    is_there = true;
+                }
+                1 => {
+                    ask(&mut engine, now, Request::Delete(catalog_id.clone())).unwrap();
+                    (is_there, offered) = (false, BTreeMap::new());
+                }
+                2 => {
+                    ask(&mut engine, now, Request::Delete(spec.id.clone())).unwrap();
+                    engine.poll(now);
+                    made.remove(&spec.id);
+                }
+                _ if made.contains_key(&spec.id) => {}
+                _ => {
+                    let expected = offered.get(spec.instance_type.as_deref().unwrap_or_default()).filter(|_| is_there);
+                    let answer = ask(&mut engine, now, Request::Create(spec.clone()));
+                    prop_assert_eq!(answer.is_ok(), expected.is_some(), "{:?}", answer);
+                    made.extend(expected.map(|hardware| (spec.id, hardware.clone())));
+                }
+            }
+            for (id, hardware) in &made {
+                prop_assert_eq!(engine.get(id).map(|made| &made.hardware), Some(hardware));
+            }
+        }
+    }
+
     /// Clients ask again when they are told that there is room, and never by themselves: nobody who wants a machine is left
     /// without while there is room for it.
     #[test]
@@ -536,8 +600,7 @@ proptest! {
         let adopt = Request::Adopt {
             spec,
             created: time(created),
-            reached: BTreeMap::from([("vm".into(), time(reached))]),
-        };
+            reached: BTreeMap::from([("vm".into(), time(reached))]), hardware: None,};
         ask(&mut engine, time(now), adopt).unwrap();
         engine.poll(time(poll));
         let _ = ask(&mut engine, time(now), Request::Retry(id("m"), "node".into()));

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use cloud::{Watched, ask, at, engine, id, machine, operation, reached_stages, stage};
 use nephele_engine::{
-    CloudError, Config, DrawKey, Entry, ErrorClass, Event, EventKind, Latency, Odds, Outcome, Quotas, Record,
-    Request, ResourceId, ResourceKind, ResourceSpec, Room, SimTime, StageState, Update, UpdateSpec,
-    UpdateState, Zone,
+    Catalog, CloudError, Config, DrawKey, Entry, ErrorClass, Event, EventKind, Hardware, Image, InstanceType,
+    Latency, Model, Odds, Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Room,
+    SimTime, StageState, Update, UpdateSpec, UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -230,7 +230,8 @@ fn stages_that_cannot_be_walked_are_refused() {
     ];
     for stages in cases {
         let spec = ResourceSpec { stages, ..machine("m", &latency) };
-        let adopt = Request::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new() };
+        let adopt =
+            Request::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new(), hardware: None };
         for request in [Request::Create(spec), adopt] {
             assert_eq!(ask(&mut engine(), at(0), request), Err(CloudError::InvalidStage(id("m"))));
         }
@@ -244,10 +245,27 @@ fn small_cloud() -> Watched {
             ("a".to_owned(), Zone { instances_max: Some(1) }),
             ("b".to_owned(), Zone::default()),
         ]),
-        instance_types: BTreeSet::from(["m.large".to_owned()]),
         quotas: Quotas { instances_max: Some(2), load_balancers_max: Some(1) },
     };
-    Watched::new(config, "s")
+    let mut engine = Watched::new(config, "s");
+    put(&mut engine, "", catalog(&["m.large"]));
+    engine
+}
+
+/// Types of 4 processors, each.
+fn catalog(instance_types: &[&str]) -> Catalog {
+    let instance_type = |name: &&str| InstanceType {
+        name: (*name).into(),
+        architecture: "arm64".into(),
+        capacity: BTreeMap::from([("cpu".into(), "4".into())]),
+    };
+    Catalog { instance_types: instance_types.iter().map(instance_type).collect(), images: vec![] }
+}
+
+fn put(engine: &mut Watched, name: &str, catalog: Catalog) {
+    let id = ResourceId::catalog(id("m").account, name);
+    let put = ask(engine, at(0), Request::PutCatalog { id, catalog: Box::new(catalog) });
+    assert_eq!(put, Ok(Outcome::Accepted));
 }
 
 fn placed(name: &str, zone: &str, instance_type: &str) -> ResourceSpec {
@@ -274,7 +292,7 @@ fn offer_of_the_cloud_is_what_can_be_had() {
         Err((
             "UnknownInstanceType",
             ErrorClass::WaitForChange,
-            r#"instance type "huge" does not exist"#.into()
+            "the cloud has no instance type huge; it has m.large".into()
         ))
     );
     assert_eq!(create("1", "a", "m.large"), Ok(Outcome::Accepted));
@@ -321,6 +339,112 @@ fn room_comes_back_when_a_deletion_is_done_whether_or_not_anyone_polled() {
     let mut create = |seconds| ask(&mut engine, at(seconds), Request::Create(placed("2", "a", "m.large")));
     assert_eq!(create(3), Err(CloudError::InsufficientCapacity("a".into())));
     assert_eq!(create(4), Ok(Outcome::Accepted));
+}
+
+/// One made from a type of a catalog and an image.
+fn made_from(name: &str, catalog: &str, instance_type: &str, image: &str, version: &str) -> ResourceSpec {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    ResourceSpec {
+        catalog: catalog.into(),
+        instance_type: text(instance_type),
+        image: text(image),
+        version: text(version),
+        ..machine(name, &fixed(3))
+    }
+}
+
+#[test]
+fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
+    let mut engine = engine();
+    let images = vec![Image {
+        name: "windows-2025".into(),
+        operating_system: "windows".into(),
+        versions: vec!["1.36".into()],
+    }];
+    put(&mut engine, "north", Catalog { images, ..catalog(&["m.large"]) });
+    let made = Hardware {
+        architecture: "arm64".into(),
+        operating_system: "windows".into(),
+        capacity: BTreeMap::from([("cpu".into(), "4".into())]),
+    };
+    let spec = made_from("1", "north", "m.large", "windows-2025", "v1.36.3");
+    ask(&mut engine, at(0), Request::Create(spec.clone())).unwrap();
+    assert_eq!(engine.get(&id("1")).unwrap().hardware, made);
+    // Of what nothing is said, and of a catalog that nobody put there.
+    for (name, catalog, kind) in [("2", "north", ""), ("3", "", "anything")] {
+        ask(&mut engine, at(0), Request::Create(made_from(name, catalog, kind, "", ""))).unwrap();
+        assert_eq!(engine.get(&id(name)).unwrap().hardware, Hardware::default());
+    }
+    put(&mut engine, "north", catalog(&["m.small"]));
+    assert_eq!(ask(&mut engine, at(1), Request::Create(spec.clone())), Ok(Outcome::AlreadyDone));
+    assert_eq!(engine.get(&id("1")).unwrap().hardware, made);
+    // After a restart it is what was noted; where nothing was noted, what there is today.
+    for (noted, expected) in [(Some(made.clone()), made), (None, Hardware::default())] {
+        let mut engine = cloud::engine();
+        put(&mut engine, "north", catalog(&["m.small"]));
+        let adopt =
+            Request::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new(), hardware: noted };
+        ask(&mut engine, at(1), adopt).unwrap();
+        assert_eq!(engine.get(&id("1")).unwrap().hardware, expected);
+    }
+}
+
+#[test]
+fn what_a_catalog_does_not_have_is_refused_by_name_with_what_it_has() {
+    let mut engine = engine();
+    let types: Vec<String> = (0..14).map(|number| format!("m{number}")).collect();
+    let types: Vec<&str> = types.iter().map(String::as_str).collect();
+    let versions = vec!["1.34".into(), "1.35".into()];
+    let images = vec![Image { name: "ubuntu".into(), operating_system: "linux".into(), versions }];
+    put(&mut engine, "north", Catalog { images, ..catalog(&types) });
+    for (spec, category, message) in [
+        (
+            made_from("1", "north", "large", "", ""),
+            "UnknownInstanceType",
+            "the cloud has no instance type large; it has m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11 and 2 more",
+        ),
+        (
+            made_from("1", "north", "m1", "debian", ""),
+            "UnknownImage",
+            "the cloud has no image debian; it has ubuntu",
+        ),
+        (
+            made_from("1", "north", "m1", "ubuntu", "v1.36.3"),
+            "UnsupportedKubernetesVersion",
+            "the image ubuntu has no Kubernetes v1.36.3; it has 1.34, 1.35",
+        ),
+        (made_from("1", "south", "", "", ""), "CloudNotFound", "the cloud has no catalog south"),
+    ] {
+        let catalog = ResourceId::catalog(id("m").account, &spec.catalog);
+        let ResourceSpec { instance_type, image, version, .. } = spec.clone();
+        let model = Model { instance_type, image, version };
+        let refused = ask(&mut engine, at(0), Request::Create(spec)).unwrap_err();
+        let seen = (refused.category(), refused.class(), refused.to_string());
+        assert_eq!(seen, (category, ErrorClass::WaitForChange, message.to_owned()));
+        // Whoever asks beforehand is told the same.
+        assert_eq!(engine.hardware(&catalog, &model), Err(refused.clone()));
+        assert_eq!(ask(&mut engine, at(0), Request::DescribeModel { catalog, model }), Err(refused));
+    }
+    // Whoever asks for no version in particular, as a template does, gets the image.
+    ask(&mut engine, at(0), Request::Create(made_from("1", "north", "m1", "ubuntu", ""))).unwrap();
+    // A catalog that is gone has nothing, and takes nothing away.
+    let north = ResourceId::catalog(id("m").account, "north");
+    assert_eq!(ask(&mut engine, at(1), Request::Describe(north.clone())), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(1), Request::Delete(north.clone())), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(1), Request::Delete(north)), Ok(Outcome::AlreadyDone));
+    let refused = ask(&mut engine, at(1), Request::Create(made_from("2", "north", "m1", "", "")));
+    assert_eq!(refused, Err(CloudError::UnknownCatalog("north".into())));
+    assert!(engine.get(&id("1")).is_some());
+}
+
+#[test]
+fn catalog_is_put_and_never_created_and_nothing_else_is_put() {
+    let mut engine = engine();
+    let catalog_id = ResourceId::catalog(id("m").account, "north");
+    let create = Request::Create(ResourceSpec { id: catalog_id.clone(), ..machine("m", &fixed(1)) });
+    assert_eq!(ask(&mut engine, at(0), create), Err(CloudError::Conflict(catalog_id)));
+    let put = Request::PutCatalog { id: id("m"), catalog: Box::default() };
+    assert_eq!(ask(&mut engine, at(0), put), Err(CloudError::Conflict(id("m"))));
 }
 
 /// Who was told that there is room, in order, and when.
@@ -393,7 +517,7 @@ fn adopted_resource_is_there_whatever_the_limits_say_and_counts() {
     let mut engine = small_cloud();
     for name in ["1", "2"] {
         let spec = placed(name, "a", "m.large");
-        let adopt = Request::Adopt { spec, created: at(0), reached: BTreeMap::new() };
+        let adopt = Request::Adopt { spec, created: at(0), reached: BTreeMap::new(), hardware: None };
         assert_eq!(ask(&mut engine, at(0), adopt), Ok(Outcome::Accepted));
     }
     assert_eq!(
@@ -427,8 +551,12 @@ fn room_is_kept_for_what_was_there_before_until_it_is_back_or_deleted() {
 fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
     let mut engine = engine();
     let reached_before = BTreeMap::from([("vm".into(), at(2)), ("unheard-of".into(), at(3))]);
-    let adopt =
-        || Request::Adopt { spec: machine("m", &fixed(2)), created: at(0), reached: reached_before.clone() };
+    let adopt = || Request::Adopt {
+        spec: machine("m", &fixed(2)),
+        created: at(0),
+        reached: reached_before.clone(),
+        hardware: None,
+    };
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::AlreadyDone));
     assert_eq!(
@@ -445,7 +573,12 @@ fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
 #[test]
 fn resource_is_not_adopted_as_created_in_the_future() {
     let mut engine = engine();
-    let adopt = Request::Adopt { spec: machine("m", &fixed(2)), created: at(1000), reached: BTreeMap::new() };
+    let adopt = Request::Adopt {
+        spec: machine("m", &fixed(2)),
+        created: at(1000),
+        reached: BTreeMap::new(),
+        hardware: None,
+    };
     ask(&mut engine, at(3), adopt).unwrap();
     assert_eq!(engine.get(&id("m")).unwrap().created, at(3));
 }
@@ -635,6 +768,8 @@ fn digest_tells_any_difference_of_state() {
         digest(&|spec| spec.draw_key = Some(DrawKey { set: "a".into(), ordinal: 0 }), &[]),
         digest(&|spec| spec.zone = Some("a".into()), &[]),
         digest(&|spec| spec.instance_type = Some("a".into()), &[]),
+        digest(&|spec| spec.image = Some("a".into()), &[]),
+        digest(&|spec| spec.version = Some("a".into()), &[]),
         digest(&|spec| spec.owner = Some(id("set")), &[]),
         digest(&|spec| drop(spec.labels.insert("a".into(), "b".into())), &[]),
         digest(&|spec| spec.stages[3].after.clear(), &[]),
@@ -657,6 +792,9 @@ fn operation_is_called_what_clouds_call_it() {
     let balancer = ResourceId { kind: ResourceKind::LoadBalancer, ..id("m") };
     assert_eq!(verb(Request::Create(machine("m", &Latency::ZERO))), "CreateInstance");
     assert_eq!(verb(Request::Describe(balancer)), "DescribeLoadBalancer");
+    let catalog = ResourceId::catalog("default", "north");
+    assert_eq!(verb(Request::Delete(catalog.clone())), "DeleteCatalog");
+    assert_eq!(verb(Request::PutCatalog { id: catalog, catalog: Box::default() }), "PutCatalog");
 }
 
 #[test]

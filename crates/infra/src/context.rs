@@ -12,16 +12,17 @@ use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::GROUP;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
-use nephele_cloud::{Changed, Cloud, ClusterId};
+use nephele_cloud::{Changed, Cloud, CloudError, ClusterId, Hardware, MachineError, Model};
 use nephele_kit::{Cache, Clock, Events, owner_cluster};
 use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 
 use crate::authorities::Ledger;
+use crate::catalogs::Catalogs;
 use crate::claims::Book;
 use crate::hooks::MachineHooks;
 use crate::members::Members;
-use crate::offer::Offers;
+use crate::offer::{Offer, Offers};
 use crate::secret::AuthoritySecret;
 
 /// Clusters whose machines are to be looked at, before a slow listener is told to look at all: as many as the clusters
@@ -46,6 +47,7 @@ pub(crate) struct Context {
     pub(crate) claims: Book,
     pub(crate) clouds: Cache<SimulatedCloud>,
     pub(crate) offers: Offers,
+    pub(crate) catalogs: Catalogs,
     /// Who is asked about machines that come and go.
     pub(crate) hooks: Arc<dyn MachineHooks>,
     /// Whether to make a new cluster's credentials before its control plane provider does.
@@ -60,6 +62,21 @@ impl Context {
     /// The Cluster of an id, if the cache has it.
     pub(crate) fn cluster(&self, id: &ClusterId) -> Option<Arc<Cluster>> {
         self.clusters.get(&id.namespace, &id.name)
+    }
+
+    /// What the cloud says that machines would consist of that are made from a model. None before it is known where their
+    /// cluster lies, and while the cloud does not answer.
+    pub(crate) fn describe(
+        &self,
+        namespace: &str,
+        offer: Option<&Offer>,
+        model: &Model,
+    ) -> Option<Result<Hardware, CloudError>> {
+        match self.cloud.describe_model(namespace, offer?.catalog(), model) {
+            Ok(hardware) => Some(Ok(hardware)),
+            Err(MachineError::Refused { source, .. }) => Some(Err(source)),
+            Err(_) => None,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //!  InMemoryCluster ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::cluster)
 //!  InMemoryMachine ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::machine)
 //!  InMemoryMachinePool ─▶ the same, and makes InMemoryMachines   (crate::machine_pool)
-//!  SimulatedCloud ─▶ what it offers (crate::offer) ─▶ zones of clusters, hardware of machines, status of templates
+//!  SimulatedCloud ─▶ zones of clusters (crate::offer); what machines are made from, told to the cloud (crate::catalogs)
 //!                       ▲                          │
 //!           caches, cloud.observe        cloud.ensure, patches
 //!                                     IPAddressClaims (crate::claims)
@@ -19,6 +19,7 @@
 
 pub mod admission;
 mod authorities;
+mod catalogs;
 mod claims;
 mod cluster;
 mod context;

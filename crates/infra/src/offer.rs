@@ -1,18 +1,16 @@
-//! What the cloud of a cluster offers to it and its machines. Pure but for the ledger, by which machines learn of it.
+//! Where a cluster lies, and what a SimulatedCloud says in the words of the cloud. What there is to make machines from, the
+//! cloud decides. Pure but for the ledger, by which machines learn where their cluster lies.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{SimulatedCloud, SimulatedCloudSpec, built_in_instance_types};
-use nephele_api::conditions::reasons;
+use nephele_api::cloud::v1alpha1::{self, SimulatedCloud, SimulatedCloudSpec, built_in_instance_types};
 use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
-use nephele_cloud::{ClusterId, Hardware};
+use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Model};
 use parking_lot::Mutex;
 
-/// Names in a message, before the rest is counted: a cloud has up to a hundred of a sort.
-const NAMES_MAX: usize = 12;
 /// On a failure domain: the region that it is in.
 const REGION_ATTRIBUTE: &str = "region";
 
@@ -64,75 +62,46 @@ pub(crate) struct Offer {
     pub(crate) failure_domains: Vec<FailureDomain>,
 }
 
-/// What a machine is to be made from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Model<'a> {
-    /// Empty for none in particular.
-    pub(crate) instance_type: &'a str,
-    /// Empty for none in particular.
-    pub(crate) image: &'a str,
-    /// The Kubernetes version that the image has to have, such as `v1.36.3`; none for any.
-    pub(crate) version: Option<&'a str>,
-}
-
-/// What a machine wants and its cloud does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unknown {
-    /// The cloud itself.
-    Cloud(String),
-    InstanceType {
-        wanted: String,
-        known: Vec<String>,
-    },
-    Image {
-        wanted: String,
-        known: Vec<String>,
-    },
-    /// The image is there, without this version.
-    Version {
-        wanted: String,
-        image: String,
-        known: Vec<String>,
-    },
-}
-
-impl Unknown {
-    /// The reason of the condition.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self {
-            Self::Cloud(_) => reasons::CLOUD_NOT_FOUND,
-            Self::InstanceType { .. } => reasons::UNKNOWN_INSTANCE_TYPE,
-            Self::Image { .. } => reasons::UNKNOWN_IMAGE,
-            Self::Version { .. } => reasons::UNSUPPORTED_KUBERNETES_VERSION,
-        }
-    }
-
-    /// The message of the condition.
-    pub(crate) fn message(&self) -> String {
-        match self {
-            Self::Cloud(name) => missing_message(name),
-            Self::InstanceType { wanted, known } => {
-                format!("The cloud has no instance type {wanted}; it has {}", listed(known))
-            }
-            Self::Image { wanted, known } => {
-                format!("The cloud has no image {wanted}; it has {}", listed(known))
-            }
-            Self::Version { wanted, image, known } => {
-                format!("The image {image} has no Kubernetes {wanted}; it has {}", listed(known))
-            }
-        }
-    }
-}
-
 /// Says that a cloud is not there.
 pub(crate) fn missing_message(name: &str) -> String {
     format!("The SimulatedCloud {name} is not there")
 }
 
-fn listed(names: &[String]) -> String {
-    let more = names.len().saturating_sub(NAMES_MAX);
-    let shown = names[..names.len() - more].join(", ");
-    if more == 0 { shown } else { format!("{shown} and {more} more") }
+/// What a user reads of what the cloud does not have.
+pub(crate) fn message(error: &CloudError) -> String {
+    if let CloudError::UnknownCatalog(name) = error {
+        return missing_message(name);
+    }
+    let text = error.to_string();
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// What a machine is to be made from; what is empty is nothing in particular.
+pub(crate) fn model(instance_type: &str, image: &str, version: &str) -> Model {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Model { instance_type: text(instance_type), image: text(image), version: text(version) }
+}
+
+/// What machines can be made from in a cloud, or without one.
+pub(crate) fn catalog(cloud: Option<&SimulatedCloudSpec>) -> Catalog {
+    let types =
+        cloud.map_or_else(|| Cow::Owned(built_in_instance_types()), SimulatedCloudSpec::instance_types);
+    let instance_type = |known: &v1alpha1::InstanceType| InstanceType {
+        name: known.name.clone(),
+        architecture: known.architecture().to_owned(),
+        capacity: known.capacity(),
+    };
+    let image = |known: &v1alpha1::Image| Image {
+        name: known.name.clone(),
+        operating_system: known.operating_system().to_owned(),
+        versions: known.kubernetes.clone(),
+    };
+    let images = cloud.map(|cloud| cloud.images.as_slice()).unwrap_or_default();
+    Catalog {
+        instance_types: types.iter().map(instance_type).collect(),
+        images: images.iter().map(image).collect(),
+    }
 }
 
 impl Offer {
@@ -160,39 +129,13 @@ impl Offer {
         domain.attributes.get(REGION_ATTRIBUTE).filter(|region| !region.is_empty()).cloned()
     }
 
-    /// What a machine consists of that is made from `model`.
-    pub(crate) fn hardware(&self, model: Model<'_>) -> Result<Hardware, Unknown> {
-        let cloud = match &self.place {
-            Place::Missing(name) => return Err(Unknown::Cloud(name.clone())),
-            Place::BuiltIn => None,
-            Place::Cloud(cloud) => Some(&cloud.spec),
-        };
-        let mut hardware = Hardware::default();
-        if !model.instance_type.is_empty() {
-            let types = cloud
-                .map_or_else(|| Cow::Owned(built_in_instance_types()), SimulatedCloudSpec::instance_types);
-            let Some(found) = types.iter().find(|known| known.name == model.instance_type) else {
-                let known = types.iter().map(|known| known.name.clone()).collect();
-                return Err(Unknown::InstanceType { wanted: model.instance_type.to_owned(), known });
-            };
-            hardware.capacity = found.capacity();
-            found.architecture().clone_into(&mut hardware.architecture);
+    /// The catalog that machines of the cluster are made from. What is built in has no name.
+    pub(crate) fn catalog(&self) -> &str {
+        match &self.place {
+            Place::BuiltIn => "",
+            Place::Cloud(cloud) => cloud.metadata.name.as_deref().unwrap_or_default(),
+            Place::Missing(name) => name,
         }
-        let images = cloud.map(|cloud| cloud.images.as_slice()).unwrap_or_default();
-        if !model.image.is_empty() && !images.is_empty() {
-            let Some(found) = images.iter().find(|known| known.name == model.image) else {
-                let known = images.iter().map(|known| known.name.clone()).collect();
-                return Err(Unknown::Image { wanted: model.image.to_owned(), known });
-            };
-            if let Some(version) = model.version
-                && !found.has(version)
-            {
-                let (wanted, image) = (version.to_owned(), found.name.clone());
-                return Err(Unknown::Version { wanted, image, known: found.kubernetes.clone() });
-            }
-            found.operating_system().clone_into(&mut hardware.operating_system);
-        }
-        Ok(hardware)
     }
 }
 

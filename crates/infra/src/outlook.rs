@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nephele_api::infrastructure::v1beta2::NodeInfo;
-use nephele_cloud::Hardware;
-
-use crate::offer::{Model, Offer};
+use nephele_cloud::{CloudError, Hardware};
 
 /// What can be said of machines before there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +21,9 @@ pub(crate) enum Outlook {
 pub(crate) type Told = (BTreeMap<String, Quantity>, Option<NodeInfo>);
 
 impl Outlook {
-    pub(crate) fn new(offer: Option<&Offer>, model: Model<'_>) -> Self {
-        match offer.map(|offer| offer.hardware(model)) {
+    /// `described` is what the cloud says.
+    pub(crate) fn new(described: Option<Result<Hardware, CloudError>>) -> Self {
+        match described {
             None => Self::Open,
             Some(Err(_)) => Self::Nothing,
             Some(Ok(hardware)) => Self::Machines(hardware),

@@ -21,6 +21,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::Ledger;
+use crate::catalogs::Catalogs;
 use crate::claims::{Book, Claimant, claimant};
 use crate::context::{
     Context, Woken, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
@@ -141,6 +142,7 @@ pub async fn run(
         claims,
         clouds,
         offers: Offers::default(),
+        catalogs: Catalogs::default(),
         hooks,
         prepare_credentials,
     });

@@ -1,10 +1,11 @@
 //! The Node of a machine, and its lease.
 
+use nephele_engine::Hardware;
 use serde_json::{Value, json};
 
 use super::{Projected, Scope, time};
 use crate::identity::Role;
-use crate::spec::{Hardware, MachineSpec};
+use crate::spec::MachineSpec;
 
 /// The Node as kubeadm and the kubelet would have registered it, and its Lease.
 ///
@@ -13,7 +14,7 @@ use crate::spec::{Hardware, MachineSpec};
 pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
     let name = machine.id.name.as_str();
     let now = time(scope.at);
-    let Hardware { architecture, operating_system, capacity } = &machine.hardware;
+    let Hardware { architecture, operating_system, capacity } = &machine.hardware.clone().unwrap_or_default();
     let mut labels = json!({
         "beta.kubernetes.io/arch": architecture, "beta.kubernetes.io/os": operating_system,
         "kubernetes.io/arch": architecture, "kubernetes.io/os": operating_system,
@@ -86,9 +87,10 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
 }
 
 fn node_info(scope: &Scope<'_>, machine: &MachineSpec) -> Value {
+    let Hardware { architecture, operating_system, .. } = machine.hardware.clone().unwrap_or_default();
     let identity = |what: &str| super::uid(&scope.cluster.id, what, "", &machine.id.name);
     json!({
-        "architecture": machine.hardware.architecture, "operatingSystem": machine.hardware.operating_system,
+        "architecture": architecture, "operatingSystem": operating_system,
         "bootID": identity("boot"),
         "machineID": identity("machine").replace('-', ""), "systemUUID": identity("system"),
         "containerRuntimeVersion": "containerd://2.2.0", "kernelVersion": "6.12.0-nephele",

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::identity::{MachineAddress, MachineId, Role};
-use crate::spec::{Allocation, Endpoint, Hardware, MachineSpec};
+use crate::spec::{Allocation, Endpoint, MachineSpec};
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 
@@ -37,8 +37,9 @@ fn machine(role: Role) -> MachineSpec {
         version: "v1.36.3".into(),
         zone: Some("sim-1a".into()),
         region: None,
+        catalog: String::new(),
         instance_type: Some("m.large".into()),
-        hardware: Hardware::default(),
+        hardware: None,
         image: None,
         start_up: BTreeMap::new(),
         allocation: Allocation {
@@ -166,11 +167,11 @@ fn a_node_reports_the_machine_that_it_runs_on() {
     let mut worker = machine(Role::Worker);
     worker.region = Some("north".into());
     worker.image = Some("ubuntu-24.04".into());
-    worker.hardware = Hardware {
+    worker.hardware = Some(nephele_engine::Hardware {
         architecture: "arm64".into(),
         operating_system: "windows".into(),
         capacity: capacity(&[("cpu", "8"), ("memory", "32Gi"), ("nvidia.com/gpu", "1")]),
-    };
+    });
     let node = &node(&Scope { cluster: &cluster, at: at() }, &worker)[0].value;
     let labels = &node["metadata"]["labels"];
     let place = (&labels["topology.kubernetes.io/region"], &labels["topology.kubernetes.io/zone"]);

@@ -19,8 +19,8 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, Hardware,
-    MachineId, MachineSpec, Role, Stage,
+    Allocation, Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, MachineId,
+    MachineSpec, Role, Stage,
 };
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
@@ -191,8 +191,9 @@ pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
         version: "v1.36.3".into(),
         zone: None,
         region: None,
+        catalog: String::new(),
         instance_type: None,
-        hardware: Hardware::default(),
+        hardware: None,
         image: None,
         start_up: BTreeMap::new(),
         allocation: Allocation::default(),

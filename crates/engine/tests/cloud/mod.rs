@@ -77,7 +77,10 @@ pub(crate) fn machine(name: &str, latency: &Latency) -> ResourceSpec {
         id: id(name),
         draw_key: None,
         zone: None,
+        catalog: String::new(),
         instance_type: None,
+        image: None,
+        version: None,
         owner: None,
         labels: BTreeMap::new(),
         stages: vec![

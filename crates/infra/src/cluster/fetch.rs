@@ -10,6 +10,7 @@ use nephele_cloud::{ClusterId, ClusterObservation};
 use nephele_kit::{is_externally_managed, owner_cluster};
 
 use super::Error;
+use crate::catalogs;
 use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, cluster_of};
 use crate::offer::cloud_name;
@@ -57,7 +58,11 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
     let wanted = if waits { object.wanted() } else { Vec::new() };
     let claim = claims::look(object, wanted, context).await.map_err(Error::Claims)?.pop();
     let observed = context.cloud.observe_cluster(&id);
-    let cloud = context.clouds.get(&namespace, cloud_name(object));
+    // The cloud knows what there is before the cluster's machines learn where it lies.
+    let cloud = catalogs::tell(context, &namespace, cloud_name(object));
+    if cloud.is_none() && object.spec.cloud_ref.is_none() {
+        catalogs::tell_built_in(context, &namespace);
+    }
     Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, cloud, observed, id: Some(id) })
 }
 

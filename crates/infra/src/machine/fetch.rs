@@ -5,13 +5,13 @@ use std::sync::Arc;
 use kube::{Api, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_cloud::{ClusterId, ClusterObservation, MachineId};
+use nephele_cloud::{CloudError, ClusterId, ClusterObservation, Hardware, MachineId, Software};
 use nephele_kit::owner_machine;
 
-use super::{Error, software};
+use super::{Error, software, validate};
 use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, cluster_of_machine};
-use crate::offer::Offer;
+use crate::offer::{Offer, model};
 
 /// What was found.
 #[derive(Default)]
@@ -26,8 +26,10 @@ pub(super) struct Fetched {
     pub(super) exists: bool,
     /// The cluster as the cloud has it.
     pub(super) observed: Option<ClusterObservation>,
-    /// What the cluster's cloud offers; none before the cluster has said so.
+    /// Where the cluster lies; none before the cluster has said so.
     pub(super) offer: Option<Arc<Offer>>,
+    /// What the cloud says that it would consist of; none once it has booted, and before it is known where its cluster lies.
+    pub(super) described: Option<Result<Hardware, CloudError>>,
     /// How the claims stand that it waits for; none once its addresses are known.
     pub(super) claims: Vec<Claim>,
     /// Why the cluster's authorities cannot be used, when they were tried.
@@ -52,15 +54,24 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
     let living = owner.is_some() && object.metadata.deletion_timestamp.is_none();
     let machine_id = MachineId { cluster: id.clone(), name: object.name_any() };
     let wanted = if living && !has_addresses(object) { object.wanted() } else { Vec::new() };
+    // Before what is noted after it: whoever sees the cluster sees what there is for it.
+    let observed = context.cloud.observe_cluster(&id);
+    let offer = context.offers.of(&id);
+    let made = machine.as_deref().filter(|_| !validate::has_booted(object));
+    let described = made.and_then(|machine| {
+        let Software { version, image, .. } = software::software(object, machine);
+        let model = model(&object.spec.instance_type, image.as_deref().unwrap_or_default(), &version);
+        context.describe(&id.namespace, offer.as_deref(), &model)
+    });
     Ok(Fetched {
         owned: owner.is_some(),
         machine,
         claims: claims::look(object, wanted, context).await.map_err(Error::Claims)?,
         cluster: context.cluster(&id),
-        // Before what is noted after it: whoever sees the cluster sees what there is for it.
-        observed: context.cloud.observe_cluster(&id),
+        observed,
         exists: context.cloud.observe_machine(&machine_id).is_some(),
-        offer: context.offers.of(&id),
+        offer,
+        described,
         authorities_fault: context.authorities.fault(&id),
         id: Some(id),
     })

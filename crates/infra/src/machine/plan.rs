@@ -12,6 +12,7 @@ use super::validate::{Mistake, Simulated, Validated, Wanted};
 use crate::claims::{self, Claim, Standing, Unmet};
 use crate::context::is_held;
 use crate::hooks::Answer;
+use crate::offer;
 
 /// Longest name of a control plane machine: clients of its etcd member ask TLS for `etcd-<name>`, one DNS label of at
 /// most 63 characters (RFC 1035, section 2.3.4).
@@ -81,7 +82,7 @@ impl Waiting {
             Self::ShorterName(_) => reasons::NAME_TOO_LONG,
             Self::Correction(Mistake::Behaviour(_)) => reasons::INVALID_CONFIGURATION,
             Self::Correction(Mistake::FailureDomain { .. }) => reasons::UNKNOWN_FAILURE_DOMAIN,
-            Self::Correction(Mistake::Unknown(unknown)) => unknown.reason(),
+            Self::Correction(Mistake::Unknown(unknown)) => unknown.category(),
             Self::ClusterInfrastructure | Self::SimulatedCluster => {
                 reasons::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY
             }
@@ -125,7 +126,7 @@ impl Waiting {
             Self::Correction(Mistake::FailureDomain { wanted, known }) => {
                 format!("The Machine asks for failure domain {wanted}; the cluster has {}", known.join(", "))
             }
-            Self::Correction(Mistake::Unknown(unknown)) => unknown.message(),
+            Self::Correction(Mistake::Unknown(unknown)) => offer::message(unknown),
             Self::Addresses(unmet) => unmet.message(),
             Self::Ipam => claims::NOT_INSTALLED_MESSAGE.to_owned(),
             Self::ClusterInfrastructure => "Waiting for the Cluster's infrastructure".to_owned(),

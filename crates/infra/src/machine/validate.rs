@@ -10,19 +10,19 @@ use nephele_api::infrastructure::v1beta2::origin::{MachineHardware, Origin};
 use nephele_api::infrastructure::v1beta2::pool_machine::{
     FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, annotation,
 };
-use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine, InMemoryMachineSpec};
+use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
 use nephele_cloud::{
-    Allocation, ClusterId, ClusterObservation, Hardware, MachineAddress, MachineId, MachineSpec, Role,
-    Software, Stage, StartUp,
+    Allocation, CloudError, ClusterId, ClusterObservation, Hardware, MachineAddress, MachineId, MachineSpec,
+    Role, Software, Stage, StartUp,
 };
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
 use super::software;
 use crate::claims::{self, Claim};
-use crate::offer::{Model, Offer, Unknown};
+use crate::offer::Offer;
 
 /// What the objects come to.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +100,7 @@ pub(super) enum Mistake {
         known: Vec<String>,
     },
     /// The cluster's cloud does not have it.
-    Unknown(Unknown),
+    Unknown(CloudError),
 }
 
 pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated {
@@ -112,6 +112,7 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
         exists,
         observed,
         offer,
+        described,
         claims,
         authorities_fault,
     } = fetched;
@@ -132,6 +133,7 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
             exists,
             observed,
             offer,
+            described,
             claims,
             authorities_fault,
         };
@@ -155,12 +157,13 @@ struct Found<'a> {
     exists: bool,
     observed: Option<ClusterObservation>,
     offer: Option<Arc<Offer>>,
+    described: Option<Result<Hardware, CloudError>>,
     claims: Vec<Claim>,
     authorities_fault: Option<String>,
 }
 
 fn wanted(object: &InMemoryMachine, cluster_id: ClusterId, found: Found<'_>) -> Wanted {
-    let Found { machine, cluster, exists, observed, offer, claims, authorities_fault } = found;
+    let Found { machine, cluster, exists, observed, offer, described, claims, authorities_fault } = found;
     let simulated = match (observed.filter(|_| offer.is_some()), authorities_fault) {
         (None, _) => Simulated::No,
         (Some(observed), _) if observed.authorities_set => Simulated::Yes,
@@ -170,21 +173,16 @@ fn wanted(object: &InMemoryMachine, cluster_id: ClusterId, found: Found<'_>) -> 
     let start_up = start_up(object);
     let mut spec = spec(object, machine, cluster_id, start_up.clone().unwrap_or_default(), &claims);
     let origin = object.origin();
-    // What has booted once needs nothing of the cloud any more.
-    let booted = object.is_provisioned() || origin.is_some();
-    let mut unknown = None;
+    let booted = has_booted(object);
+    spec.catalog = offer.as_ref().map(|offer| offer.catalog().to_owned()).unwrap_or_default();
     if let Some(origin) = origin {
         // What it was made of once it is made of, whatever its cloud says now.
-        spec.hardware = origin.hardware.map(hardware).unwrap_or_default();
+        spec.hardware = Some(origin.hardware.map(hardware).unwrap_or_default());
         spec.region = text(&origin.region);
     } else if let Some(offer) = &offer {
         spec.region = spec.zone.as_deref().and_then(|zone| offer.region(zone));
-        let InMemoryMachineSpec { instance_type, image, .. } = &object.spec;
-        match offer.hardware(Model { instance_type, image, version: Some(&spec.version) }) {
-            Ok(hardware) => spec.hardware = hardware,
-            Err(error) => unknown = Some(Mistake::Unknown(error)),
-        }
     }
+    let unknown = described.and_then(Result::err).map(Mistake::Unknown);
     let misplaced = misplaced(wanted_zone(object, machine), cluster);
     let mistake = start_up.err().or(misplaced.or(unknown).filter(|_| !booted));
     Wanted {
@@ -223,8 +221,9 @@ fn spec(
         // Where it was placed is where it stays.
         zone: zone(object).or_else(|| wanted_zone(object, machine)),
         region: None,
+        catalog: String::new(),
         instance_type: text(&object.spec.instance_type),
-        hardware: Hardware::default(),
+        hardware: None,
         image,
         etcd_image_tag,
         files,
@@ -261,6 +260,11 @@ pub(super) fn allocation_with(
         None => (machine.map(set_of).unwrap_or_default(), None),
     };
     Allocation { addresses, pod_cidrs, set, ordinal }
+}
+
+/// Whether a machine has booted once: then it needs nothing of the cloud any more.
+pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
+    object.is_provisioned() || object.origin().is_some()
 }
 
 /// Whether the creation of a machine has begun, here or before a restart, as far as its object says.

@@ -153,6 +153,6 @@ pub(crate) async fn reconcile(
 fn outlook(model: &validate::Model, object: &InMemoryMachinePool, context: &Context) -> Outlook {
     let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: model.cluster.clone() };
     let PoolMachine { instance_type, image, .. } = &model.machine;
-    let version = Some(model.version.as_str()).filter(|version| !version.is_empty());
-    Outlook::new(context.offers.of(&id).as_deref(), offer::Model { instance_type, image, version })
+    let model = offer::model(instance_type, image, &model.version);
+    Outlook::new(context.describe(&id.namespace, context.offers.of(&id).as_deref(), &model))
 }

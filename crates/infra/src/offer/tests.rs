@@ -1,4 +1,4 @@
-use nephele_api::cloud::v1alpha1::{Image, InstanceType, Region, SimulatedCloudSpec, Zone};
+use nephele_api::cloud::v1alpha1::{Region, SimulatedCloudSpec, Zone};
 use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus};
 use nephele_testkit::objects;
 
@@ -27,10 +27,6 @@ fn zoned() -> Arc<SimulatedCloud> {
 fn domain(name: &str, control_plane: bool, region: &str) -> FailureDomain {
     let attributes = [("region".to_owned(), region.to_owned())].into();
     FailureDomain { name: name.into(), control_plane: Some(control_plane), attributes }
-}
-
-fn model<'a>(instance_type: &'a str, image: &'a str) -> Model<'a> {
-    Model { instance_type, image, version: Some("v1.36.3") }
 }
 
 #[test]
@@ -65,71 +61,57 @@ fn zones_are_the_failure_domains_of_clusters_that_list_none() {
 }
 
 #[test]
-fn a_machine_consists_of_what_its_type_and_its_image_say() {
-    let plain = |name: &str, cpu, memory: &str| InstanceType {
-        name: name.into(),
-        cpu,
-        memory: memory.into(),
-        ..InstanceType::default()
-    };
-    let types = vec![InstanceType { architecture: "arm64".into(), ..plain("m.large", 4, "8Gi") }];
-    let windows = Image {
+fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing() {
+    let types = vec![v1alpha1::InstanceType {
+        name: "m.large".into(),
+        cpu: 4,
+        memory: "8Gi".into(),
+        architecture: "arm64".into(),
+        ..v1alpha1::InstanceType::default()
+    }];
+    let windows = v1alpha1::Image {
         name: "windows-2025".into(),
         kubernetes: vec!["1.36".into()],
         operating_system: "windows".into(),
     };
     let spec = SimulatedCloudSpec { instance_types: types, images: vec![windows], ..Default::default() };
-    let offer = Offer::new(&cluster(), Place::Cloud(cloud(spec)));
     let numbers = |cpu: &str, memory: &str| {
         let pairs = [("cpu", cpu), ("memory", memory), ("ephemeral-storage", "40Gi"), ("pods", "110")];
         pairs.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into()
     };
-    let expected = Hardware {
-        architecture: "arm64".into(),
-        operating_system: "windows".into(),
-        capacity: numbers("4", "8Gi"),
+    let expected = Catalog {
+        instance_types: vec![InstanceType {
+            name: "m.large".into(),
+            architecture: "arm64".into(),
+            capacity: numbers("4", "8Gi"),
+        }],
+        images: vec![Image {
+            name: "windows-2025".into(),
+            operating_system: "windows".into(),
+            versions: vec!["1.36".into()],
+        }],
     };
-    assert_eq!(offer.hardware(model("m.large", "windows-2025")), Ok(expected));
-    assert_eq!(offer.hardware(model("", "")), Ok(Hardware::default()));
-    // What a cloud does not list is built in; any image will do then.
-    let large = Hardware { capacity: numbers("8", "16Gi"), ..Hardware::default() };
-    assert_eq!(Offer::default().hardware(model("large", "anything")), Ok(large));
+    assert_eq!(catalog(Some(&spec)), expected);
+    let built_in = catalog(None);
+    assert_eq!(catalog(Some(&SimulatedCloudSpec::default())), built_in);
+    let large = built_in.instance_types.iter().find(|known| known.name == "large").expect("it is built in");
+    assert_eq!((large.architecture.as_str(), &large.capacity), ("amd64", &numbers("8", "16Gi")));
+    assert_eq!(built_in.images, []);
 }
 
 #[test]
-fn what_a_cloud_does_not_have_is_named_with_what_it_has() {
-    let image =
-        Image { name: "ubuntu".into(), kubernetes: vec!["1.34".into(), "1.35".into()], ..Image::default() };
-    let own = |number: u32| InstanceType { name: format!("m{number}"), ..InstanceType::default() };
-    let spec = SimulatedCloudSpec {
-        instance_types: (0..14).map(own).collect(),
-        images: vec![image],
-        ..SimulatedCloudSpec::default()
-    };
-    let offer = Offer::new(&cluster(), Place::Cloud(cloud(spec)));
-    let missing = Offer { place: Place::Missing("north".into()), ..Offer::default() };
-    for (offer, model, reason, message) in [
-        (
-            &offer,
-            model("large", ""),
-            "UnknownInstanceType",
-            "The cloud has no instance type large; it has m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11 and 2 more",
-        ),
-        (&offer, model("m1", "debian"), "UnknownImage", "The cloud has no image debian; it has ubuntu"),
-        (
-            &offer,
-            model("m1", "ubuntu"),
-            "UnsupportedKubernetesVersion",
-            "The image ubuntu has no Kubernetes v1.36.3; it has 1.34, 1.35",
-        ),
-        (&missing, model("", ""), "CloudNotFound", "The SimulatedCloud north is not there"),
-    ] {
-        let unknown = offer.hardware(model).expect_err(reason);
-        assert_eq!((unknown.reason(), unknown.message().as_str()), (reason, message));
-    }
-    // Whoever asks for no version in particular, as a template does, gets the image.
-    let any = Model { version: None, ..model("m1", "ubuntu") };
-    assert!(offer.hardware(any).is_ok());
+fn what_the_cloud_does_not_have_is_said_in_a_sentence() {
+    let unknown = CloudError::UnknownImage { wanted: "debian".into(), known: vec!["ubuntu".into()] };
+    assert_eq!(message(&unknown), "The cloud has no image debian; it has ubuntu");
+    let missing = CloudError::UnknownCatalog("north".into());
+    assert_eq!(message(&missing), "The SimulatedCloud north is not there");
+}
+
+#[test]
+fn a_cluster_without_a_cloud_has_the_catalog_without_a_name() {
+    let of = |place| Offer::new(&cluster(), place).catalog().to_owned();
+    let places = [Place::BuiltIn, Place::Cloud(zoned()), Place::Missing("south".into())];
+    assert_eq!(places.map(of), ["", "north", "south"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! `SimulatedCloud`: says whether clusters can be in it, and how many zones it has. What it offers is the business of
-//! `crate::offer`.
+//! `SimulatedCloud`: tells the cloud what there is to make machines from, and says whether clusters can be in it and how
+//! many zones it has. It has no finalizer: that it went, whoever looks for it next tells the cloud.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
 use thiserror::Error;
 
+use crate::catalogs;
 use crate::context::Context;
 use crate::report::Report;
 
@@ -36,6 +37,7 @@ impl ReconcileError for Error {
 
 /// Says how the cloud is.
 pub(crate) async fn reconcile(object: Arc<SimulatedCloud>, context: Arc<Context>) -> Result<Outcome, Error> {
+    catalogs::tell(&context, &object.namespace().unwrap_or_default(), &object.name_any());
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
     }

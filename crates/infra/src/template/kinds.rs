@@ -4,15 +4,16 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachinePoolTemplate, InMemoryMachinePoolTemplateStatus, InMemoryMachineTemplate,
     InMemoryMachineTemplateStatus,
 };
+use nephele_cloud::Model;
 
 use super::Template;
-use crate::offer::Model;
+use crate::offer::model;
 use crate::outlook::Told;
 
 impl Template for InMemoryMachineTemplate {
-    fn model(&self) -> Model<'_> {
+    fn model(&self) -> Model {
         let spec = &self.spec.template.spec;
-        Model { instance_type: &spec.instance_type, image: &spec.image, version: None }
+        model(&spec.instance_type, &spec.image, "")
     }
 
     fn saying(&self, (capacity, node_info): Told) -> Self {
@@ -23,10 +24,10 @@ impl Template for InMemoryMachineTemplate {
 }
 
 impl Template for InMemoryMachinePoolTemplate {
-    fn model(&self) -> Model<'_> {
+    fn model(&self) -> Model {
         let machine = self.spec.template.spec.template.as_ref();
         let (instance_type, image) = machine.map_or(("", ""), |one| (&one.instance_type, &one.image));
-        Model { instance_type, image, version: None }
+        model(instance_type, image, "")
     }
 
     fn saying(&self, (capacity, node_info): Told) -> Self {

@@ -10,13 +10,15 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
+use nephele_cloud::Model;
 use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::catalogs;
 use crate::context::{Context, cluster_of};
-use crate::offer::{Model, Offer, Place};
+use crate::offer::{Offer, Place};
 use crate::outlook::{Outlook, Told};
 
 /// A kind that says beforehand what machines have.
@@ -31,7 +33,7 @@ pub(crate) trait Template:
     + 'static
 {
     /// What its machines are made from.
-    fn model(&self) -> Model<'_>;
+    fn model(&self) -> Model;
 
     /// The template once it says this. One that says nothing and has nothing to say stays as it is.
     fn saying(&self, told: Told) -> Self;
@@ -68,15 +70,17 @@ enum Plan {
 
 /// Has the template say what there is.
 pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>) -> Result<Outcome, Error> {
-    // 1. fetch: from the caches.
+    // 1. fetch: from the caches and the cloud.
     let id = cluster_of(object.meta());
     let cluster = id.as_ref().and_then(|id| context.cluster(id));
     let offer = match &id {
         Some(id) => context.offers.of(id),
         None => Some(Arc::new(of_namespace(&*object, &context))),
     };
+    let namespace = object.namespace().unwrap_or_default();
+    let outlook = Outlook::new(context.describe(&namespace, offer.as_deref(), &object.model()));
     // 2. plan: pure.
-    match plan(&*object, cluster.as_deref(), offer.as_deref()) {
+    match plan(&*object, cluster.as_deref(), &outlook) {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Tell(told) => {
             // 3. report: one status patch, or none.
@@ -92,18 +96,22 @@ pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>
 
 /// What there is for clusters of a namespace that say nothing of it.
 fn of_namespace<K: Template>(object: &K, context: &Context) -> Offer {
-    let found = context.clouds.get(&object.namespace().unwrap_or_default(), DEFAULT_NAME);
+    let namespace = object.namespace().unwrap_or_default();
+    let found = catalogs::tell(context, &namespace, DEFAULT_NAME);
+    if found.is_none() {
+        catalogs::tell_built_in(context, &namespace);
+    }
     Offer { place: found.map_or(Place::BuiltIn, Place::Cloud), ..Offer::default() }
 }
 
-fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, offer: Option<&Offer>) -> Plan {
+fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, outlook: &Outlook) -> Plan {
     if object.meta().deletion_timestamp.is_some() {
         return Plan::Leave(Outcome::Done);
     }
     if paused(object, cluster).is_some() {
         return Plan::Leave(Outcome::WaitingOn("unpaused"));
     }
-    match Outlook::new(offer, object.model()).told() {
+    match outlook.told() {
         Some(told) => Plan::Tell(told),
         None => Plan::Leave(Outcome::WaitingOn("cluster")),
     }

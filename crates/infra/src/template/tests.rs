@@ -4,11 +4,12 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachinePoolTemplate, InMemoryMachineTemplate, PoolMachine,
 };
 use nephele_api::labels;
-use nephele_cloud::ClusterId;
+use nephele_cloud::{ClusterId, Hardware};
 use nephele_testkit::objects;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::offer::model;
 
 fn template(instance_type: &str) -> InMemoryMachineTemplate {
     let mut object = InMemoryMachineTemplate::default();
@@ -18,8 +19,8 @@ fn template(instance_type: &str) -> InMemoryMachineTemplate {
     object
 }
 
-fn said<K: Template>(object: &K, offer: Option<&Offer>) -> Value {
-    match plan(object, None, offer) {
+fn said<K: Template>(object: &K, outlook: &Outlook) -> Value {
+    match plan(object, None, outlook) {
         Plan::Tell(told) => serde_json::to_value(object.saying(told)).expect("JSON")["status"].clone(),
         Plan::Leave(outcome) => panic!("{outcome:?}"),
     }
@@ -35,40 +36,46 @@ fn templates_say_what_their_machines_have() {
         "capacity": { "cpu": "2", "memory": "4Gi", "ephemeral-storage": "40Gi", "pods": "110" },
         "nodeInfo": { "architecture": "amd64", "operatingSystem": "linux" },
     });
-    let offer = Offer::default();
-    assert_eq!(said(&template("large"), Some(&offer)), large);
-    assert_eq!(said(&template(""), Some(&offer)), usual);
+    let cpu = |cpu: &str, memory: &str| {
+        let mut hardware = Hardware::default();
+        hardware.capacity.insert("cpu".into(), cpu.into());
+        hardware.capacity.insert("memory".into(), memory.into());
+        Outlook::Machines(hardware)
+    };
+    let (of_large, of_usual) = (cpu("8", "16Gi"), cpu("2", "4Gi"));
+    assert_eq!(said(&template("large"), &of_large), large);
+    assert_eq!(said(&template(""), &of_usual), usual);
     let mut pools = InMemoryMachinePoolTemplate::default();
-    assert_eq!(said(&pools, Some(&offer)), usual);
+    assert_eq!(said(&pools, &of_usual), usual);
     let machine = PoolMachine { instance_type: "large".into(), ..PoolMachine::default() };
     pools.spec.template.spec.template = Some(machine);
-    assert_eq!(said(&pools, Some(&offer)), large);
+    assert_eq!((said(&pools, &of_large), pools.model()), (large, model("large", "", "")));
 }
 
 #[test]
 fn a_template_of_an_unknown_type_says_nothing() {
     let mut object = template("huge");
-    assert_eq!(said(&object, Some(&Offer::default())), Value::Null);
+    assert_eq!(said(&object, &Outlook::Nothing), Value::Null);
     // Nor does one whose type is not there any more.
     object.status =
         template("large").saying(Outlook::Machines(Default::default()).told().expect("said")).status;
-    assert_eq!(said(&object, Some(&Offer::default())), json!({}));
+    assert_eq!(said(&object, &Outlook::Nothing), json!({}));
 }
 
 #[test]
 fn a_template_is_left_alone_while_paused_or_going_or_before_its_cluster_is_there() {
-    let (object, offer) = (template("large"), Offer::default());
+    let (object, outlook) = (template("large"), Outlook::Machines(Hardware::default()));
     let mut cluster = objects::cluster("demo");
     cluster.spec.paused = Some(true);
     let waiting = Plan::Leave(Outcome::WaitingOn("unpaused"));
-    assert_eq!(plan(&object, Some(&cluster), Some(&offer)), waiting);
+    assert_eq!(plan(&object, Some(&cluster), &outlook), waiting);
     let mut paused = object.clone();
     objects::annotate(&mut paused, nephele_kit::PAUSED_ANNOTATION, "");
-    assert_eq!(plan(&paused, None, Some(&offer)), waiting);
-    assert_eq!(plan(&object, None, None), Plan::Leave(Outcome::WaitingOn("cluster")));
+    assert_eq!(plan(&paused, None, &outlook), waiting);
+    assert_eq!(plan(&object, None, &Outlook::Open), Plan::Leave(Outcome::WaitingOn("cluster")));
     let mut going = object;
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    assert_eq!(plan(&going, None, Some(&offer)), Plan::Leave(Outcome::Done));
+    assert_eq!(plan(&going, None, &outlook), Plan::Leave(Outcome::Done));
 }
 
 #[test]

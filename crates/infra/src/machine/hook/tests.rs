@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::condition;
 use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
 use nephele_api::infrastructure::v1beta2::origin::Origin;
-use nephele_cloud::{Allocation, ClusterId, Hardware};
+use nephele_cloud::{Allocation, ClusterId};
 use nephele_testkit::objects;
 
 use super::*;
@@ -34,8 +34,9 @@ fn who_is_asked_before_learns_what_is_to_be() {
         version: "v1.36.3".into(),
         zone: Some("a".into()),
         region: Some("north".into()),
+        catalog: String::new(),
         instance_type: Some("large".into()),
-        hardware: Hardware::default(),
+        hardware: None,
         image: Some("noble".into()),
         start_up: BTreeMap::new(),
         allocation: Allocation { addresses: vec![internal], ..Allocation::default() },

@@ -6,7 +6,7 @@ use nephele_api::conditions::condition;
 use nephele_api::infrastructure::v1beta2::instance::InstanceRecord;
 use nephele_api::infrastructure::v1beta2::termination::{TERMINATE_ANNOTATION, Termination};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachineStatus, PoolReference};
-use nephele_cloud::{Allocation, ClusterId, Hardware};
+use nephele_cloud::{Allocation, ClusterId};
 use nephele_testkit::objects;
 
 use super::*;
@@ -20,8 +20,9 @@ fn wanted(role: Role) -> Wanted {
             version: "v1.36.3".into(),
             zone: None,
             region: None,
+            catalog: String::new(),
             instance_type: None,
-            hardware: Hardware::default(),
+            hardware: None,
             image: None,
             start_up: BTreeMap::new(),
             allocation: Allocation::default(),

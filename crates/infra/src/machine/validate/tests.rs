@@ -50,8 +50,9 @@ fn expected(role: Role) -> Wanted {
             version: "v1.36.3".into(),
             zone: None,
             region: None,
+            catalog: String::new(),
             instance_type: None,
-            hardware: Hardware::default(),
+            hardware: None,
             image: None,
             start_up: BTreeMap::new(),
             allocation: Allocation { set: set.to_owned(), ..Allocation::default() },
@@ -358,20 +359,24 @@ fn a_paused_machine_goes_on_once_it_has_begun_unless_it_goes_or_was_terminated()
 }
 
 #[test]
-fn a_machine_has_what_its_type_says_and_one_of_an_unknown_type_is_a_mistake() {
+fn what_the_cloud_does_not_have_is_a_mistake_before_a_machine_has_booted() {
     let (cluster, machine) = (objects::cluster("demo"), objects::worker("demo", "m"));
     let mut object = objects::in_memory_machine(&machine);
-    object.spec.instance_type = "large".into();
-    let found = wanted(validate(&object, found(&machine, &cluster)));
-    assert_eq!((found.mistake, found.spec.hardware.capacity["cpu"].as_str()), (None, "8"));
-    object.spec.instance_type = "huge".into();
-    let mistake = wanted(validate(&object, self::found(&machine, &cluster))).mistake;
-    assert!(
-        matches!(&mistake, Some(Mistake::Unknown(Unknown::InstanceType { wanted, .. })) if wanted == "huge"),
-        "{mistake:?}"
-    );
-    // Before its cluster has said what there is, nothing is a mistake, and nothing boots.
-    let early = Fetched { offer: None, observed: observed(true), ..self::found(&machine, &cluster) };
+    let large = Some(Ok(Hardware::default()));
+    let fetched = Fetched { described: large, ..found(&machine, &cluster) };
+    let known = wanted(validate(&object, fetched));
+    // The cloud gives it its hardware when it is created.
+    assert_eq!((known.mistake, known.spec.hardware), (None, None));
+    let unknown = CloudError::UnknownInstanceType { wanted: "huge".into(), known: vec!["large".into()] };
+    let fetched = || Fetched { described: Some(Err(unknown.clone())), ..found(&machine, &cluster) };
+    let mistake = wanted(validate(&object, fetched())).mistake;
+    assert_eq!(mistake, Some(Mistake::Unknown(unknown.clone())));
+    // Before its cluster has said where it lies, nothing is a mistake, and nothing boots.
+    let early = Fetched { offer: None, observed: observed(true), ..found(&machine, &cluster) };
     let early = wanted(validate(&object, early));
     assert_eq!((early.mistake, early.simulated), (None, Simulated::No));
+    // It stays what it was made of.
+    object.instance_mut().origin = Some(Origin::begun(MicroTime(Timestamp::UNIX_EPOCH)));
+    let booted = wanted(validate(&object, fetched()));
+    assert_eq!((booted.mistake, booted.spec.hardware), (None, Some(Hardware::default())));
 }
