@@ -1,16 +1,14 @@
 //! The server under attack, on a loopback port.
 
-use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::body::Body;
-use http::{Request, Response, StatusCode};
-use hyper::service::{Service, service_fn};
+use http::{Request, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOptions, UserInfo, Version};
-use nephele_listen::{Limits, Peer, RequestBody, Session};
+use nephele_listen::{Limits, Peer, session_of};
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest, parse_client};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -35,7 +33,13 @@ impl Server {
         let api = api_server()?;
         let (acceptor, client) = credentials()?;
         let served = api.clone();
-        let session = move |peer: Peer<'_>| session(&served, peer);
+        let session = move |peer: Peer<'_>| {
+            let api = served.clone();
+            session_of(peer.certificates.first().and_then(user), move |request| {
+                let api = api.clone();
+                async move { api.handle(request.map(Body::new)).await }
+            })
+        };
         let (tls, never) = (move || Some(acceptor.clone()), CancellationToken::new());
         tokio::spawn(nephele_listen::serve(listener, tls, Limits::DEFAULT, session, never));
         Ok(Self { address, client, api })
@@ -59,28 +63,6 @@ impl Server {
         }
         true
     }
-}
-
-/// Answers the requests of one connection as those of the user whom its certificate names.
-fn session(
-    api: &ApiServer,
-    peer: Peer<'_>,
-) -> Session<
-    impl Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
-    + Send
-    + use<>,
-> {
-    let (api, user) = (api.clone(), peer.certificates.first().and_then(user));
-    let is_authenticated = user.is_some();
-    let service = service_fn(move |request: Request<RequestBody>| {
-        let mut request = request.map(Body::new);
-        if let Some(user) = &user {
-            request.extensions_mut().insert(user.clone());
-        }
-        let api = api.clone();
-        async move { Ok(api.handle(request).await) }
-    });
-    Session { service, is_authenticated }
 }
 
 fn api_server() -> anyhow::Result<ApiServer> {

@@ -37,4 +37,4 @@ pub use budget::{Budget, Grant};
 pub use handshake::{HandshakeError, handshake};
 pub use http::{Http, Protocol};
 pub use limits::Limits;
-pub use serve::{Peer, Session, serve};
+pub use serve::{Peer, Session, serve, session_of};

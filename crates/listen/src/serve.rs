@@ -1,3 +1,4 @@
+use std::convert::Infallible;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -5,7 +6,7 @@ use std::{io, net};
 
 use http::{Request, Response};
 use http_body::Body;
-use hyper::service::Service;
+use hyper::service::{Service, service_fn};
 use rustls_pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -42,6 +43,33 @@ impl<S> Session<S> {
     pub fn unauthenticated(service: S) -> Self {
         Self { service, is_authenticated: false }
     }
+}
+
+/// A session with the user that the server knows the client as; none when it does not know the client. Each request has
+/// the user as an extension.
+pub fn session_of<U, F, R, B>(
+    user: Option<U>,
+    answer: F,
+) -> Session<
+    impl Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
+    + Send
+    + use<U, F, R, B>,
+>
+where
+    U: Clone + Send + Sync + 'static,
+    F: Fn(Request<RequestBody>) -> R + Send + 'static,
+    R: Future<Output = Response<B>> + Send + 'static,
+    B: Body,
+{
+    let is_authenticated = user.is_some();
+    let service = service_fn(move |mut request: Request<RequestBody>| {
+        if let Some(user) = &user {
+            request.extensions_mut().insert(user.clone());
+        }
+        let answer = answer(request);
+        async move { Ok(answer.await) }
+    });
+    Session { service, is_authenticated }
 }
 
 /// Serves HTTP/1.1 and HTTP/2 on a listener until `shutdown`; then closes it and lets requests in flight end, for

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::client::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use nephele_listen::{BodyError, Http, Limits, Peer, Protocol, RequestBody, Session, serve};
+use nephele_listen::{BodyError, Http, Limits, Peer, Protocol, RequestBody, Session, serve, session_of};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -187,6 +187,30 @@ async fn a_body_that_does_not_arrive_in_time_ends_with_an_error() {
     }
     assert_eq!(started.elapsed().as_secs(), 60);
     trickle.abort();
+}
+
+#[tokio::test]
+async fn each_request_of_a_session_has_its_user() {
+    for (user, is_authenticated) in [(Some("admin"), true), (None, false)] {
+        let answer = async |request: Request<RequestBody>| {
+            let user = request.extensions().get::<&str>().copied().unwrap_or("nobody");
+            Response::new(Full::new(Bytes::from_static(user.as_bytes())))
+        };
+        let session = session_of(user, answer);
+        assert_eq!(session.is_authenticated, is_authenticated);
+        let (client, server) = duplex(4096);
+        let http = Http { limits: Limits::default(), tasks: TaskTracker::new() };
+        let serving = async move {
+            let stop = std::future::pending();
+            http.serve(server, Protocol::Http1, session.service, None, stop).await
+        };
+        tokio::spawn(serving);
+        let mut client = client;
+        for _ in 0..2 {
+            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
+            within(read_until(&mut client, user.unwrap_or("nobody"))).await;
+        }
+    }
 }
 
 /// A server on a socket, which knows clients that say so in the clear: those whose port it is told.

@@ -9,12 +9,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::body::Body;
 use http::{Request, Response};
-use hyper::service::{Service, service_fn};
 use jiff::SignedDuration;
 use kube::{Client, ResourceExt as _};
 use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOptions, UserInfo, Version};
 use nephele_kit::Clock;
-use nephele_listen::{Limits, Peer, RequestBody, Session};
+use nephele_listen::{Limits, Peer, session_of};
 use nephele_pki::{Authority, KeyAlgorithm, Leaf, LeafRequest, parse_client};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -53,7 +52,13 @@ impl Management {
         let address = listener.local_addr().context("failed to read the address of the management API")?;
         let (tls, kubeconfig) = credentials(address, &clock)?;
         let served = server.clone();
-        let session = move |peer: Peer<'_>| session(&served, peer);
+        let session = move |peer: Peer<'_>| {
+            let server = served.clone();
+            session_of(peer.certificates.first().and_then(user), move |request| {
+                let server = server.clone();
+                async move { server.handle(request.map(Body::new)).await }
+            })
+        };
         tokio::spawn(nephele_listen::serve(listener, move || Some(tls.clone()), LIMITS, session, stop));
         Ok(Self { client: in_process(server), kubeconfig })
     }
@@ -141,28 +146,6 @@ fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {
         .with_single_cert(vec![certificate], key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-/// Answers the requests of one connection as those of the user whom its certificate names.
-fn session(
-    server: &ApiServer,
-    peer: Peer<'_>,
-) -> Session<
-    impl Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
-    + Send
-    + use<>,
-> {
-    let (server, user) = (server.clone(), peer.certificates.first().and_then(user));
-    let is_authenticated = user.is_some();
-    let service = service_fn(move |request: Request<RequestBody>| {
-        let mut request = request.map(Body::new);
-        if let Some(user) = &user {
-            request.extensions_mut().insert(user.clone());
-        }
-        let server = server.clone();
-        async move { Ok(server.handle(request).await) }
-    });
-    Session { service, is_authenticated }
 }
 
 /// The user whom a verified certificate names.
