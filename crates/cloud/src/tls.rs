@@ -120,9 +120,7 @@ impl ApiServerTls {
         let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         self.verifier.verify_client_cert(leaf, intermediates, now).ok()?;
         let identity = parse_client(leaf).ok()?;
-        let mut groups = identity.organizations;
-        groups.push("system:authenticated".to_owned());
-        Some(UserInfo { name: identity.common_name, groups })
+        Some(UserInfo { name: identity.common_name, groups: identity.organizations })
     }
 }
 

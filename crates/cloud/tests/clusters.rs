@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use nephele_cloud::{Changed, ClusterError, ClusterSpec, Deletion, Endpoint, ErrorClass, MachineId, Role};
+use serde_json::json;
 use tokio_stream::StreamExt as _;
 
 use support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, cluster, machine};
@@ -54,6 +55,21 @@ async fn connection_is_let_go_when_nothing_comes_in_time() {
     for path in ["/", "/api", "/apis"] {
         assert_eq!(http.get(path).await.unwrap().0, StatusCode::OK, "{path}");
     }
+    drop(http);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn client_of_a_certificate_is_authenticated_once() {
+    let world = World::start(30_360..=30_369);
+    let (id, endpoint) = world.cluster("groups", &ECDSA);
+    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let (status, review) =
+        http.write("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({})).await;
+    let groups = json!(["system:masters", "system:authenticated"]);
+    assert_eq!((status, &review["status"]["userInfo"]["groups"]), (StatusCode::CREATED, &groups));
     drop(http);
     world.stop().await;
 }
