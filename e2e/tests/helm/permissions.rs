@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
+use nephele_e2e::samples::Sample;
 use serde_json::Value;
 
 /// Verb, API group, and plural with its subresource.
@@ -25,13 +26,12 @@ const UNUSED: [(&str, &str, &str); 11] = [
 
 /// What was asked, by the metrics of one pod.
 pub(crate) fn asked(metrics: &str) -> anyhow::Result<BTreeSet<Permission>> {
-    let samples = metrics.lines().filter_map(|line| line.strip_prefix("nephele_management_requests_total{"));
+    let lines = metrics.lines().filter(|line| line.starts_with("nephele_management_requests_total{"));
     let mut asked = BTreeSet::new();
-    for sample in samples {
+    for line in lines {
+        let sample = Sample::read(line).with_context(|| format!("failed to read {line}"))?;
         let label = |name: &str| -> anyhow::Result<String> {
-            let rest = sample.split_once(&format!("{name}=\"")).map(|(_, rest)| rest);
-            let value = rest.and_then(|rest| rest.split_once('"')).map(|(value, _)| value.to_owned());
-            value.with_context(|| format!("no {name} in {sample}"))
+            sample.find(name).map(str::to_owned).with_context(|| format!("no {name} in {line}"))
         };
         let permission = (label("verb")?, label("group")?, label("resource")?);
         ensure!(label("permitted")? == "true", "refused: {permission:?}");
@@ -108,7 +108,9 @@ mod tests {
         let metrics = "# TYPE nephele_management_requests_total counter\n\
                        nephele_management_requests_total{group=\"\",permitted=\"true\",resource=\"secrets\",verb=\"get\"} 3\n";
         assert_eq!(asked(metrics).expect("read"), [permission("get", "", "secrets")].into());
-        assert!(asked(&metrics.replace("true", "false")).is_err());
+        for (text, other) in [("true", "false"), ("verb", "method"), (" 3", " three")] {
+            assert!(asked(&metrics.replace(text, other)).is_err(), "{other}");
+        }
         assert!(asked("").is_err());
     }
 

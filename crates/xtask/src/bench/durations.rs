@@ -5,9 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use nephele_e2e::{Management, ipam::GROUP};
+use nephele_e2e::{
+    Management,
+    ipam::GROUP,
+    samples::{Sample, samples},
+};
 
-use super::samples::{Sample, metrics, samples};
+use super::metrics::metrics;
 
 /// Seconds so far, by what they were spent on.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -4,9 +4,9 @@ mod claims;
 mod clusters;
 mod durations;
 mod idle;
+mod metrics;
 mod processors;
 mod requests;
-mod samples;
 
 use std::path::Path;
 

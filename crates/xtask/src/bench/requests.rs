@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use nephele_e2e::{Management, ipam::GROUP};
+use nephele_e2e::{
+    Management,
+    ipam::GROUP,
+    samples::{Sample, samples},
+};
 
-use super::samples::{Sample, metrics, samples};
+use super::metrics::metrics;
 
 /// What counts as a write.
 const WRITES: [&str; 6] = ["APPLY", "DELETE", "DELETECOLLECTION", "PATCH", "POST", "PUT"];
