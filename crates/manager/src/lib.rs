@@ -38,7 +38,7 @@ pub use admin::{certificate::CertificateError, diagnostics::Verbosity};
 pub use client::{Clients, ConnectError, connect};
 pub use client_authorities::ClientAuthoritiesError;
 pub use config::{Config, ConfigError};
-pub use duration::{DurationError, parse_duration};
+pub use duration::parse_duration;
 pub use feature_gates::FeatureGateError;
 pub use manager::{BuildError, Manager, RunError};
 pub use options::Options;
