@@ -5,9 +5,9 @@ use std::error::Error;
 
 use nephele_runtime_sdk::{
     catalog::Catalog,
-    hooks::{BeforeClusterDelete, Failure, Hook, HookMeta},
+    hooks::{BeforeClusterDelete, BeforeClusterDeleteResponse, Failure, Hook, HookMeta},
     request, response,
-    server::{Extension, HandlerOptions, Jobs, Mount},
+    server::{Extension, HandlerOptions, Mount},
     wire::Object,
 };
 
@@ -48,14 +48,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             Ok(BeforeMachineCreateResponse::default())
         });
-    let jobs = Jobs::default();
     let service = Extension::new()
-        .on(BeforeClusterDelete, "backup", move |request, _call| {
-            let jobs = jobs.clone();
-            async move {
-                let name = format!("backup-{}", request.cluster.text("/metadata/uid").unwrap_or_default());
-                jobs.answer(&name, "the cluster is being backed up", || async { Ok(()) })
+        .on(BeforeClusterDelete, "backup", |request, _call| async move {
+            if request.cluster.annotation("example.com/backed-up").is_none() {
+                return Ok(BeforeClusterDeleteResponse::retry_after(30, "the cluster is being backed up"));
             }
+            Ok(BeforeClusterDeleteResponse::default())
         })
         .mount("/own", own)
         .build()?;

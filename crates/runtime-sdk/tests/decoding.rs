@@ -11,7 +11,7 @@ use hyper::{Request, StatusCode};
 use nephele_runtime_sdk::{
     catalog::Catalog,
     hooks::{self, Hook},
-    server::{Extension, Jobs, Recording},
+    server::{Extension, Recording},
     topology::Walk,
     wire,
 };
@@ -46,7 +46,10 @@ fn extension() -> Extension {
                 .patches(&request)
         })
         .on(hooks::UpdateMachine, "update", |request, _| async move {
-            Jobs::default().answer(request.desired.machine.name(), "busy", || async { Ok(()) })
+            Ok(match request.desired.machine.name() {
+                "" => hooks::UpdateMachineResponse::default(),
+                _ => hooks::UpdateMachineResponse::retry_after(5, "busy"),
+            })
         });
     macro_rules! add {
         ($($hook:ident,)+) => {

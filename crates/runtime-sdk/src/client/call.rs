@@ -7,7 +7,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     aggregate::aggregate,
-    cache::{CacheKey, ResponseCache},
     chain::{beginning, chain},
     circuit::CircuitSettings,
     discovery::{Discovered, UnknownHooks, validate},
@@ -331,33 +330,6 @@ impl Client {
         self.call_registered::<H>(&registered, &request, None).await
     }
 
-    /// Calls a handler, unless its response is known. What the response depends on is said by `of_request` in words of
-    /// the caller; the handler, the version of its registration and the settings are added.
-    ///
-    /// # Errors
-    /// Those of [`Client::call`].
-    pub async fn call_cached<H: Hook>(
-        &self,
-        cache: &ResponseCache<H::Response>,
-        handler: &str,
-        subject: &Subject,
-        request: &H::Request,
-        of_request: impl FnOnce(&H::Request) -> String,
-    ) -> Result<H::Response, CallError> {
-        let registered = self.registered::<H>(handler, subject).await?;
-        let request = with_settings(request, &registered.extension.settings);
-        let key = CacheKey::new(handler, &registered.extension.resource_version, &request, of_request);
-        if let Some(response) = cache.get(Instant::now(), &key) {
-            self.metrics(|metrics| metrics.cached(&H::id()));
-            return Ok(response);
-        }
-        let (response, came_about) = self.attempt::<H>(&registered, &request, None).await?;
-        if came_about {
-            cache.insert(Instant::now(), key, response.clone());
-        }
-        Ok(response)
-    }
-
     async fn matching<H: Hook>(&self, subject: &Subject) -> Result<Vec<Arc<Registered>>, CallAllError> {
         let hook = H::id();
         if !self.inner.catalog.knows(&hook) {
@@ -420,22 +392,13 @@ impl Client {
         }
     }
 
+    /// Calls a handler with its failure policy.
     async fn call_registered<H: Hook>(
         &self,
         registered: &Registered,
         request: &H::Request,
         total: Option<(Duration, Instant)>,
     ) -> Result<H::Response, CallError> {
-        self.attempt::<H>(registered, request, total).await.map(|(response, _)| response)
-    }
-
-    /// Calls a handler with its failure policy. The response, and whether it is one of the extension.
-    async fn attempt<H: Hook>(
-        &self,
-        registered: &Registered,
-        request: &H::Request,
-        total: Option<(Duration, Instant)>,
-    ) -> Result<(H::Response, bool), CallError> {
         let failed = |cause| CallError { handler: registered.name.clone(), cause };
         let answered = match self.guarded::<H>(registered, request, total).await {
             Ok(response) => response,
@@ -451,13 +414,13 @@ impl Client {
                         "Ignored that an extension handler could not be called"
                     );
                     self.metrics(|metrics| metrics.ignored(&H::id()));
-                    return Ok((succeeded::<H>(), false));
+                    return Ok(succeeded::<H>());
                 }
             },
         };
         let message = || beginning(answered.message(), MESSAGE_MAX);
         match answered.status() {
-            ResponseStatus::Success => Ok((answered, true)),
+            ResponseStatus::Success => Ok(answered),
             ResponseStatus::Failure => Err(failed(CallCause::Failure(message()))),
             ResponseStatus::Other(status) => {
                 let status = beginning(status, MESSAGE_MAX);

@@ -19,7 +19,6 @@ const CALL_SECONDS: [f64; 23] = [
 /// | `capi_runtime_sdk_requests_total` | `code` (of HTTP, or `<error>`), `host`, `group`, `version`, `hook`, `status` (`Success`, `Failure` or `Unknown`) |
 /// | `capi_runtime_sdk_request_duration_seconds` | `host`, `group`, `version`, `hook` |
 /// | `capi_runtime_sdk_ignored_errors_total` | `group`, `version`, `hook` |
-/// | `capi_runtime_sdk_cached_responses_total` | `group`, `version`, `hook` |
 /// | `capi_runtime_sdk_circuits_open` | |
 ///
 /// The last one is as of the last call or discovery. Version and group are those of the caller. A host is there once per registered extension, handlers are no label.
@@ -28,7 +27,6 @@ pub struct Metrics {
     requests: IntCounterVec,
     seconds: HistogramVec,
     ignored: IntCounterVec,
-    cached: IntCounterVec,
     open: IntGauge,
 }
 
@@ -62,13 +60,6 @@ impl Metrics {
                 ),
                 &HOOK,
             )?,
-            cached: IntCounterVec::new(
-                Opts::new(
-                    "capi_runtime_sdk_cached_responses_total",
-                    "Calls that were not made, since their response was known.",
-                ),
-                &HOOK,
-            )?,
             open: IntGauge::new(
                 "capi_runtime_sdk_circuits_open",
                 "Extensions that are left alone, since calls of them keep failing.",
@@ -77,7 +68,6 @@ impl Metrics {
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;
         registry.register(Box::new(metrics.ignored.clone()))?;
-        registry.register(Box::new(metrics.cached.clone()))?;
         registry.register(Box::new(metrics.open.clone()))?;
         Ok(metrics)
     }
@@ -104,10 +94,6 @@ impl Metrics {
 
     pub(crate) fn ignored(&self, hook: &HookId) {
         self.ignored.with_label_values(&[&*hook.group, &*hook.version, &*hook.hook]).inc();
-    }
-
-    pub(crate) fn cached(&self, hook: &HookId) {
-        self.cached.with_label_values(&[&*hook.group, &*hook.version, &*hook.hook]).inc();
     }
 
     pub(crate) fn open(&self, circuits: usize) {

@@ -57,10 +57,9 @@
 //! | proxies of the environment | are not used |
 //!
 //! Objects that register extensions are in [`extension_config`]. What a caller remembers of extensions that have it wait
-//! is in [`Waits`] and [`Answers`], which hooks an object is still owed in [`pending`].
+//! is in [`Waits`] and [`Answers`].
 
 mod aggregate;
-mod cache;
 mod call;
 mod chain;
 mod circuit;
@@ -71,14 +70,12 @@ pub mod extension_config;
 mod handler;
 mod metrics;
 mod namespaces;
-pub mod pending;
 mod registry;
 mod selector;
 pub mod transport;
 mod waits;
 
 pub use aggregate::{aggregate, lowest_non_zero};
-pub use cache::{CacheKey, ResponseCache};
 pub use call::{CallAll, Client, ClientBuilder, Retries, Subject};
 pub use chain::chain;
 pub use circuit::{Circuit, CircuitSettings};

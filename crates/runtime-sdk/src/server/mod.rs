@@ -13,7 +13,6 @@
 
 mod extension;
 mod handler;
-mod jobs;
 mod listen;
 mod metrics;
 mod record;
@@ -22,7 +21,6 @@ mod tls;
 
 pub use extension::{Extension, ExtensionError, Limits, Mount};
 pub use handler::{Call, HandlerOptions};
-pub use jobs::{JobLimits, Jobs, Progress};
 pub use listen::serve;
 pub use metrics::Metrics;
 pub use record::{Recorder, Recording};

@@ -1,23 +1,23 @@
 //! A handler called by its name.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use nephele_runtime_sdk::{
     catalog::{Catalog, ConversionError, Convert},
     client::{
-        CallError, Client, LabelSelector, LabelSelectorRequirement, OnError, Registration, Registry,
-        ResponseCache, Subject, chain,
+        CallError, Client, LabelSelector, LabelSelectorRequirement, OnError, Registration, Registry, Subject,
+        chain,
     },
     hooks::{
-        AfterClusterUpgrade, BeforeClusterCreate, BeforeClusterCreateResponse, DiscoverVariables, Hook,
-        HookMeta, ResponseStatus, Settings,
+        AfterClusterUpgrade, BeforeClusterCreate, BeforeClusterCreateResponse, Hook, HookMeta,
+        ResponseStatus, Settings,
     },
     request, response,
 };
 use serde_json::json;
 
 use crate::script::{
-    Answer, ONE, Script, builder, client, failure, handler, one, registration, request, subject, success,
+    Answer, ONE, Script, client, failure, handler, one, registration, request, subject, success,
 };
 
 const POLICIES: [OnError; 2] = [OnError::Fail, OnError::Ignore];
@@ -26,22 +26,14 @@ async fn call(client: &Client) -> Result<BeforeClusterCreateResponse, CallError>
     client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await
 }
 
-/// Calls twice with a cache. The last answer, and how often the extension was asked.
-async fn call_cached(
+/// Calls once. The answer, and how often the extension was asked.
+async fn call_counted(
     answer: Answer,
     on_error: OnError,
 ) -> (Result<BeforeClusterCreateResponse, String>, usize) {
     let script = Script::always(answer);
-    let client = client(&script, [one(on_error)]);
-    let cache = ResponseCache::new(Duration::from_secs(600), 16);
-    let mut last = None;
-    for _ in 0..2 {
-        let called = client
-            .call_cached::<BeforeClusterCreate>(&cache, ONE, &subject(), &request(), |_| String::new())
-            .await;
-        last = Some(called.map_err(|error| chain(&error)));
-    }
-    (last.unwrap(), script.count())
+    let called = call(&client(&script, [one(on_error)])).await;
+    (called.map_err(|error| chain(&error)), script.count())
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,40 +81,40 @@ async fn what_cannot_be_called_is_not() {
 
 /// CALL-4.
 #[tokio::test(start_paused = true)]
-async fn a_success_is_one_under_either_policy_and_is_cached() {
+async fn a_success_is_one_under_either_policy() {
     for on_error in POLICIES {
-        assert_eq!(call_cached(success(), on_error).await, (Ok(BeforeClusterCreateResponse::default()), 1));
+        assert_eq!(call_counted(success(), on_error).await, (Ok(BeforeClusterCreateResponse::default()), 1));
     }
 }
 
 /// CALL-5.
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_one_under_either_policy_and_is_not_cached() {
+async fn a_failure_is_one_under_either_policy() {
     for on_error in POLICIES {
         let error =
             "failed to call extension handler \"valid-extension.ext\": got failure response with message: no";
-        assert_eq!(call_cached(failure(), on_error).await, (Err(error.to_owned()), 2));
+        assert_eq!(call_counted(failure(), on_error).await, (Err(error.to_owned()), 1));
     }
 }
 
 /// CALL-6, and whatever else keeps a call from coming about.
 #[tokio::test(start_paused = true)]
-async fn what_does_not_come_about_passes_with_ignore_and_is_not_cached() {
+async fn what_does_not_come_about_passes_with_ignore() {
     for (answer, asked) in [
-        (Answer::Refuse, 6), // Twice, each with two tries more.
-        (Answer::Reset, 2),
-        (Answer::Silent, 2),
-        (Answer::Raw(404, b"404 page not found"), 2),
-        (Answer::Raw(500, b""), 2),
-        (Answer::Raw(301, b""), 2),
-        (Answer::Raw(200, b"no json"), 2),
-        (Answer::Raw(200, b"{\"status\": \"Success\""), 2),
-        (Answer::Raw(200, b"[]"), 2),
-        (Answer::Raw(200, b""), 2),
-        (Answer::Json(json!({ "status": "Success", "retryAfterSeconds": "5" })), 2),
+        (Answer::Refuse, 3), // It is tried twice more.
+        (Answer::Reset, 1),
+        (Answer::Silent, 1),
+        (Answer::Raw(404, b"404 page not found"), 1),
+        (Answer::Raw(500, b""), 1),
+        (Answer::Raw(301, b""), 1),
+        (Answer::Raw(200, b"no json"), 1),
+        (Answer::Raw(200, b"{\"status\": \"Success\""), 1),
+        (Answer::Raw(200, b"[]"), 1),
+        (Answer::Raw(200, b""), 1),
+        (Answer::Json(json!({ "status": "Success", "retryAfterSeconds": "5" })), 1),
     ] {
         assert_eq!(
-            call_cached(answer.clone(), OnError::Ignore).await,
+            call_counted(answer.clone(), OnError::Ignore).await,
             (Ok(BeforeClusterCreateResponse::default()), asked),
             "{answer:?}"
         );
@@ -145,7 +137,7 @@ async fn what_does_not_come_about_is_an_error_with_fail() {
              Hook=BeforeClusterCreate: expected ident at line 1 column 2",
         ),
     ] {
-        let (called, _) = call_cached(answer, OnError::Fail).await;
+        let (called, _) = call_counted(answer, OnError::Fail).await;
         assert_eq!(
             called.unwrap_err(),
             format!("failed to call extension handler \"valid-extension.ext\": {expected}")
@@ -163,7 +155,7 @@ async fn an_unknown_status_is_an_error_under_either_policy() {
             (json!({ "status": null, "message": "m" }), ""),
             (json!({ "status": "success", "message": "m" }), "success"),
         ] {
-            let (called, _) = call_cached(Answer::Json(answer), on_error).await;
+            let (called, _) = call_counted(Answer::Json(answer), on_error).await;
             let expected = format!("got unknown response status {status:?} with message: m");
             assert!(called.as_ref().unwrap_err().ends_with(&expected), "{called:?}");
         }
@@ -238,54 +230,6 @@ async fn a_handler_is_called_only_for_the_namespaces_it_is_selected_for() {
     let nowhere = client(&script, [selecting(None)]);
     let error = nowhere.call::<BeforeClusterCreate>(ONE, &at("foo"), &request()).await.unwrap_err();
     assert_eq!(error.category(), "not_selected");
-    assert_eq!(script.count(), 2);
-}
-
-/// Upstream goes over the settings in no order, so that two of them make another key each time.
-#[tokio::test(start_paused = true)]
-async fn a_cached_response_is_of_one_handler_registration_and_settings() {
-    let script = Script::always(success());
-    let settings: Settings = ["a", "b", "c"].map(|key| (key.to_owned(), key.to_owned())).into();
-    let registered = Registration { settings, ..one(OnError::Fail) };
-    let client = client(&script, [registered.clone()]);
-    let cache = ResponseCache::new(Duration::from_secs(600), 16);
-    let mut asked = Vec::new();
-    let mut request = request();
-    for step in 0..6 {
-        match step {
-            2 => drop(request.settings.insert("d".into(), "d".into())),
-            3 => client
-                .registry()
-                .add(Registration { resource_version: "16".into(), ..registered.clone() })
-                .unwrap(),
-            4 => drop(request.settings.insert("a".into(), "a".into())),
-            5 => tokio::time::advance(Duration::from_secs(601)).await,
-            _ => {}
-        }
-        client
-            .call_cached::<BeforeClusterCreate>(&cache, ONE, &subject(), &request, |_| String::new())
-            .await
-            .unwrap();
-        asked.push(script.count());
-    }
-    // The fourth setting that is said twice changes nothing: it has the registration's value.
-    assert_eq!(asked, [1, 1, 2, 3, 3, 4]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_cached_depends_on_what_the_caller_says() {
-    let script = Script::always(Answer::Json(json!({ "status": "Success", "variables": [] })));
-    let variables = handler::<DiscoverVariables>("dv", OnError::Fail);
-    let client = builder(&script, [registration("ext", vec![variables])]).build();
-    let cache = ResponseCache::new(Duration::from_secs(600), 16);
-    for class in ["one", "two", "one"] {
-        client
-            .call_cached::<DiscoverVariables>(&cache, "dv.ext", &subject(), &Default::default(), |_| {
-                class.into()
-            })
-            .await
-            .unwrap();
-    }
     assert_eq!(script.count(), 2);
 }
 
