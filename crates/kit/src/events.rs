@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use self::series::{Say, SeriesLog};
-use crate::{chain::chain, clock::Clock, metrics::Metrics};
+use crate::{chain, clock::Clock, metrics::Metrics};
 
 /// Events waiting to be published. A burst beyond that is dropped and counted: 256 are a reconcile failure of each of
 /// 250 objects within the time one request takes.

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::{chain::chain, clock::Clock, fence::Fence, metrics::Metrics};
+use crate::{chain, clock::Clock, fence::Fence, metrics::Metrics};
 
 /// Which lease, and how long it lasts. The defaults are those of Cluster API's managers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,6 @@
 //! those meet. It reads no argument and no environment variable.
 
 mod backoff;
-mod chain;
 mod clock;
 mod events;
 mod external;
@@ -38,7 +37,6 @@ mod watch;
 mod work_queue;
 
 pub use backoff::Backoff;
-pub use chain::chain;
 pub use clock::{Clock, wall_clock};
 pub use events::{Event, Events, Reporter, Severity};
 pub use external::{MANAGED_BY_ANNOTATION, is_externally_managed};
@@ -47,6 +45,7 @@ pub use filter::{WATCH_FILTER_LABEL, WatchFilter};
 pub use kube_error::{category as kube_category, retry as kube_retry};
 pub use lease::{Leadership, LeaseError, LeaseSettings, acquire};
 pub use metrics::{Metrics, registered};
+pub use nephele_error_chain::chain;
 pub use outcome::{Outcome, ReconcileError, Retry};
 pub use owner::{owner_cluster, owner_machine, owner_of_kind};
 pub use patch::{Deleted, PatchError, Precondition};

@@ -22,7 +22,7 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use crate::{
     backoff::Backoff,
-    chain::chain,
+    chain,
     events::{Event, Events, Severity},
     failures::{Failures, ObjectKey},
     metrics::ControllerMetrics,

@@ -28,10 +28,11 @@ const PURE: [(&str, &[&str]); 13] = [
 ];
 
 /// Crates that use no crate of ours.
-const LEAVES: [&str; 9] = [
+const LEAVES: [&str; 10] = [
     "nephele-api",
     "nephele-apiserver",
     "nephele-engine",
+    "nephele-error-chain",
     "nephele-etcd",
     "nephele-ipam",
     "nephele-listen",

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     aggregate::aggregate,
-    chain::{beginning, chain},
+    chain,
     circuit::CircuitSettings,
     discovery::{Discovered, UnknownHooks, validate},
     endpoint::{ClientConfig, Endpoint},
@@ -16,6 +16,7 @@ use super::{
         MESSAGE_MAX,
     },
     handler::OnError,
+    message::beginning,
     metrics::Metrics,
     namespaces::{NamespaceError, Namespaces},
     registry::{Registered, Registry},

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use super::{chain::aggregate, handler::Handler};
+use super::{handler::Handler, message::aggregate};
 use crate::{
     catalog::Catalog,
     hooks::{

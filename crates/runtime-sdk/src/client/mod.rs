@@ -61,13 +61,13 @@
 
 mod aggregate;
 mod call;
-mod chain;
 mod circuit;
 mod discovery;
 mod endpoint;
 mod error;
 pub mod extension_config;
 mod handler;
+mod message;
 mod metrics;
 mod namespaces;
 mod registry;
@@ -77,7 +77,6 @@ mod waits;
 
 pub use aggregate::{aggregate, lowest_non_zero};
 pub use call::{CallAll, Client, ClientBuilder, Retries, Subject};
-pub use chain::chain;
 pub use circuit::{Circuit, CircuitSettings};
 pub use discovery::{Discovered, DiscoveryProblem, HANDLERS_MAX, InvalidDiscovery, UnknownHooks, validate};
 pub use endpoint::{ClientConfig, Endpoint, EndpointError, ServiceReference};
@@ -87,6 +86,7 @@ pub use error::{
 pub use handler::{Handler, HandlerNameError, OnError, extension_of};
 pub use metrics::Metrics;
 pub use namespaces::{NamespaceError, Namespaces};
+pub use nephele_error_chain::chain;
 pub use registry::{Candidate, Registration, RegistrationError, Registry, RegistryError, WarmUp, WarmedUp};
 pub use selector::{LabelSelector, LabelSelectorRequirement, Labels, Selector, SelectorError};
 pub use waits::{Answers, Waits};

@@ -9,10 +9,11 @@ use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 
 use super::{
-    chain::{aggregate, chain},
+    chain,
     circuit::Circuit,
     endpoint::{ClientConfig, Endpoint, EndpointError},
     handler::Handler,
+    message::aggregate,
     selector::{LabelSelector, Selector, SelectorError},
 };
 use crate::{

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     client::{
-        chain::beginning,
         discovery::Discovered,
         handler::Handler,
+        message::beginning,
         registry::{Candidate, Registration},
     },
     hooks::ApiVersionError,

@@ -1,23 +1,4 @@
-//! An error with its causes, for people.
-
-use std::error::Error;
-
-/// The message of an error and those of its causes, each after a colon. A cause whose text is shown already is left
-/// out, since some libraries print a cause and return it too.
-#[must_use]
-pub fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let message = cause.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        next = cause.source();
-    }
-    text
-}
+//! Texts of errors.
 
 /// The beginning of a text, of so many bytes at most, and that there was more of it.
 pub(crate) fn beginning(text: &str, bytes: usize) -> String {

@@ -1,3 +1,5 @@
+//! An error with its causes, for people. The crate is a leaf, so that `runtime-sdk` is usable without the rest.
+
 use std::error::Error;
 
 /// The message of an error followed by those of its causes, joined by `: `.
