@@ -374,6 +374,15 @@ proptest! {
     }
 }
 
+/// What is written again reads the same: Go does not tell the two apart.
+#[test]
+fn a_patch_of_an_empty_type_has_none() {
+    let read = |text: &str| wire::from_slice::<hooks::CanUpdateMachineResponse>(text.as_bytes()).unwrap();
+    let empty = read(r#"{"machinePatch": {"patchType": "", "patch": "W10="}}"#);
+    assert_eq!(empty, read(r#"{"machinePatch": {"patch": "W10="}}"#));
+    assert_eq!(read(r#"{"machinePatch": {"patchType": ""}}"#), hooks::CanUpdateMachineResponse::default());
+}
+
 #[test]
 fn recordings_are_answered_with_success() {
     for (path, request) in RECORDED.iter() {

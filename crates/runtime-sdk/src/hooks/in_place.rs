@@ -1,7 +1,7 @@
 //! The hooks of updates in place (Cluster API, `inplaceupdate_types.go`).
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{HookMeta, PatchType, hook};
 use crate::{
@@ -78,8 +78,8 @@ response! {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["patchType", "patch"]))]
 pub struct Patch {
-    /// What kind of patch it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What kind of patch it is. An empty text is none, as in Go.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unless_empty")]
     pub patch_type: Option<PatchType>,
     /// The patch.
     #[serde(skip_serializing_if = "Bytes::is_empty")]
@@ -92,6 +92,11 @@ impl Patch {
     pub fn is_absent(&self) -> bool {
         self.patch_type.as_ref().is_none_or(|kind| kind.as_str().is_empty()) && self.patch.is_empty()
     }
+}
+
+fn unless_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PatchType>, D::Error> {
+    let kind = Option::<PatchType>::deserialize(from)?;
+    Ok(kind.filter(|kind| !kind.as_str().is_empty()))
 }
 
 hook! {
