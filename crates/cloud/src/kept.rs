@@ -60,8 +60,8 @@ pub(crate) struct KeptStore {
 pub(crate) type Deleted = Arc<Mutex<BTreeSet<Key>>>;
 
 impl Keeper {
-    /// Opens the directory, if there is one. Without sockets there is no thread that writes either: both would not keep
-    /// to simulated time.
+    /// Opens the directory, if there is one. Without sockets it is in memory, and there is no thread that writes: time
+    /// that is simulated would not wait for either.
     pub(crate) fn open(
         directory: Option<&Path>,
         network: &Network,
@@ -71,7 +71,7 @@ impl Keeper {
         let observer = Arc::new(metrics.clone());
         let state = match network {
             Network::Sockets => State::open(directory, observer)?,
-            Network::InProcess(_) => State::open_without_thread(directory, observer)?,
+            Network::InProcess(network) => State::open_in_memory(network.disk(), observer)?,
         };
         tracing::info!(directory = %directory.display(), clusters = state.names().len(), "Opened the state directory");
         Ok(Self { state: Some(state), machines: Mutex::default() })

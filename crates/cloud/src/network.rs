@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{Request, Response};
 use nephele_apiserver::UserInfo;
+use nephele_state::MemoryDisk;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
@@ -34,9 +35,21 @@ pub enum Network {
 pub struct InProcess {
     /// As many as the range of ports of the cloud.
     clusters: Arc<Mutex<BTreeMap<u16, Arc<Served>>>>,
+    /// In the place of the state directory.
+    disk: MemoryDisk,
 }
 
 impl InProcess {
+    /// Ports of clusters whose objects are kept on this disk.
+    #[must_use]
+    pub fn keeping_on(disk: MemoryDisk) -> Self {
+        Self { clusters: Arc::default(), disk }
+    }
+
+    pub(crate) fn disk(&self) -> &MemoryDisk {
+        &self.disk
+    }
+
     /// The ports that clusters listen on, in order.
     #[must_use]
     pub fn ports(&self) -> Vec<u16> {

@@ -15,19 +15,19 @@ pub(crate) fn secret(cluster: &str, purpose: &str) -> String {
 }
 
 /// The first name for a machine of this base that is not taken. The suffix looks as random as Cluster API's, and is the
-/// same each time.
-pub(crate) fn machine(base: &str, taken: &BTreeSet<String>) -> String {
+/// same each time for the same salt.
+pub(crate) fn machine(base: &str, salt: &str, taken: &BTreeSet<String>) -> String {
     (0u32..)
-        .map(|attempt| format!("{base}-{}", suffix(base, attempt)))
+        .map(|attempt| format!("{base}-{}", suffix(base, salt, attempt)))
         .find(|name| !taken.contains(name))
         .expect("there are more suffixes than machines")
 }
 
 /// Five letters and digits of those that Kubernetes makes names of (`apimachinery/pkg/util/rand`): no vowels, so that no
 /// words come up.
-fn suffix(base: &str, attempt: u32) -> String {
+fn suffix(base: &str, salt: &str, attempt: u32) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut hash = fnv(base.bytes().chain(attempt.to_be_bytes()));
+    let mut hash = fnv(base.bytes().chain(salt.bytes()).chain(attempt.to_be_bytes()));
     let mut letters = String::new();
     for _ in 0..5 {
         let index = usize::try_from(hash % 27).expect("below 27");
@@ -50,9 +50,10 @@ mod tests {
     fn machines_get_names_of_their_own_and_always_the_same() {
         let mut taken = BTreeSet::new();
         for _ in 0..200 {
-            let name = machine("demo-md-0", &taken);
+            let name = machine("demo-md-0", "", &taken);
             assert!(name.strip_prefix("demo-md-0-").is_some_and(|suffix| suffix.len() == 5), "{name}");
-            assert_eq!(machine("demo-md-0", &taken), name);
+            assert_eq!(machine("demo-md-0", "", &taken), name);
+            assert_ne!(machine("demo-md-0", "other", &taken), name);
             assert!(taken.insert(name));
         }
     }

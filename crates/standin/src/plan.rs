@@ -28,6 +28,8 @@ pub struct ClusterPlan {
     pub control_plane: u32,
     /// Worker machines.
     pub workers: u32,
+    /// What the random part of its machines' names depends on, besides the rest of the name.
+    pub name_salt: String,
     /// How its machines behave.
     pub behaviour: Behaviour,
     /// The key of its certificate authorities.
@@ -49,6 +51,7 @@ impl ClusterPlan {
             version: version.to_owned(),
             control_plane,
             workers,
+            name_salt: String::new(),
             behaviour: Behaviour::default(),
             key_algorithm: KeyAlgorithm::Rsa2048,
             address_pools: Vec::new(),

@@ -28,9 +28,6 @@ use crate::plan::{ClusterPlan, Plan, PlannedClusters};
 use crate::surroundings::{KeyPairs, Surroundings};
 use crate::workload::{self, Clients};
 
-/// How long until a cluster is asked again whether its Nodes are there. Only machines that boot are waited for so.
-const POLL: Duration = Duration::from_millis(250);
-
 /// How long until a failed round is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -57,6 +54,7 @@ struct Context {
     client: Client,
     clusters: PlannedClusters,
     clock: Clock,
+    poll: Duration,
     key_pairs: KeyPairs,
     clients: Clients,
 }
@@ -88,12 +86,13 @@ pub async fn play(
     shutdown: CancellationToken,
 ) {
     let everything = watcher::Config::default;
-    let Surroundings { clock, connect, key_pairs } = surroundings;
+    let Surroundings { clock, poll, connect, key_pairs } = surroundings;
     let planned = clusters.changes();
     let context = Arc::new(Context {
         client: client.clone(),
         clusters,
         clock,
+        poll,
         key_pairs,
         clients: Clients::new(connect),
     });
@@ -207,5 +206,5 @@ async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, 
     {
         context.clients.forget(kubeconfig).await;
     }
-    Ok(if decision.polls { Requeue::requeue(POLL) } else { Requeue::await_change() })
+    Ok(if decision.polls { Requeue::requeue(context.poll) } else { Requeue::await_change() })
 }

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use kube::{Client, Config};
 use nephele_kit::Clock;
+
+/// Short enough for people who watch.
+const POLL: Duration = Duration::from_millis(250);
 
 /// Makes a client of a cluster from its kubeconfig.
 pub type Connect = Arc<dyn Fn(Config) -> Result<Client, kube::Error> + Send + Sync>;
@@ -25,6 +29,8 @@ pub enum KeyPairs {
 pub struct Surroundings {
     /// What time it is.
     pub clock: Clock,
+    /// How long until a cluster is asked again whether its Nodes are there. Only machines that boot are waited for so.
+    pub poll: Duration,
     /// How clusters are reached.
     pub connect: Connect,
     /// Where key pairs come from.
@@ -35,6 +41,6 @@ impl Surroundings {
     /// Clusters are reached over the network, and get keys of their own.
     #[must_use]
     pub fn real(clock: Clock) -> Self {
-        Self { clock, connect: Arc::new(Client::try_from), key_pairs: KeyPairs::Generated }
+        Self { clock, poll: POLL, connect: Arc::new(Client::try_from), key_pairs: KeyPairs::Generated }
     }
 }

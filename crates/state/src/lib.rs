@@ -25,6 +25,7 @@
 
 mod error;
 mod file;
+mod memory;
 mod partition;
 mod pending;
 mod state;
@@ -33,5 +34,6 @@ mod tests;
 mod writer;
 
 pub use error::{OpenError, ReadError, Unkept};
+pub use memory::MemoryDisk;
 pub use partition::{Opened, Partition};
 pub use state::{FILE_NAME, Observer, State};

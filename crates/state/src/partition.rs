@@ -70,6 +70,7 @@ impl Partition {
     /// # Errors
     /// When the latest attempt to write the file failed, or it is closed.
     pub fn admits(&self) -> Result<(), Unkept> {
+        self.handle.shared.try_again();
         let progress = self.handle.shared.progress.borrow();
         match &progress.failed {
             Some(failure) => Err(Unkept::Failing(Arc::clone(&failure.message))),

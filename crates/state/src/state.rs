@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::error::{OpenError, ReadError};
 use crate::file::{Entry, File, Opener, opener};
+use crate::memory::MemoryDisk;
 use crate::partition::{Opened, Partition};
 use crate::pending::{Batch, Header};
 use crate::writer;
@@ -97,16 +98,13 @@ impl State {
         Self::open_by(&path, opener(&path), observer)
     }
 
-    /// As [`State::open`], without a thread that writes: each call commits what it wrote before it returns. For
-    /// simulations, whose time does not pass while another thread works.
+    /// Opens the file of a disk in memory, without a thread that writes: each call commits what it wrote before it
+    /// returns. For simulations, whose time does not pass while another thread works.
     ///
     /// # Errors
     /// When it cannot be used.
-    pub fn open_without_thread(directory: &Path, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(directory)
-            .map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
-        let path = directory.join(FILE_NAME);
-        Self::ready(&path, opener(&path), observer, true)
+    pub fn open_in_memory(disk: &MemoryDisk, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
+        Self::ready(Path::new(FILE_NAME), disk.opener(), observer, true)
     }
 
     pub(crate) fn open_by(
@@ -221,6 +219,13 @@ impl Shared {
         let closing = std::mem::replace(&mut self.pending.lock().closing, true);
         if !closing || !self.commits_at_once {
             self.commit();
+        }
+    }
+
+    /// Without a thread nobody else tries again after a failure.
+    pub(crate) fn try_again(&self) {
+        if self.commits_at_once && self.progress.borrow().failed.is_some() {
+            writer::run_once(self);
         }
     }
 

@@ -28,10 +28,13 @@ pub(crate) fn run_once(shared: &Shared) {
         let batch = (!pending.batch.is_empty()).then(|| pending.batch.take());
         (batch, pending.closing)
     };
-    if let Some(batch) = batch
-        && !attempt(shared, batch)
-    {
-        reopen(shared);
+    if let Some(batch) = batch {
+        // After a failure, and not before there may be room again: a full disk cannot be opened either.
+        let has_failed = shared.progress.borrow().failed.is_some();
+        if has_failed {
+            reopen(shared);
+        }
+        attempt(shared, batch);
     }
     if closing {
         close(shared);

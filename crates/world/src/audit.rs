@@ -2,14 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::pool_machine::{
+    FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, VERSION_ANNOTATION,
+};
+use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::labels;
+
+use crate::scenario::{Scenario, Step};
+
+/// What is lost of an instant that a status says in whole seconds, and a little more.
+const WHOLE_SECONDS: SignedDuration = SignedDuration::from_millis(1_100);
+/// What machines of pools say of themselves in annotations, as their Machines cannot.
+const OF_POOL_MACHINES: [&str; 3] = [VERSION_ANNOTATION, FAILURE_DOMAIN_ANNOTATION, REVISION_ANNOTATION];
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,16 +45,16 @@ pub(crate) type ClusterKey = (String, String);
 /// What clients see at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
-    pub(crate) clusters: Vec<Cluster>,
-    pub(crate) infrastructure: Vec<InMemoryCluster>,
-    pub(crate) machines: Vec<Machine>,
-    pub(crate) instances: Vec<InMemoryMachine>,
-    pub(crate) claims: Vec<IPAddressClaim>,
-    pub(crate) addresses: Vec<IPAddress>,
+    pub(crate) clusters: Vec<Arc<Cluster>>,
+    pub(crate) infrastructure: Vec<Arc<InMemoryCluster>>,
+    pub(crate) machines: Vec<Arc<Machine>>,
+    pub(crate) instances: Vec<Arc<InMemoryMachine>>,
+    pub(crate) claims: Vec<Arc<IPAddressClaim>>,
+    pub(crate) addresses: Vec<Arc<IPAddress>>,
     /// Secrets by the cluster that they are labelled with, and name.
     pub(crate) secrets: Vec<(ClusterKey, String)>,
     /// The Nodes of clusters that answer.
-    pub(crate) nodes: BTreeMap<ClusterKey, Vec<Node>>,
+    pub(crate) nodes: BTreeMap<ClusterKey, Vec<Arc<Node>>>,
     /// The names of what clients have written to clusters that answer.
     pub(crate) notes: BTreeMap<ClusterKey, BTreeSet<String>>,
     /// The ports that are served, once for each manager that serves them.
@@ -53,6 +66,13 @@ pub(crate) struct Seen {
 pub(crate) struct Auditor {
     /// Whether the objects of clusters are kept over restarts.
     keeps_state: bool,
+    /// Whether managers of one namespace and of all choose from the same ports. They do not see each other's clusters
+    /// then, so that clusters of two namespaces may have one port.
+    shares_ports: bool,
+    /// Machines that a namespace may have begun; 0 for any number.
+    quota: u32,
+    /// Whether the clock is set back: what began in the future begins again.
+    is_set_back: bool,
     /// By the uid of the InMemoryCluster.
     endpoints: BTreeMap<String, String>,
     /// By the uid of the InMemoryMachine.
@@ -61,6 +81,8 @@ pub(crate) struct Auditor {
     addresses: BTreeMap<String, Vec<String>>,
     /// By the uid of the InMemoryMachine.
     nodes: BTreeMap<String, NodeIdentity>,
+    /// How long a machine took to boot, by its cluster, its set and its number in that.
+    boots: BTreeMap<(ClusterKey, String, i64), SignedDuration>,
 }
 
 /// What a Node keeps for as long as its machine lives.
@@ -95,8 +117,13 @@ pub(crate) fn is_ready(instance: &InMemoryMachine) -> bool {
 
 impl Auditor {
     /// An auditor that has seen nothing yet.
-    pub(crate) fn new(keeps_state: bool) -> Self {
-        Self { keeps_state, ..Self::default() }
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let Scenario { trouble, keeps_state, shares_ports, quota, .. } = *scenario;
+        // What is told late of a machine that a manager began before it died is not known to those who come after it.
+        let told_late = trouble || scenario.steps.iter().any(|step| matches!(step, Step::Freeze(_)));
+        let is_set_back = scenario.steps.iter().any(|step| matches!(step, Step::Jump(..0)));
+        let quota = if told_late { 0 } else { quota };
+        Self { keeps_state, shares_ports, quota, is_set_back, ..Self::default() }
     }
 
     /// Compares what is seen now with what must hold, and with what was seen before.
@@ -107,6 +134,11 @@ impl Auditor {
         self.endpoints(seen)?;
         self.instances(seen)?;
         self.nodes(seen)?;
+        if !self.is_set_back {
+            self.boots(seen)?;
+        }
+        self.quota(seen)?;
+        annotations(seen)?;
         claimed_addresses(seen)?;
         once(seen.ports.iter().map(|port| (port.to_string(), "a listener".to_owned())), "port")
     }
@@ -125,7 +157,8 @@ impl Auditor {
                 _ => {}
             }
             if object.metadata.deletion_timestamp.is_none() {
-                published.extend(now.map(|now| (now, name)));
+                let among = if self.shares_ports { object.namespace() } else { None };
+                published.extend(now.map(|now| (now + among.as_deref().unwrap_or_default(), name)));
             }
         }
         once(published.into_iter(), "endpoint")
@@ -155,7 +188,7 @@ impl Auditor {
             }
             // What goes may have given back already what its object still shows.
             let stays = object.metadata.deletion_timestamp.is_none();
-            if let Some(cluster) = cluster_of(object).filter(|_| stays) {
+            if let Some(cluster) = cluster_of(&**object).filter(|_| stays) {
                 let held = addresses.iter().map(|address| (address.clone(), name.clone()));
                 by_cluster.entry(cluster).or_default().extend(held);
             }
@@ -180,13 +213,13 @@ impl Auditor {
             once(networks, "pod network")?;
             for node in nodes {
                 let provider_id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
-                let is_its = |instance: &&InMemoryMachine| {
-                    cluster_of(*instance).as_ref() == Some(cluster)
+                let is_its = |instance: &&Arc<InMemoryMachine>| {
+                    cluster_of(&***instance).as_ref() == Some(cluster)
                         && Some(&instance.spec.provider_id) == provider_id.as_ref()
                         && is_ready(instance)
                         && instance.metadata.deletion_timestamp.is_none()
                 };
-                let Some(uid) = seen.instances.iter().find(is_its).and_then(ResourceExt::uid) else {
+                let Some(uid) = seen.instances.iter().find(is_its).and_then(|found| found.uid()) else {
                     continue;
                 };
                 let identity = NodeIdentity {
@@ -206,6 +239,64 @@ impl Auditor {
     }
 }
 
+impl Auditor {
+    /// What is drawn for a machine depends on its cluster, its set and its number in that, and on no name.
+    fn boots(&mut self, seen: &Seen) -> Result<(), String> {
+        for object in &seen.instances {
+            let Some((cluster, origin)) = cluster_of(&**object).zip(object.origin()) else { continue };
+            let (Some(key), Some(booted)) = (origin.draw_key, origin.reached.get("vm")) else { continue };
+            let took = booted.0.duration_since(origin.start_time.0);
+            let what = format!("number {} of {}", key.ordinal, key.set);
+            let before = *self.boots.entry((cluster, key.set, key.ordinal)).or_insert(took);
+            if (before - took).abs() > WHOLE_SECONDS {
+                let name = object.name_any();
+                return Err(format!("{name}, {what}, took {took:#} to boot, and {before:#} before"));
+            }
+        }
+        Ok(())
+    }
+
+    /// No namespace has more machines than it may have.
+    fn quota(&self, seen: &Seen) -> Result<(), String> {
+        let mut count: BTreeMap<String, u32> = BTreeMap::new();
+        for object in seen.instances.iter().filter(|object| self.quota > 0 && has_begun(object)) {
+            let count = count.entry(object.namespace().unwrap_or_default()).or_default();
+            *count += 1;
+            if *count > self.quota {
+                let name = object.name_any();
+                return Err(format!("{name} is one machine more than the {} of its namespace", self.quota));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether there is a machine behind an object, as far as that says.
+pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
+    let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
+    started && object.metadata.deletion_timestamp.is_none() && object.termination().is_none()
+}
+
+/// Objects have no annotations but those that users and Cluster API write, and those of machines of pools.
+fn annotations(seen: &Seen) -> Result<(), String> {
+    let clusters = seen.clusters.iter().map(|object| &object.metadata);
+    let infrastructure = seen.infrastructure.iter().map(|object| &object.metadata);
+    let machines = seen.machines.iter().map(|object| &object.metadata);
+    let instances = seen.instances.iter().map(|object| &object.metadata);
+    for metadata in clusters.chain(infrastructure).chain(machines).chain(instances) {
+        let is_known = |name: &str| {
+            let of_pool = labels::value(metadata, POOL_NAME_LABEL).is_some();
+            name == TERMINATE_ANNOTATION || of_pool && OF_POOL_MACHINES.contains(&name)
+        };
+        let mut names = metadata.annotations.iter().flatten().map(|(name, _)| name);
+        if let Some(unknown) = names.find(|name| !is_known(name)) {
+            let object = metadata.name.as_deref().unwrap_or_default();
+            return Err(format!("{object} has the annotation {unknown}"));
+        }
+    }
+    Ok(())
+}
+
 fn pod_networks(node: &Node) -> Vec<String> {
     node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default()
 }
@@ -214,7 +305,7 @@ fn pod_networks(node: &Node) -> Vec<String> {
 fn claimed_addresses(seen: &Seen) -> Result<(), String> {
     let held = seen.claims.iter().filter_map(|claim| {
         let name = claim.address_name()?;
-        let is_its = |address: &&IPAddress| {
+        let is_its = |address: &&Arc<IPAddress>| {
             let mut owners = address.owner_references().iter();
             address.namespace() == claim.namespace()
                 && address.name_any() == name
@@ -239,142 +330,10 @@ fn once(held: impl Iterator<Item = (String, String)>, what: &str) -> Result<(), 
     Ok(())
 }
 
-/// What a user asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub(crate) key: ClusterKey,
-    pub(crate) control_plane: usize,
-    pub(crate) workers: usize,
-    pub(crate) version: String,
-    pub(crate) paused: bool,
-    pub(crate) deleted: bool,
-    /// Names of what clients wrote to the cluster and were told is kept.
-    pub(crate) notes: BTreeSet<String>,
-}
-
-/// What keeps the world from being as it was asked for; nothing when it is.
-pub(crate) fn unsettled(asked: &Asked, seen: &Seen, keeps_state: bool) -> Vec<String> {
-    let cluster = seen.clusters.iter().find(|cluster| key_of(*cluster) == asked.key);
-    let mut missing = match cluster {
-        _ if asked.paused => paused(asked, seen),
-        _ if asked.deleted => leftovers(&asked.key, seen),
-        None => vec!["it has no Cluster".to_owned()],
-        Some(cluster) => unavailable(asked, cluster, seen),
-    };
-    if missing.is_empty()
-        && keeps_state
-        && !asked.deleted
-        && let Some(there) = seen.notes.get(&asked.key)
-    {
-        let lost = asked.notes.difference(there);
-        missing.extend(lost.map(|note| format!("ConfigMap {note} was written and is gone")));
-    }
-    let (namespace, name) = &asked.key;
-    missing.into_iter().map(|what| format!("{namespace}/{name}: {what}")).collect()
-}
-
-/// What a deleted cluster has left behind.
-fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
-    fn names<K: kube::Resource<DynamicType = ()>>(objects: &[K], key: &ClusterKey) -> Vec<String> {
-        let of_cluster = |object: &&K| key_of(*object) == *key || cluster_of(*object).as_ref() == Some(key);
-        objects
-            .iter()
-            .filter(of_cluster)
-            .map(|object| format!("{} {}", K::kind(&()), object.name_any()))
-            .collect()
-    }
-    let secrets = seen.secrets.iter().filter(|(cluster, _)| cluster == key);
-    let left = [
-        names(&seen.clusters, key),
-        names(&seen.infrastructure, key),
-        names(&seen.machines, key),
-        names(&seen.instances, key),
-        names(&seen.claims, key),
-        secrets.map(|(_, name)| format!("Secret {name}")).collect(),
-    ];
-    left.concat().into_iter().map(|object| format!("{object} is left of it")).collect()
-}
-
-/// What a paused cluster has that does not run.
-fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
-    let mine = |instance: &&InMemoryMachine| {
-        cluster_of(*instance).as_ref() == Some(&asked.key) && is_ready(instance)
-    };
-    let ready: Vec<_> = seen.instances.iter().filter(mine).collect();
-    if !ready.iter().any(|instance| labels::is_control_plane(&instance.metadata)) {
-        return Vec::new();
-    }
-    not_running(&asked.key, &ready, seen)
-}
-
-/// Machines that say they are up and have no Node.
-fn not_running(key: &ClusterKey, ready: &[&InMemoryMachine], seen: &Seen) -> Vec<String> {
-    let Some(nodes) = seen.nodes.get(key) else { return vec!["its API server does not answer".to_owned()] };
-    let known: BTreeSet<_> =
-        nodes.iter().filter_map(|node| node.spec.as_ref()?.provider_id.clone()).collect();
-    let lost = ready.iter().filter(|instance| !known.contains(&instance.spec.provider_id));
-    lost.map(|instance| format!("{} has no Node", instance.name_any())).collect()
-}
-
-fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
-    let Asked { key, control_plane, workers, version, .. } = asked;
-    let mut missing = Vec::new();
-    let status = cluster.status.clone().unwrap_or_default();
-    if cluster.metadata.deletion_timestamp.is_some() {
-        missing.push("it is being deleted".to_owned());
-    }
-    if *control_plane == 0 {
-        if !conditions::is_true(&status.conditions, "InfrastructureReady") {
-            missing.push("its infrastructure is not ready".to_owned());
-        }
-        return missing;
-    }
-    if !conditions::is_true(&status.conditions, nephele_standin::AVAILABLE) {
-        let message = conditions::find(&status.conditions, nephele_standin::AVAILABLE);
-        missing
-            .push(format!("it is not available: {}", message.map(|c| c.message.clone()).unwrap_or_default()));
-    }
-    let machines: Vec<_> =
-        seen.machines.iter().filter(|machine| cluster_of(*machine).as_ref() == Some(key)).collect();
-    let instances: Vec<_> =
-        seen.instances.iter().filter(|instance| cluster_of(*instance).as_ref() == Some(key)).collect();
-    let is_control_plane = |machine: &&&Machine| labels::is_control_plane(&machine.metadata);
-    let found = machines.iter().filter(is_control_plane).count();
-    if (found, machines.len()) != (*control_plane, control_plane + workers) {
-        missing.push(format!(
-            "it has {found} Machines of the control plane of {}, not {control_plane} of {}",
-            machines.len(),
-            control_plane + workers
-        ));
-    }
-    if instances.len() != machines.len() {
-        missing.push(format!("it has {} InMemoryMachines", instances.len()));
-    }
-    let other = machines.iter().filter(|machine| machine.spec.version != *version);
-    missing
-        .extend(other.map(|machine| format!("{} has version {}", machine.name_any(), machine.spec.version)));
-    for instance in &instances {
-        if !is_ready(instance) {
-            let conditions = instance.status.clone().unwrap_or_default().conditions;
-            let ready = conditions::find(&conditions, types::READY);
-            let message =
-                ready.map(|ready| format!("{} {}", ready.reason, ready.message)).unwrap_or_default();
-            missing.push(format!("{} is not ready: {message}", instance.name_any()));
-        }
-    }
-    missing.extend(not_running(key, &instances, seen));
-    let nodes = seen.nodes.get(key).map(Vec::as_slice).unwrap_or_default();
-    if nodes.len() != instances.len() {
-        missing.push(format!("it has {} Nodes for {} InMemoryMachines", nodes.len(), instances.len()));
-    }
-    let kubelet = |node: &Node| Some(node.status.as_ref()?.node_info.as_ref()?.kubelet_version.clone());
-    let old = nodes.iter().filter(|node| kubelet(node).as_ref() != Some(version));
-    missing.extend(old.map(|node| format!("Node {} runs {:?}", node.name_any(), kubelet(node))));
-    missing
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::api::ObjectMeta;
     use nephele_api::infrastructure::v1beta2::ControlPlaneEndpoint;
 
@@ -391,7 +350,10 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_changes_or_is_there_twice_is_a_violation() {
-        let seen = |objects: Vec<InMemoryCluster>| Seen { infrastructure: objects, ..Seen::default() };
+        let seen = |objects: Vec<InMemoryCluster>| Seen {
+            infrastructure: objects.into_iter().map(Arc::new).collect(),
+            ..Seen::default()
+        };
         let mut auditor = Auditor::default();
         assert_eq!(
             auditor.look(&seen(vec![published("a", "1", 20_000), published("b", "2", 20_001)])),
@@ -403,5 +365,58 @@ mod tests {
         assert_eq!(twice, Err("endpoint h:20001 is that of b and of c".into()));
         // Another object of the name may have another endpoint.
         assert_eq!(auditor.look(&seen(vec![published("a", "4", 20_005)])), Ok(()));
+    }
+
+    fn machine(name: &str, origin: &serde_json::Value) -> InMemoryMachine {
+        let object = serde_json::json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+            "kind": "InMemoryMachine",
+            "metadata": { "name": name, "uid": name, "namespace": "n", "labels": { labels::CLUSTER_NAME: "c" } },
+            "spec": { "instance": { "machine": name, "origin": origin } },
+            "status": { "startTime": "2026-03-04T05:06:07Z" },
+        });
+        serde_json::from_value(object).expect("an InMemoryMachine")
+    }
+
+    fn booted(name: &str, ordinal: i64, at: &str) -> InMemoryMachine {
+        let start = "2026-03-04T05:06:07.000000Z";
+        let key = serde_json::json!({ "set": "s", "ordinal": ordinal });
+        machine(name, &serde_json::json!({ "startTime": start, "drawKey": key, "reached": { "vm": at } }))
+    }
+
+    fn with_machines(machines: impl IntoIterator<Item = InMemoryMachine>) -> Seen {
+        Seen { instances: machines.into_iter().map(Arc::new).collect(), ..Seen::default() }
+    }
+
+    #[test]
+    fn what_is_drawn_for_a_machine_is_drawn_again_for_the_next_one_of_its_number() {
+        let mut auditor = Auditor::default();
+        let ten = booted("a", 0, "2026-03-04T05:06:17.300000Z");
+        assert_eq!(auditor.look(&with_machines([ten])), Ok(()));
+        let others =
+            [booted("b", 0, "2026-03-04T05:06:18.000000Z"), booted("c", 1, "2026-03-04T05:06:20.000000Z")];
+        assert_eq!(auditor.look(&with_machines(others)), Ok(()));
+        let other = booted("d", 0, "2026-03-04T05:06:19.000000Z");
+        let what = "d, number 0 of s, took 12s to boot, and 10s 300ms before";
+        assert_eq!(auditor.look(&with_machines([other])), Err(what.into()));
+    }
+
+    #[test]
+    fn a_machine_beyond_the_quota_and_an_annotation_of_ours_are_violations() {
+        let mut auditor = Auditor { quota: 1, ..Auditor::default() };
+        let none = serde_json::json!(null);
+        let (one, other) = (machine("a", &none), machine("b", &none));
+        let mut going = machine("c", &none);
+        going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert_eq!(auditor.look(&with_machines([one.clone(), going])), Ok(()));
+        let what = "b is one machine more than the 1 of its namespace";
+        assert_eq!(auditor.look(&with_machines([one.clone(), other])), Err(what.into()));
+        let mut marked = one;
+        let annotation = |name: &str| Some([(name.to_owned(), String::new())].into());
+        marked.metadata.annotations = annotation(TERMINATE_ANNOTATION);
+        assert_eq!(auditor.look(&with_machines([marked.clone()])), Ok(()));
+        marked.metadata.annotations = annotation(VERSION_ANNOTATION);
+        let what = format!("a has the annotation {VERSION_ANNOTATION}");
+        assert_eq!(auditor.look(&with_machines([marked])), Err(what));
     }
 }

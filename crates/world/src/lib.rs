@@ -18,13 +18,16 @@
 
 pub mod audit;
 mod connection;
+mod hub;
 mod process;
 pub mod scenario;
+mod settled;
 mod shrink;
+mod sight;
 mod time;
 mod world;
 
 pub use audit::Violation;
 pub use scenario::{Scenario, Scope, Step};
 pub use shrink::shrink;
-pub use world::run;
+pub use world::{Summary, run};

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Parser;
-use nephele_world::{Scenario, Violation, run, shrink};
+use nephele_world::{Scenario, Summary, Violation, run, shrink};
 use parking_lot::Mutex;
 use tracing_subscriber::EnvFilter;
 
@@ -30,6 +30,9 @@ struct Args {
     /// Scenarios that are tried to make a failing one shorter.
     #[arg(long, default_value_t = 60)]
     shrink: usize,
+    /// Run one of so many worlds twice, and compare what managers sent and when; 0 for none.
+    #[arg(long, default_value_t = 20)]
+    twice: u64,
     /// Go on after this many failing worlds.
     #[arg(long, default_value_t = 1)]
     failures: usize,
@@ -85,7 +88,10 @@ fn run_all(args: &Args) -> Results {
                         return;
                     }
                     let scenario = Scenario::of(seed);
-                    let outcome = run(&scenario);
+                    let outcome = match run(&scenario) {
+                        Ok(first) if args.twice > 0 && seed % args.twice == 0 => again(&scenario, first),
+                        outcome => outcome,
+                    };
                     ran.fetch_add(1, Ordering::Relaxed);
                     if let Err(violation) = outcome {
                         println!("seed {seed}: {violation}");
@@ -96,6 +102,16 @@ fn run_all(args: &Args) -> Results {
         }
     });
     Results { ran: ran.into_inner(), found: found.into_inner() }
+}
+
+/// Runs a world again, which has to be the same.
+fn again(scenario: &Scenario, first: Summary) -> Result<Summary, Violation> {
+    let second = run(scenario)?;
+    if first == second {
+        return Ok(second);
+    }
+    let what = format!("two runs of it are not the same: {first:?} and {second:?}");
+    Err(Violation { step: scenario.steps.len(), what })
 }
 
 fn report(scenario: &Scenario, violation: &Violation, tries: usize) -> anyhow::Result<()> {

@@ -1,11 +1,11 @@
 //! A manager in a world: the product, put together as its own process would.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nephele_cloud::{InProcess, Network};
 use nephele_manager::{Clients, Config, Manager, Options, RunError};
+use nephele_state::MemoryDisk;
 use prometheus::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,20 @@ pub(crate) const LEASE: (&str, &str) = ("default", "nephele");
 
 /// Ports of workload clusters: fewer than a world makes clusters in its life.
 const PORTS: &str = "20000-20009";
+/// Ports of workload clusters of managers that see one namespace, as ARCHITECTURE wants it where managers share a host.
+const PORTS_OF_ONE_NAMESPACE: &str = "20010-20019";
+
+/// What a manager is told.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) scope: Scope,
+    /// Whether a manager that sees one namespace takes its ports from where one of all namespaces does.
+    pub(crate) shares_ports: bool,
+    /// Machines that a namespace may have; 0 for any number.
+    pub(crate) quota: u32,
+    /// Where the objects of clusters are kept, if they are.
+    pub(crate) disk: Option<MemoryDisk>,
+}
 
 /// A manager that runs.
 pub(crate) struct Process {
@@ -39,14 +53,15 @@ impl Process {
         connection: Arc<Connection>,
         identity: String,
         clock: &WorldClock,
-        scope: Scope,
-        state_directory: Option<&Path>,
+        settings: Settings,
     ) -> Self {
+        let Settings { scope, shares_ports, quota, disk } = settings;
         let (namespace, watch_filter) = match scope {
             Scope::All => (String::new(), String::new()),
             Scope::Even => (EVEN.to_owned(), String::new()),
             Scope::Nothing => (String::new(), "nobody".to_owned()),
         };
+        let ports = if scope == Scope::Even && !shares_ports { PORTS_OF_ONE_NAMESPACE } else { PORTS };
         let options = Options {
             namespace,
             watch_filter,
@@ -54,15 +69,16 @@ impl Process {
             leader_election_id: format!("{}/{}", LEASE.0, LEASE.1),
             diagnostics_address: String::new(),
             health_address: String::new(),
-            workload_ports: PORTS.to_owned(),
-            state_dir: state_directory.map(|path| path.display().to_string()).unwrap_or_default(),
+            workload_ports: ports.to_owned(),
+            machines_max: quota,
+            state_dir: disk.as_ref().map(|_| "in memory".to_owned()).unwrap_or_default(),
             seed: "world".to_owned(),
             identity: identity.clone(),
             ..Options::default()
         };
         let config = Config::new(options).expect("these options are a configuration");
         let manager = Manager::build_with(config, Clients::one(connection.client()), Registry::new());
-        let network = InProcess::default();
+        let network = InProcess::keeping_on(disk.unwrap_or_default());
         let manager =
             manager.expect("nothing to listen on").within(clock.clock(), Network::InProcess(network.clone()));
         let shutdown = CancellationToken::new();

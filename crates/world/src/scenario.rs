@@ -20,6 +20,12 @@ pub struct Scenario {
     pub standby: bool,
     /// Whether the objects of workload clusters are kept over a restart.
     pub keeps_state: bool,
+    /// Whether a manager that sees one namespace takes its ports from where one of all namespaces does.
+    #[serde(default)]
+    pub shares_ports: bool,
+    /// Machines that a namespace may have; 0 for any number.
+    #[serde(default)]
+    pub quota: u32,
     /// What happens, in order.
     pub steps: Vec<Step>,
 }
@@ -88,6 +94,8 @@ pub enum Step {
     Freeze(u32),
     /// The wall clock of this world is set, by so many seconds.
     Jump(i8),
+    /// The disk that objects of clusters are kept on is full, or has room again.
+    FillDisk(bool),
     /// Time passes, in milliseconds.
     Wait(u32),
     /// Trouble ends for a while, and everything has to become as it was asked for.
@@ -102,18 +110,29 @@ impl Scenario {
         let trouble = draws.random_ratio(2, 3);
         let standby = draws.random_ratio(1, 3);
         let keeps_state = draws.random_ratio(1, 2);
+        let shares_ports = draws.random_ratio(1, 4);
+        let quota = if draws.random_ratio(1, 5) { draws.random_range(2..12) } else { 0 };
         let count = draws.random_range(6..20);
         let mut steps: Vec<Step> = (0..2).map(|_| create(&mut draws)).collect();
         steps.extend((0..count).map(|_| step(&mut draws)));
+        if draws.random_ratio(1, 3) {
+            let cluster = draws.random_range(0..CLUSTERS);
+            steps.extend([Step::Settle, Step::Delete(cluster), Step::Settle, create_as(cluster, &mut draws)]);
+        }
         steps.push(Step::Restart(Scope::All));
         steps.push(Step::Settle);
-        Self { seed, trouble, standby, keeps_state, steps }
+        Self { seed, trouble, standby, keeps_state, shares_ports, quota, steps }
     }
 }
 
 fn create(draws: &mut ChaCha8Rng) -> Step {
+    let cluster = draws.random_range(0..CLUSTERS);
+    create_as(cluster, draws)
+}
+
+fn create_as(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     Step::Create {
-        cluster: draws.random_range(0..CLUSTERS),
+        cluster,
         control_plane: [0, 1, 1, 1, 3][draws.random_range(0..5_usize)],
         workers: draws.random_range(0..7),
         pooled: draws.random_ratio(1, 3),
@@ -134,22 +153,24 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
         21 => Step::Strip { cluster, worker: other },
         22..25 => Step::Note(cluster),
         25..28 => Step::Restart(match draws.random_range(0..6_u8) {
-            0..4 => Scope::All,
-            4 => Scope::Even,
+            0..3 => Scope::All,
+            3..5 => Scope::Even,
             _ => Scope::Nothing,
         }),
         28 => Step::Kill,
         29 => Step::Freeze(draws.random_range(1_000..25_000)),
         30 => Step::Jump(draws.random_range(-60..60)),
-        31..37 => Step::Wait(draws.random_range(1..20_000)),
+        31 => Step::FillDisk(draws.random_ratio(2, 3)),
+        32..37 => Step::Wait(draws.random_range(1..20_000)),
         _ => Step::Settle,
     }
 }
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, trouble, standby, keeps_state, steps } = self;
-        writeln!(f, "seed {seed}, trouble {trouble}, standby {standby}, keeps state {keeps_state}")?;
+        let Self { seed, trouble, standby, keeps_state, shares_ports, quota, steps } = self;
+        write!(f, "seed {seed}, trouble {trouble}, standby {standby}, keeps state {keeps_state}, ")?;
+        writeln!(f, "shares ports {shares_ports}, quota {quota}")?;
         steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "  {number:2} {step:?}"))
     }
 }

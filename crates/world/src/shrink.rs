@@ -21,6 +21,8 @@ pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bo
     attempt(Scenario { trouble: false, ..best.clone() }, &mut best);
     attempt(Scenario { standby: false, ..best.clone() }, &mut best);
     attempt(Scenario { keeps_state: false, ..best.clone() }, &mut best);
+    attempt(Scenario { shares_ports: false, ..best.clone() }, &mut best);
+    attempt(Scenario { quota: 0, ..best.clone() }, &mut best);
     // Halves first, then quarters, down to single steps.
     let mut size = best.steps.len().div_ceil(2);
     while size > 0 {
@@ -85,6 +87,8 @@ mod tests {
             trouble: false,
             standby: false,
             keeps_state: false,
+            shares_ports: false,
+            quota: 0,
             steps: vec![Step::Jump(17), Step::Pause(9)],
             ..scenario
         };

@@ -1,9 +1,7 @@
 //! A world that runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,8 +10,8 @@ use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
@@ -22,10 +20,10 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_api::ipam;
 use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_api::labels;
-use nephele_apiserver::{GroupResource, Key, Store, UserInfo};
-use nephele_cloud::InProcess;
+use nephele_apiserver::{Key, Store};
 use nephele_pki::{Authority, KeyAlgorithm};
 use nephele_standin::{ClusterPlan, KeyPairs, Plan, PlannedClusters, Surroundings};
+use nephele_state::MemoryDisk;
 use nephele_testkit::ManagementApi;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -33,10 +31,13 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Asked, Auditor, ClusterKey, Seen, Violation, endpoint, key_of, unsettled};
+use crate::audit::{Auditor, ClusterKey, Violation, cluster_of, endpoint, key_of};
 use crate::connection::{Connection, Sent, Witness};
-use crate::process::{EVEN, LEASE, ODD, Process};
+use crate::hub::Hub;
+use crate::process::{EVEN, LEASE, ODD, Process, Settings};
 use crate::scenario::{CLUSTERS, Scenario, Scope, Step};
+use crate::settled::{Asked, unsettled};
+use crate::sight::Sight;
 use crate::time::WorldClock;
 
 /// How often the auditor looks while time passes.
@@ -46,6 +47,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const SETTLES_WITHIN: Duration = Duration::from_secs(3600);
 /// Simulated time in which a world that is as it was asked for has to be left alone.
 const QUIET: Duration = Duration::from_secs(30);
+/// How often whoever plays Cluster API asks a cluster whose machines boot: more often than Cluster API does, and seldom
+/// enough that a world does little else.
+const POLL: Duration = Duration::from_secs(1);
+/// Simulated time in which what went wrong before is over: a pool stops to wait for an answer 90 s after it asked, and
+/// says so in its status.
+const LATE: Duration = Duration::from_secs(100);
 /// The versions that clusters have.
 const VERSIONS: [&str; 2] = ["v1.36.3", "v1.35.8"];
 
@@ -56,7 +63,7 @@ pub struct Summary {
     pub lasted: Duration,
     /// Requests of managers.
     pub requests: u64,
-    /// Stands for what managers sent and when, in order.
+    /// Stands for what managers sent and when. In which order they did within an instant does not count.
     pub digest: u64,
 }
 
@@ -80,9 +87,6 @@ pub fn run(scenario: &Scenario) -> Result<Summary, Violation> {
     })
 }
 
-/// The clusters that can be reached: what the managers that run serve.
-type Hub = Arc<Mutex<Vec<InProcess>>>;
-
 struct World<'a> {
     scenario: &'a Scenario,
     clock: WorldClock,
@@ -94,11 +98,15 @@ struct World<'a> {
     scope: Scope,
     trouble: Arc<AtomicBool>,
     hub: Hub,
+    sight: Sight,
     auditor: Auditor,
     witnessed: Arc<Witnessed>,
-    state: Option<StateDirectory>,
+    /// What managers keep the objects of clusters on, if they do.
+    disk: Option<MemoryDisk>,
     step: usize,
     notes: u32,
+    /// Clusters that were created so far.
+    created: u32,
 }
 
 /// What managers were seen to send.
@@ -107,7 +115,7 @@ struct Witnessed {
     begun: tokio::time::Instant,
     requests: AtomicU64,
     writes: AtomicU64,
-    digest: Mutex<u64>,
+    digest: AtomicU64,
     last_write: Mutex<String>,
     /// The first write of a manager that does not lead.
     violation: Mutex<Option<String>>,
@@ -117,11 +125,9 @@ impl Witnessed {
     fn note(&self, sent: &Sent<'_>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let text = format!("{:?} {} {} {}", self.begun.elapsed(), sent.identity, sent.method, sent.path);
+        // FNV-1a, and a sum that is the same in any order.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        {
-            let mut digest = self.digest.lock();
-            *digest = text.bytes().fold(*digest, fold);
-        }
+        self.digest.fetch_add(text.bytes().fold(0xcbf2_9ce4_8422_2325, fold), Ordering::Relaxed);
         // Events tell of what was done, and may come after it.
         if *sent.method == Method::GET || sent.path.contains("/leases") || sent.path.ends_with("/events") {
             return;
@@ -136,26 +142,6 @@ impl Witnessed {
             let what = format!("{identity} sent {method} {path} while {holder:?} held the lease");
             self.violation.lock().get_or_insert(what);
         }
-    }
-}
-
-/// A directory of its own for the state, removed with the world.
-struct StateDirectory(PathBuf);
-
-impl StateDirectory {
-    fn new() -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let memory = PathBuf::from("/dev/shm");
-        let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self(parent.join(format!("nephele-world-{}-{number}", std::process::id())))
-    }
-}
-
-impl Drop for StateDirectory {
-    fn drop(&mut self) {
-        // What was never made need not go.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -175,7 +161,8 @@ impl<'a> World<'a> {
         let hub = Hub::default();
         let surroundings = Surroundings {
             clock: clock.clock(),
-            connect: connect(&hub),
+            poll: POLL,
+            connect: hub.connect(),
             key_pairs: KeyPairs::Shared(key_pairs()),
         };
         // Whoever plays Cluster API goes with the runtime.
@@ -187,7 +174,7 @@ impl<'a> World<'a> {
             begun: tokio::time::Instant::now(),
             requests: AtomicU64::new(0),
             writes: AtomicU64::new(0),
-            digest: Mutex::new(0xcbf2_9ce4_8422_2325),
+            digest: AtomicU64::new(0),
             last_write: Mutex::default(),
             violation: Mutex::default(),
         };
@@ -202,11 +189,13 @@ impl<'a> World<'a> {
             scope: Scope::All,
             trouble: Arc::new(AtomicBool::new(scenario.trouble)),
             hub,
-            auditor: Auditor::new(scenario.keeps_state),
+            sight: Sight::new(),
+            auditor: Auditor::new(scenario),
             witnessed: Arc::new(witnessed),
-            state: scenario.keeps_state.then(StateDirectory::new),
+            disk: scenario.keeps_state.then(MemoryDisk::default),
             step: 0,
             notes: 0,
+            created: 0,
         };
         world.fill_up();
         world
@@ -224,7 +213,7 @@ impl<'a> World<'a> {
             looked.map_err(|what| Violation { step: number, what })?;
         }
         let (requests, digest) =
-            (self.witnessed.requests.load(Ordering::Relaxed), *self.witnessed.digest.lock());
+            (self.witnessed.requests.load(Ordering::Relaxed), self.witnessed.digest.load(Ordering::Relaxed));
         let lasted = self.witnessed.begun.elapsed();
         for manager in std::mem::take(&mut self.managers) {
             manager.stop().await;
@@ -256,7 +245,7 @@ impl<'a> World<'a> {
             Step::Terminate { cluster, worker } => {
                 if let Some(instance) = self.worker(cluster, worker) {
                     let patch = json!({ "metadata": { "annotations": { TERMINATE_ANNOTATION: "" } } });
-                    self.patch::<InMemoryMachine>(&key_of(&instance), &patch).await;
+                    self.patch::<InMemoryMachine>(&key_of(&*instance), &patch).await;
                 }
             }
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
@@ -269,6 +258,11 @@ impl<'a> World<'a> {
                 }
             }
             Step::Jump(seconds) => self.clock.jump(seconds.into()),
+            Step::FillDisk(full) => {
+                if let Some(disk) = &self.disk {
+                    disk.set_full(full);
+                }
+            }
             Step::Wait(time) => self.pass(Duration::from_millis(time.into())).await?,
             Step::Settle => self.settle().await?,
         }
@@ -283,8 +277,10 @@ impl<'a> World<'a> {
             return;
         }
         let workers = if control_plane == 0 { 0 } else { workers };
+        self.created += 1;
         let plan = ClusterPlan {
             namespace: key.0.clone(),
+            name_salt: format!("{}/{}", self.scenario.seed, self.created),
             behaviour: behaviour(),
             key_algorithm: KeyAlgorithm::EcdsaP256,
             address_pools: if pooled { vec![pool("machines")] } else { Vec::new() },
@@ -333,20 +329,19 @@ impl<'a> World<'a> {
     async fn strip(&mut self, cluster: u8, worker: u8) {
         let paused = self.asked.get(&cluster).is_some_and(|asked| asked.paused);
         let Some(instance) = self.worker(cluster, worker).filter(|_| !paused) else { return };
-        let key = key_of(&instance);
+        let key = key_of(&*instance);
         let _ = self.api_in::<Machine>(&key.0).delete(&key.1, &DeleteParams::default()).await;
         let _ = self.api_in::<InMemoryMachine>(&key.0).delete(&key.1, &DeleteParams::default()).await;
         self.patch::<InMemoryMachine>(&key, &json!({ "metadata": { "finalizers": null } })).await;
     }
 
     /// A worker's InMemoryMachine that is not going.
-    fn worker(&self, cluster: u8, number: u8) -> Option<InMemoryMachine> {
+    fn worker(&self, cluster: u8, number: u8) -> Option<Arc<InMemoryMachine>> {
         let key = &self.asked.get(&cluster)?.key;
-        let mut workers: Vec<InMemoryMachine> =
-            self.list("infrastructure.cluster.x-k8s.io", "inmemorymachines");
+        let mut workers = self.sight.seen().instances.clone();
         workers.retain(|instance| {
             instance.metadata.deletion_timestamp.is_none()
-                && crate::audit::cluster_of(instance).as_ref() == Some(key)
+                && cluster_of(&**instance).as_ref() == Some(key)
                 && !labels::is_control_plane(&instance.metadata)
         });
         let index = usize::from(number) % workers.len().max(1);
@@ -356,7 +351,9 @@ impl<'a> World<'a> {
     /// A client writes to a workload cluster; what is not answered in time was not written for all it knows.
     async fn note(&mut self, cluster: u8) {
         let Some(key) = self.asked.get(&cluster).map(|asked| asked.key.clone()) else { return };
-        let Some(port) = self.port(&key) else { return };
+        let seen = self.sight.seen();
+        let published = seen.infrastructure.iter().find(|object| key_of(&***object) == key);
+        let Some((_, port)) = published.and_then(|object| endpoint(object)) else { return };
         self.notes += 1;
         let name = format!("note-{}", self.notes);
         let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
@@ -364,8 +361,7 @@ impl<'a> World<'a> {
             .header("content-type", "application/json")
             .body(Body::from(body.to_string()))
             .expect("a request");
-        let hub = Arc::clone(&self.hub);
-        let answer = timeout(Duration::from_secs(5), reach(&hub, port, request)).await;
+        let answer = timeout(Duration::from_secs(5), self.hub.reach(port, request)).await;
         if let Ok(Ok(response)) = answer
             && response.status() == StatusCode::CREATED
             && let Some(asked) = self.asked.get_mut(&cluster)
@@ -378,8 +374,10 @@ impl<'a> World<'a> {
 
     /// Starts managers until there are as many as there shall be, in the place of those that ended.
     fn fill_up(&mut self) {
+        let before = self.managers.len();
         self.managers.retain(|manager| !manager.has_ended());
         let wanted = 1 + usize::from(self.scenario.standby);
+        let has_started = self.managers.len() < wanted;
         while self.managers.len() < wanted {
             self.started += 1;
             let identity = format!("manager-{}", self.started);
@@ -388,11 +386,24 @@ impl<'a> World<'a> {
             let server = self.api.server().clone();
             let connection =
                 Connection::new(server, self.scenario.seed, identity.clone(), self.trouble.clone(), witness);
-            let state = self.state.as_ref().map(|state| state.0.as_path());
-            let process = Process::start(connection, identity, &self.clock, self.scope, state);
+            let process = Process::start(connection, identity, &self.clock, self.settings());
             self.managers.push(process);
         }
-        *self.hub.lock() = self.managers.iter().map(|manager| manager.network.clone()).collect();
+        if self.managers.len() != before || has_started {
+            self.show_managers();
+        }
+    }
+
+    /// What a manager that starts now is told.
+    fn settings(&self) -> Settings {
+        let Scenario { shares_ports, quota, .. } = *self.scenario;
+        Settings { scope: self.scope, shares_ports, quota, disk: self.disk.clone() }
+    }
+
+    /// Clusters are reached through the managers that run now.
+    fn show_managers(&mut self) {
+        self.hub.set(self.managers.iter().map(|manager| manager.network.clone()));
+        self.sight.forget_workloads();
     }
 
     fn leader(&self) -> Option<&Process> {
@@ -406,7 +417,7 @@ impl<'a> World<'a> {
         for manager in std::mem::take(&mut self.managers) {
             manager.stop().await;
         }
-        self.hub.lock().clear();
+        self.show_managers();
         self.look().await?;
         sleep(Process::START).await;
         self.scope = scope;
@@ -418,7 +429,7 @@ impl<'a> World<'a> {
         let Some(identity) = self.leader().map(|leader| leader.identity.clone()) else { return Ok(()) };
         let at = self.managers.iter().position(|manager| manager.identity == identity);
         let leader = self.managers.remove(at.expect("just found"));
-        *self.hub.lock() = self.managers.iter().map(|manager| manager.network.clone()).collect();
+        self.show_managers();
         leader.kill().await;
         sleep(Process::START).await;
         self.fill_up();
@@ -441,11 +452,11 @@ impl<'a> World<'a> {
     }
 
     async fn look(&mut self) -> Result<(), String> {
-        let seen = self.seen().await;
+        let is_new = self.sight.look(self.api.server().store(), &self.hub).await;
         if let Some(what) = self.witnessed.violation.lock().clone() {
             return Err(what);
         }
-        self.auditor.look(&seen)
+        if is_new { self.auditor.look(&self.sight.seen()) } else { Ok(()) }
     }
 
     async fn settle(&mut self) -> Result<(), String> {
@@ -453,10 +464,13 @@ impl<'a> World<'a> {
         for manager in &self.managers {
             manager.connection.thaw();
         }
+        if let Some(disk) = &self.disk {
+            disk.set_full(false);
+        }
         let until = tokio::time::Instant::now() + SETTLES_WITHIN;
         loop {
             self.pass(LOOK_EVERY).await?;
-            let missing = self.missing().await;
+            let missing = self.missing();
             if missing.is_empty() {
                 break;
             }
@@ -465,13 +479,13 @@ impl<'a> World<'a> {
             }
         }
         // What was told late, and what was sent late while there was trouble, has time to arrive.
-        self.pass(QUIET).await?;
+        self.pass(LATE).await?;
         let writes = self.witnessed.writes.load(Ordering::Relaxed);
         self.pass(QUIET).await?;
         if self.witnessed.writes.load(Ordering::Relaxed) != writes {
             return Err(format!("nothing is left to do, and {}", self.witnessed.last_write.lock()));
         }
-        let missing = self.missing().await;
+        let missing = self.missing();
         if !missing.is_empty() {
             return Err(format!("it was settled, and does not stay so: {}", missing.join("; ")));
         }
@@ -479,69 +493,16 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    async fn missing(&self) -> Vec<String> {
-        let seen = self.seen().await;
+    /// What keeps the world from being as it was asked for, by what was seen last.
+    fn missing(&self) -> Vec<String> {
+        let seen = self.sight.seen();
         let in_scope = |asked: &&Asked| match self.scope {
             Scope::All => true,
             Scope::Even => asked.key.0 == EVEN,
             Scope::Nothing => false,
         };
         let asked = self.asked.values().filter(in_scope);
-        asked.flat_map(|asked| unsettled(asked, &seen, self.scenario.keeps_state)).collect()
-    }
-
-    fn list<K: DeserializeOwned>(&self, group: &str, resource: &str) -> Vec<K> {
-        let listed = self.api.server().store().list(&GroupResource::new(group, resource), None);
-        let read = |value: Value| serde_json::from_value(value).expect("an object of the kind");
-        listed.objects.iter().map(|object| read(object.value())).collect()
-    }
-
-    async fn seen(&self) -> Seen {
-        let secrets = self.api.server().store().list(&GroupResource::new("", "secrets"), None).objects;
-        let secrets = secrets.iter().filter_map(|object| {
-            let cluster = object.value()["metadata"]["labels"][labels::CLUSTER_NAME].as_str()?.to_owned();
-            Some(((object.namespace.to_string(), cluster), object.name.to_string()))
-        });
-        let mut seen = Seen {
-            clusters: self.list("cluster.x-k8s.io", "clusters"),
-            infrastructure: self.list("infrastructure.cluster.x-k8s.io", "inmemoryclusters"),
-            machines: self.list("cluster.x-k8s.io", "machines"),
-            instances: self.list("infrastructure.cluster.x-k8s.io", "inmemorymachines"),
-            claims: self.list("ipam.cluster.x-k8s.io", "ipaddressclaims"),
-            addresses: self.list("ipam.cluster.x-k8s.io", "ipaddresses"),
-            secrets: secrets.collect(),
-            ports: self.hub.lock().iter().flat_map(InProcess::ports).collect(),
-            ..Seen::default()
-        };
-        for object in &seen.infrastructure {
-            let Some((_, port)) = endpoint(object).filter(|(_, port)| seen.ports.contains(port)) else {
-                continue;
-            };
-            if let Some(nodes) = self.ask(port, "/api/v1/nodes").await {
-                seen.nodes.insert(key_of(object), nodes);
-            }
-            let notes: Option<Vec<k8s_openapi::api::core::v1::ConfigMap>> =
-                self.ask(port, "/api/v1/namespaces/default/configmaps").await;
-            if let Some(notes) = notes {
-                seen.notes.insert(key_of(object), notes.iter().map(ResourceExt::name_any).collect());
-            }
-        }
-        seen
-    }
-
-    /// A list of a workload cluster, if that answers at once.
-    async fn ask<K: DeserializeOwned>(&self, port: u16, path: &str) -> Option<Vec<K>> {
-        let request = Request::get(path).body(Body::empty()).expect("a request");
-        let response = timeout(Duration::from_millis(1), reach(&self.hub, port, request)).await.ok()?.ok()?;
-        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.ok()?;
-        let mut list: Value = serde_json::from_slice(&bytes).ok()?;
-        serde_json::from_value(list["items"].take()).ok()
-    }
-
-    fn port(&self, key: &ClusterKey) -> Option<u16> {
-        let clusters: Vec<nephele_api::infrastructure::v1beta2::InMemoryCluster> =
-            self.list("infrastructure.cluster.x-k8s.io", "inmemoryclusters");
-        clusters.iter().find(|cluster| key_of(*cluster) == *key).and_then(endpoint).map(|(_, port)| port)
+        asked.flat_map(|asked| unsettled(asked, &seen, self.scenario, self.scope)).collect()
     }
 
     fn api_in<K>(&self, namespace: &str) -> Api<K>
@@ -599,27 +560,6 @@ async fn create_pools(api: &ManagementApi, namespace: &str, number: usize) {
         let pools: Api<InClusterIPPool> = Api::namespaced(api.client(), namespace);
         pools.create(&PostParams::default(), &pool).await.expect("a pool");
     }
-}
-
-/// How whoever plays Cluster API reaches clusters: by the port of their kubeconfig.
-fn connect(hub: &Hub) -> nephele_standin::Connect {
-    let hub = Arc::clone(hub);
-    Arc::new(move |config| {
-        let (hub, port) = (Arc::clone(&hub), config.cluster_url.port_u16().unwrap_or(443));
-        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let hub = Arc::clone(&hub);
-            // As long as Cluster API's clients wait.
-            async move { timeout(Duration::from_secs(10), reach(&hub, port, request.map(Body::new))).await? }
-        });
-        Ok(Client::new(service, "default"))
-    })
-}
-
-async fn reach(hub: &Hub, port: u16, request: Request<Body>) -> io::Result<http::Response<Body>> {
-    let network = hub.lock().iter().find(|network| network.ports().contains(&port)).cloned();
-    let network = network.ok_or(io::ErrorKind::ConnectionRefused)?;
-    let groups = vec!["system:masters".to_owned()];
-    network.request(port, UserInfo { name: "kubernetes-admin".to_owned(), groups }, request).await
 }
 
 /// The key pairs of all clusters of all worlds of this process: finding keys is the slow part of a cluster.

@@ -65,7 +65,7 @@ fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
         let set = MachineSet::of(plan, observed, control_plane, as_count(wanted));
         for _ in 0..set.missing() {
             let base = format!("{}-{}", plan.name, if control_plane { "control-plane" } else { "md-0" });
-            let name = crate::names::machine(&base, &taken);
+            let name = crate::names::machine(&base, &plan.name_salt, &taken);
             taken.insert(name.clone());
             actions.push(Action::CreateMachine { name, control_plane });
         }

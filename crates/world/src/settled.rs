@@ -1,0 +1,192 @@
+//! Whether a world has become as it was asked for: judged from what clients can see, by pure functions of that.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use nephele_api::conditions::{self, reasons, types};
+use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::labels;
+
+use crate::audit::{ClusterKey, Seen, cluster_of, endpoint, has_begun, is_ready, key_of};
+use crate::scenario::{Scenario, Scope};
+
+/// What a user asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) key: ClusterKey,
+    pub(crate) control_plane: usize,
+    pub(crate) workers: usize,
+    pub(crate) version: String,
+    pub(crate) paused: bool,
+    pub(crate) deleted: bool,
+    /// Names of what clients wrote to the cluster and were told is kept.
+    pub(crate) notes: BTreeSet<String>,
+}
+
+/// What keeps the world from being as it was asked for; nothing when it is.
+pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: Scope) -> Vec<String> {
+    let cluster = seen.clusters.iter().find(|cluster| key_of(&***cluster) == asked.key);
+    let infrastructure = seen.infrastructure.iter().find(|object| key_of(&***object) == asked.key);
+    let owner = infrastructure.and_then(|object| owner_of_port(object, seen, scope));
+    let mut missing = match cluster {
+        // Nothing is written to it, and it cannot be served.
+        _ if asked.paused && owner.is_some() => Vec::new(),
+        _ if asked.paused => paused(asked, seen),
+        _ if asked.deleted => leftovers(&asked.key, seen),
+        None => vec!["it has no Cluster".to_owned()],
+        Some(_) if owner.is_some() => without_port(infrastructure.map(|object| &**object)),
+        Some(_) if is_full(&asked.key.0, seen, scenario.quota) => paused(asked, seen),
+        Some(cluster) => unavailable(asked, cluster, seen),
+    };
+    if missing.is_empty()
+        && scenario.keeps_state
+        && !asked.deleted
+        && let Some(there) = seen.notes.get(&asked.key)
+    {
+        let lost = asked.notes.difference(there);
+        missing.extend(lost.map(|note| format!("ConfigMap {note} was written and is gone")));
+    }
+    let (namespace, name) = &asked.key;
+    missing.into_iter().map(|what| format!("{namespace}/{name}: {what}")).collect()
+}
+
+/// The cluster that has the port of another one, as it was there first.
+fn owner_of_port<'a>(object: &InMemoryCluster, seen: &'a Seen, scope: Scope) -> Option<&'a InMemoryCluster> {
+    let port = endpoint(object)?;
+    let age = |object: &InMemoryCluster| (object.creation_timestamp(), object.namespace(), object.name_any());
+    let mut others = seen.infrastructure.iter().map(|other| &**other);
+    others.find(|other| {
+        // A manager of one namespace does not see those of others.
+        let is_known = scope == Scope::All || other.namespace() == object.namespace();
+        is_known && endpoint(other).as_ref() == Some(&port) && age(other) < age(object)
+    })
+}
+
+/// What a cluster does not say whose port another one has.
+fn without_port(object: Option<&InMemoryCluster>) -> Vec<String> {
+    let conditions = object.and_then(|object| object.status.clone()).unwrap_or_default().conditions;
+    let available = conditions::find(&conditions, types::LOAD_BALANCER_AVAILABLE);
+    if available.is_some_and(|available| available.reason == reasons::PORT_UNAVAILABLE) {
+        return Vec::new();
+    }
+    vec!["another cluster has its port, and it does not say so".to_owned()]
+}
+
+/// Whether a namespace has all the machines that it may have: then others wait.
+fn is_full(namespace: &str, seen: &Seen, quota: u32) -> bool {
+    let begun = seen.instances.iter().filter(|object| has_begun(object));
+    let begun = begun.filter(|object| object.namespace().as_deref() == Some(namespace)).count();
+    quota > 0 && begun >= usize::try_from(quota).unwrap_or(usize::MAX)
+}
+
+/// What a deleted cluster has left behind.
+fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
+    fn names<K: kube::Resource<DynamicType = ()>>(objects: &[Arc<K>], key: &ClusterKey) -> Vec<String> {
+        let of_cluster = |object: &&K| key_of(*object) == *key || cluster_of(*object).as_ref() == Some(key);
+        objects
+            .iter()
+            .map(|object| &**object)
+            .filter(of_cluster)
+            .map(|object| format!("{} {}", K::kind(&()), object.name_any()))
+            .collect()
+    }
+    let secrets = seen.secrets.iter().filter(|(cluster, _)| cluster == key);
+    let left = [
+        names(&seen.clusters, key),
+        names(&seen.infrastructure, key),
+        names(&seen.machines, key),
+        names(&seen.instances, key),
+        names(&seen.claims, key),
+        secrets.map(|(_, name)| format!("Secret {name}")).collect(),
+    ];
+    left.concat().into_iter().map(|object| format!("{object} is left of it")).collect()
+}
+
+/// What a paused cluster has that does not run.
+fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
+    let mine = |instance: &&InMemoryMachine| {
+        cluster_of(*instance).as_ref() == Some(&asked.key) && is_ready(instance)
+    };
+    let ready: Vec<_> = seen.instances.iter().map(|instance| &**instance).filter(mine).collect();
+    if !ready.iter().any(|instance| labels::is_control_plane(&instance.metadata)) {
+        return Vec::new();
+    }
+    not_running(&asked.key, &ready, seen)
+}
+
+/// Machines that say they are up and have no Node.
+fn not_running(key: &ClusterKey, ready: &[&InMemoryMachine], seen: &Seen) -> Vec<String> {
+    let Some(nodes) = seen.nodes.get(key) else { return vec!["its API server does not answer".to_owned()] };
+    let known: BTreeSet<_> =
+        nodes.iter().filter_map(|node| node.spec.as_ref()?.provider_id.clone()).collect();
+    let lost = ready.iter().filter(|instance| !known.contains(&instance.spec.provider_id));
+    lost.map(|instance| format!("{} has no Node", instance.name_any())).collect()
+}
+
+fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
+    let Asked { key, control_plane, workers, version, .. } = asked;
+    let mut missing = Vec::new();
+    let status = cluster.status.clone().unwrap_or_default();
+    if cluster.metadata.deletion_timestamp.is_some() {
+        missing.push("it is being deleted".to_owned());
+    }
+    if *control_plane == 0 {
+        if !conditions::is_true(&status.conditions, "InfrastructureReady") {
+            missing.push("its infrastructure is not ready".to_owned());
+        }
+        return missing;
+    }
+    if !conditions::is_true(&status.conditions, nephele_standin::AVAILABLE) {
+        let message = conditions::find(&status.conditions, nephele_standin::AVAILABLE);
+        missing
+            .push(format!("it is not available: {}", message.map(|c| c.message.clone()).unwrap_or_default()));
+    }
+    let machines: Vec<_> = seen
+        .machines
+        .iter()
+        .map(|machine| &**machine)
+        .filter(|machine| cluster_of(*machine).as_ref() == Some(key))
+        .collect();
+    let instances: Vec<_> = seen
+        .instances
+        .iter()
+        .map(|instance| &**instance)
+        .filter(|instance| cluster_of(*instance).as_ref() == Some(key))
+        .collect();
+    let is_control_plane = |machine: &&&Machine| labels::is_control_plane(&machine.metadata);
+    let found = machines.iter().filter(is_control_plane).count();
+    if (found, machines.len()) != (*control_plane, control_plane + workers) {
+        missing.push(format!(
+            "it has {found} Machines of the control plane of {}, not {control_plane} of {}",
+            machines.len(),
+            control_plane + workers
+        ));
+    }
+    if instances.len() != machines.len() {
+        missing.push(format!("it has {} InMemoryMachines", instances.len()));
+    }
+    let other = machines.iter().filter(|machine| machine.spec.version != *version);
+    missing
+        .extend(other.map(|machine| format!("{} has version {}", machine.name_any(), machine.spec.version)));
+    for instance in &instances {
+        if !is_ready(instance) {
+            let conditions = instance.status.clone().unwrap_or_default().conditions;
+            let ready = conditions::find(&conditions, types::READY);
+            let message =
+                ready.map(|ready| format!("{} {}", ready.reason, ready.message)).unwrap_or_default();
+            missing.push(format!("{} is not ready: {message}", instance.name_any()));
+        }
+    }
+    missing.extend(not_running(key, &instances, seen));
+    let nodes = seen.nodes.get(key).map(Vec::as_slice).unwrap_or_default();
+    if nodes.len() != instances.len() {
+        missing.push(format!("it has {} Nodes for {} InMemoryMachines", nodes.len(), instances.len()));
+    }
+    let kubelet = |node: &Node| Some(node.status.as_ref()?.node_info.as_ref()?.kubelet_version.clone());
+    let old = nodes.iter().filter(|node| kubelet(node).as_ref() != Some(version));
+    missing.extend(old.map(|node| format!("Node {} runs {:?}", node.name_any(), kubelet(node))));
+    missing
+}

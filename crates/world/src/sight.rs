@@ -1,0 +1,198 @@
+//! What clients see, read again only where it has changed: most looks find what the one before found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::Request;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::ResourceExt;
+use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
+use nephele_api::labels;
+use nephele_apiserver::{GroupResource, Store};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::audit::{ClusterKey, Seen, endpoint, key_of};
+use crate::hub::Hub;
+
+/// How long a cluster has to answer: at once, as nothing is between it and whoever asks.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(1);
+
+/// What was seen last.
+pub(crate) struct Sight {
+    clusters: Kind<Cluster>,
+    infrastructure: Kind<InMemoryCluster>,
+    machines: Kind<Machine>,
+    instances: Kind<InMemoryMachine>,
+    claims: Kind<IPAddressClaim>,
+    addresses: Kind<IPAddress>,
+    workloads: BTreeMap<ClusterKey, Workload>,
+    seen: Arc<Seen>,
+}
+
+/// The objects of a kind, by namespace and name.
+struct Kind<K> {
+    resource: GroupResource,
+    objects: BTreeMap<(Box<str>, Box<str>), Versioned<K>>,
+}
+
+/// An object, and the version that it was read in.
+type Versioned<K> = (u64, Arc<K>);
+
+/// What a cluster said of itself.
+#[derive(Clone)]
+struct Workload {
+    /// The version of its store, which every change raises.
+    version: String,
+    nodes: Vec<Arc<Node>>,
+    notes: BTreeSet<String>,
+}
+
+impl<K: DeserializeOwned> Kind<K> {
+    fn new(group: &str, resource: &str) -> Self {
+        Self { resource: GroupResource::new(group, resource), objects: BTreeMap::new() }
+    }
+
+    /// Reads what has changed. Says whether anything has.
+    fn read(&mut self, store: &Store) -> bool {
+        let mut known = std::mem::take(&mut self.objects);
+        let mut changed = false;
+        for object in store.list(&self.resource, None).objects {
+            let key = (object.namespace.clone(), object.name.clone());
+            let known = known.remove(&key).filter(|(version, _)| *version == object.resource_version);
+            let read = known.unwrap_or_else(|| {
+                changed = true;
+                let read = serde_json::from_slice(&object.bytes).expect("an object of the kind");
+                (object.resource_version, Arc::new(read))
+            });
+            self.objects.insert(key, read);
+        }
+        changed || !known.is_empty()
+    }
+
+    fn all(&self) -> Vec<Arc<K>> {
+        self.objects.values().map(|(_, object)| Arc::clone(object)).collect()
+    }
+}
+
+impl Sight {
+    pub(crate) fn new() -> Self {
+        Self {
+            clusters: Kind::new("cluster.x-k8s.io", "clusters"),
+            infrastructure: Kind::new("infrastructure.cluster.x-k8s.io", "inmemoryclusters"),
+            machines: Kind::new("cluster.x-k8s.io", "machines"),
+            instances: Kind::new("infrastructure.cluster.x-k8s.io", "inmemorymachines"),
+            claims: Kind::new("ipam.cluster.x-k8s.io", "ipaddressclaims"),
+            addresses: Kind::new("ipam.cluster.x-k8s.io", "ipaddresses"),
+            workloads: BTreeMap::new(),
+            seen: Arc::default(),
+        }
+    }
+
+    /// What was seen at the last look.
+    pub(crate) fn seen(&self) -> Arc<Seen> {
+        Arc::clone(&self.seen)
+    }
+
+    /// Looks at everything. Says whether there is anything new.
+    pub(crate) async fn look(&mut self, store: &Store, hub: &Hub) -> bool {
+        let secrets = secrets(store);
+        let ports = hub.ports();
+        let changed = [
+            self.clusters.read(store),
+            self.infrastructure.read(store),
+            self.machines.read(store),
+            self.instances.read(store),
+            self.claims.read(store),
+            self.addresses.read(store),
+            self.ask_clusters(hub, &ports).await,
+            secrets != self.seen.secrets,
+            ports != self.seen.ports,
+        ];
+        if !changed.contains(&true) {
+            return false;
+        }
+        let workloads = self.workloads.iter();
+        self.seen = Arc::new(Seen {
+            clusters: self.clusters.all(),
+            infrastructure: self.infrastructure.all(),
+            machines: self.machines.all(),
+            instances: self.instances.all(),
+            claims: self.claims.all(),
+            addresses: self.addresses.all(),
+            secrets,
+            nodes: workloads.clone().map(|(key, workload)| (key.clone(), workload.nodes.clone())).collect(),
+            notes: workloads.map(|(key, workload)| (key.clone(), workload.notes.clone())).collect(),
+            ports,
+        });
+        true
+    }
+
+    /// Asks the clusters that are served. Says whether any of them has changed.
+    async fn ask_clusters(&mut self, hub: &Hub, ports: &[u16]) -> bool {
+        let mut known = std::mem::take(&mut self.workloads);
+        let mut changed = false;
+        for (_, object) in self.infrastructure.objects.values() {
+            let Some((_, port)) = endpoint(object).filter(|(_, port)| ports.contains(port)) else { continue };
+            let key = key_of(&**object);
+            let before = known.remove(&key);
+            let now = ask_cluster(hub, port, before.as_ref()).await;
+            changed |= now.as_ref().map(|now| &now.version) != before.as_ref().map(|before| &before.version);
+            if let Some(now) = now {
+                self.workloads.insert(key, now);
+            }
+        }
+        changed || !known.is_empty()
+    }
+
+    /// Whoever served the clusters has changed: what they say is read anew.
+    pub(crate) fn forget_workloads(&mut self) {
+        for workload in self.workloads.values_mut() {
+            workload.version.clear();
+        }
+    }
+}
+
+/// What a cluster says of itself; none if it does not answer.
+async fn ask_cluster(hub: &Hub, port: u16, before: Option<&Workload>) -> Option<Workload> {
+    let (version, _) = ask(hub, port, "/api/v1/namespaces?limit=1").await?;
+    if let Some(before) = before
+        && before.version == version
+    {
+        return Some(before.clone());
+    }
+    let (_, nodes) = ask(hub, port, "/api/v1/nodes").await?;
+    let (_, notes) = ask(hub, port, "/api/v1/namespaces/default/configmaps").await?;
+    let nodes: Vec<Node> = serde_json::from_value(nodes).ok()?;
+    let notes: Vec<ConfigMap> = serde_json::from_value(notes).ok()?;
+    Some(Workload {
+        version,
+        nodes: nodes.into_iter().map(Arc::new).collect(),
+        notes: notes.iter().map(ResourceExt::name_any).collect(),
+    })
+}
+
+/// A list of a cluster, if that answers at once: its version and its items.
+async fn ask(hub: &Hub, port: u16, path: &str) -> Option<(String, Value)> {
+    let request = Request::get(path).body(Body::empty()).expect("a request");
+    let response = timeout(ANSWERS_WITHIN, hub.reach(port, request)).await.ok()?.ok()?;
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.ok()?;
+    let mut list: Value = serde_json::from_slice(&bytes).ok()?;
+    let version = list["metadata"]["resourceVersion"].as_str()?.to_owned();
+    Some((version, list["items"].take()))
+}
+
+/// The Secrets of clusters, by their label, without what is in them.
+fn secrets(store: &Store) -> Vec<(ClusterKey, String)> {
+    let listed = store.list(&GroupResource::new("", "secrets"), None).objects;
+    let of_cluster = listed.iter().filter_map(|object| {
+        let cluster = object.label(labels::CLUSTER_NAME)?.to_owned();
+        Some(((object.namespace.to_string(), cluster), object.name.to_string()))
+    });
+    of_cluster.collect()
+}
