@@ -107,3 +107,17 @@ impl Image {
         self.versions.contains(&minor)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_has_the_patch_releases_of_its_minor_versions() {
+        let versions = vec!["1.35".into(), "1.3".into()];
+        let image = Image { name: String::new(), operating_system: String::new(), versions };
+        let known =
+            ["v1.35.4", "1.35.0", "v1.3.9", "v1.36.3", "v1.30.1", "", "v1"].map(|version| image.has(version));
+        assert_eq!(known, [true, true, true, false, false, false, false]);
+    }
+}

@@ -237,12 +237,4 @@ impl Image {
     pub fn operating_system(&self) -> &str {
         if self.operating_system.is_empty() { "linux" } else { &self.operating_system }
     }
-
-    /// Whether it has the minor version of a version such as `v1.36.3`.
-    #[must_use]
-    pub fn has(&self, version: &str) -> bool {
-        let mut parts = version.trim_start_matches('v').split('.');
-        let minor = format!("{}.{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        self.kubernetes.contains(&minor)
-    }
 }

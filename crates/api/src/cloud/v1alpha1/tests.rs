@@ -61,11 +61,3 @@ fn a_cloud_without_types_has_those_built_in() {
     spec.instance_types = vec![InstanceType { name: "own".into(), ..InstanceType::default() }];
     assert_eq!(names(&spec), ["own"]);
 }
-
-#[test]
-fn an_image_has_the_patch_releases_of_its_minor_versions() {
-    let image = Image { kubernetes: vec!["1.35".into(), "1.3".into()], ..Image::default() };
-    let known =
-        ["v1.35.4", "1.35.0", "v1.3.9", "v1.36.3", "v1.30.1", "", "v1"].map(|version| image.has(version));
-    assert_eq!(known, [true, true, true, false, false, false, false]);
-}
