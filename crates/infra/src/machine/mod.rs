@@ -21,6 +21,7 @@ use crate::hooks::{Answer, HookError};
 use act::Removal;
 pub(crate) use hook::waiting;
 use plan::{Answered, Plan, Waiting};
+use validate::Validated;
 pub(crate) use validate::{allocation, has_begun, zone};
 
 /// Why a machine could not be reconciled.
@@ -77,22 +78,24 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     let validated = validate::validate(&object, fetched);
     // 3. plan: pure. What extensions say is fetched where the plan needs it, and then the plan is made again.
     let (mut object, mut failed) = (object, None);
-    let mut plan = plan::plan(&object, validated.clone(), None);
-    if let Plan::Ask(spec) = &plan {
-        // Who is asked about a machine is asked again when it goes.
-        if let Some(held) = act::hold(&object, &context).await? {
-            object = Arc::new(held);
-        }
-        let answer = match hook::before_create(&object, &context, spec).await {
-            Ok(answer) => Answered::Said(answer),
-            Err(error) => {
-                let message = nephele_kit::chain(&error);
-                failed = Some(Error::Hook(error));
-                Answered::Failed(message)
+    let plan = match plan::plan(&object, validated, None) {
+        Plan::Ask(wanted) => {
+            // Who is asked about a machine is asked again when it goes.
+            if let Some(held) = act::hold(&object, &context).await? {
+                object = Arc::new(held);
             }
-        };
-        plan = plan::plan(&object, validated, Some(&answer));
-    }
+            let answer = match hook::before_create(&object, &context, &wanted.spec).await {
+                Ok(answer) => Answered::Said(answer),
+                Err(error) => {
+                    let message = nephele_kit::chain(&error);
+                    failed = Some(Error::Hook(error));
+                    Answered::Failed(message)
+                }
+            };
+            plan::plan(&object, Validated::Wanted(wanted), Some(&answer))
+        }
+        plan => plan,
+    };
     match plan {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause { message, kept } => {

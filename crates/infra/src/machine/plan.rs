@@ -30,7 +30,7 @@ pub(super) enum Plan {
     /// Say what it waits for, and make the claims that are missing.
     Wait { waiting: Waiting, role: Role, cluster: String, missing: Vec<Claim> },
     /// Find out whether it may begin, and plan again with the answer.
-    Ask(Box<MachineSpec>),
+    Ask(Box<Wanted>),
     /// Bring it about, with these addresses from pools.
     Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress> },
     /// Have its instance vanish, as somebody wants, and say so; `noted` tells whether the object says so already.
@@ -170,7 +170,7 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated, answer: Optio
                 let MachineSpec { role, id, .. } = wanted.spec;
                 Plan::Wait { waiting, role, cluster: id.cluster.name, missing }
             }
-            None if answer.is_none() && wanted.is_asked_about() => Plan::Ask(Box::new(wanted.spec)),
+            None if answer.is_none() && wanted.is_asked_about() => Plan::Ask(wanted),
             None => {
                 let claimed = wanted.claims.iter().filter_map(Claim::address).cloned().collect();
                 Plan::Provide { spec: Box::new(wanted.spec), claimed }

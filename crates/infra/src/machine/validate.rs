@@ -1,7 +1,6 @@
 //! From loose objects to what can be acted on. Pure.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
@@ -14,18 +13,17 @@ use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::{StartupDuration, StartupJitter};
 use nephele_cloud::{
-    Allocation, CloudError, ClusterId, ClusterObservation, Hardware, MachineAddress, MachineId, MachineSpec,
-    Role, Software, Stage, StartUp,
+    Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Software,
+    Stage, StartUp,
 };
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
 use super::software;
 use crate::claims::{self, Claim};
-use crate::offer::Offer;
 
 /// What the objects come to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Validated {
     /// Somebody else looks after it.
     ExternallyManaged,
@@ -103,42 +101,20 @@ pub(super) enum Mistake {
     Unknown(CloudError),
 }
 
-pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated {
-    let Fetched {
-        owned,
-        machine,
-        id: cluster_id,
-        cluster,
-        exists,
-        observed,
-        offer,
-        described,
-        claims,
-        authorities_fault,
-    } = fetched;
+pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Validated {
     if is_externally_managed(&object.metadata) {
         return Validated::ExternallyManaged;
     }
-    let id = cluster_id.map(|cluster| MachineId { cluster, name: object.name_any() });
-    if !owned {
+    let id = fetched.id.take().map(|cluster| MachineId { cluster, name: object.name_any() });
+    if !fetched.owned {
         return Validated::WithoutOwner(id);
     }
+    let (machine, cluster) = (fetched.machine.take(), fetched.cluster.take());
     let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
     let paused = paused_message("InMemoryMachine", &object.metadata, paused);
     let found = machine.zip(cluster).zip(id.clone());
-    let wanted = found.map(|((machine, cluster), id)| {
-        let found = Found {
-            machine: &machine,
-            cluster: &cluster,
-            exists,
-            observed,
-            offer,
-            described,
-            claims,
-            authorities_fault,
-        };
-        Box::new(wanted(object, id.cluster, found))
-    });
+    let wanted = found
+        .map(|((machine, cluster), id)| Box::new(wanted(object, &machine, &cluster, id.cluster, fetched)));
     match (paused, wanted) {
         (Some(message), wanted) => {
             let stays = object.metadata.deletion_timestamp.is_none() && object.termination().is_none();
@@ -150,20 +126,15 @@ pub(super) fn validate(object: &InMemoryMachine, fetched: Fetched) -> Validated 
     }
 }
 
-/// What was found of a machine that has all that it belongs to.
-struct Found<'a> {
-    machine: &'a Machine,
-    cluster: &'a Cluster,
-    exists: bool,
-    observed: Option<ClusterObservation>,
-    offer: Option<Arc<Offer>>,
-    described: Option<Result<Hardware, CloudError>>,
-    claims: Vec<Claim>,
-    authorities_fault: Option<String>,
-}
-
-fn wanted(object: &InMemoryMachine, cluster_id: ClusterId, found: Found<'_>) -> Wanted {
-    let Found { machine, cluster, exists, observed, offer, described, claims, authorities_fault } = found;
+/// `fetched` is what else was found of a machine that has all that it belongs to.
+fn wanted(
+    object: &InMemoryMachine,
+    machine: &Machine,
+    cluster: &Cluster,
+    cluster_id: ClusterId,
+    fetched: Fetched,
+) -> Wanted {
+    let Fetched { exists, observed, offer, described, claims, authorities_fault, .. } = fetched;
     let simulated = match (observed.filter(|_| offer.is_some()), authorities_fault) {
         (None, _) => Simulated::No,
         (Some(observed), _) if observed.authorities_set => Simulated::Yes,
@@ -270,7 +241,7 @@ pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
 /// Whether the creation of a machine has begun, here or before a restart, as far as its object says.
 pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
     let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
-    object.is_provisioned() || started || object.origin().is_some()
+    started || has_booted(object)
 }
 
 /// The zone that a machine was placed in.

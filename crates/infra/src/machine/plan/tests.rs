@@ -216,9 +216,8 @@ fn a_machine_begins_once() {
         (Wanted { exists: true, ..fresh }, false),
     ] {
         let planned = super::plan(&object(), Validated::Wanted(Box::new(wanted.clone())), None);
-        let spec = Box::new(wanted.spec);
-        let provide = Plan::Provide { spec: spec.clone(), claimed: vec![] };
-        assert_eq!(planned, if expected { Plan::Ask(spec) } else { provide });
+        let provide = Plan::Provide { spec: Box::new(wanted.spec.clone()), claimed: vec![] };
+        assert_eq!(planned, if expected { Plan::Ask(Box::new(wanted)) } else { provide });
     }
 }
 
