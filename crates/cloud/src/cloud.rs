@@ -362,11 +362,17 @@ impl Cloud {
         let gone: Vec<_> = self.inner.driver.look(|engine| {
             engine.reserved().chain(engine.waiting()).filter(|id| is_gone(id)).cloned().collect()
         });
+        self.delete_gone(gone);
+    }
+
+    /// Deletes machines whose objects are gone. Whoever lets an object go is no user of the cloud's API: nothing holds its
+    /// machine.
+    fn delete_gone(&self, ids: impl IntoIterator<Item = ResourceId>) {
         let now = sim_time(self.now());
-        for id in gone {
+        for id in ids {
             if let Err(error) = self.ask(now, Request::Delete(id.clone())) {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(machine = %id, error, "Failed to give up the room of a machine that is gone");
+                tracing::warn!(machine = %id, error, "Failed to delete a machine that is gone");
             }
         }
     }
@@ -384,14 +390,8 @@ impl Cloud {
         let mut follower = cluster.follower.lock();
         // What there is of it by now, so that all of it goes.
         self.follow(&cluster, &mut follower, |_| ());
-        for name in cluster.machine_names() {
-            // Whoever ends a cluster by its object going is no user of the cloud's API: nothing holds its machines.
-            let machine = MachineId { cluster: id.clone(), name };
-            if let Err(error) = self.ask(sim_time(self.now()), Request::Delete(machine.resource())) {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(%machine, error, "Failed to delete a machine of a deleted cluster");
-            }
-        }
+        let resource = |name| MachineId { cluster: id.clone(), name }.resource();
+        self.delete_gone(cluster.machine_names().into_iter().map(resource));
         self.follow(&cluster, &mut follower, |_| ());
         follower.end(&self.inner.driver);
         drop(follower);

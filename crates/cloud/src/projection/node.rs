@@ -14,7 +14,8 @@ use crate::spec::MachineSpec;
 pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
     let name = machine.id.name.as_str();
     let now = time(scope.at);
-    let Hardware { architecture, operating_system, capacity } = &machine.hardware.clone().unwrap_or_default();
+    let hardware = machine.hardware.clone().unwrap_or_default();
+    let Hardware { architecture, operating_system, capacity } = &hardware;
     let mut labels = json!({
         "beta.kubernetes.io/arch": architecture, "beta.kubernetes.io/os": operating_system,
         "kubernetes.io/arch": architecture, "kubernetes.io/os": operating_system,
@@ -72,7 +73,7 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
                 condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": node_info(scope, machine),
+            "nodeInfo": node_info(scope, machine, &hardware),
         },
     });
     let lease = json!({
@@ -86,8 +87,8 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
     ]
 }
 
-fn node_info(scope: &Scope<'_>, machine: &MachineSpec) -> Value {
-    let Hardware { architecture, operating_system, .. } = machine.hardware.clone().unwrap_or_default();
+fn node_info(scope: &Scope<'_>, machine: &MachineSpec, hardware: &Hardware) -> Value {
+    let Hardware { architecture, operating_system, .. } = hardware;
     let identity = |what: &str| super::uid(&scope.cluster.id, what, "", &machine.id.name);
     json!({
         "architecture": architecture, "operatingSystem": operating_system,
