@@ -69,7 +69,7 @@ fn replay(path: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use nephele_engine::{
-        Config, Engine, Latency, Operation, Request, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime,
+        Config, Engine, Operation, Request, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime,
     };
 
     use super::*;
@@ -82,22 +82,11 @@ mod tests {
             kind: ResourceKind::Instance,
             name: "m".into(),
         };
-        let spec = ResourceSpec {
-            id: id.clone(),
-            draw_key: None,
-            zone: None,
-            catalog: String::new(),
-            instance_type: None,
-            image: None,
-            version: None,
-            owner: None,
-            labels: [].into(),
-            stages: Vec::new(),
-            deletion: Latency::ZERO,
-        };
         let mut engine = Engine::new(Config::default(), Seed::new("seed"));
         let mut lines = vec![Line::State(engine.state())];
-        for (request, at) in [(Request::Create(spec), 1000), (Request::Delete(id), 2000)] {
+        for (request, at) in
+            [(Request::Create(ResourceSpec::new(id.clone())), 1000), (Request::Delete(id), 2000)]
+        {
             let at = SimTime::from_millis(at);
             engine.apply(Operation { caller: "infra".into(), request, labels: [].into(), at });
         }

@@ -733,17 +733,14 @@ fn creation(spec: &MachineSpec, now: SimTime) -> Request {
         }
     });
     let resource = ResourceSpec {
-        id: spec.id.resource(),
         draw_key: spec.allocation.draw_key(),
         zone: spec.zone.clone(),
         catalog: spec.catalog.clone(),
         instance_type: spec.instance_type.clone(),
         image: spec.image.clone(),
         version: (!spec.version.is_empty()).then(|| spec.version.clone()),
-        owner: None,
-        labels: BTreeMap::new(),
         stages: stages.collect(),
-        deletion: Latency::ZERO,
+        ..ResourceSpec::new(spec.id.resource())
     };
     if spec.reached.is_empty() && spec.started_at.is_none() {
         return Request::Create(resource);

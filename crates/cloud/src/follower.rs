@@ -206,17 +206,9 @@ mod tests {
             failure: Odds::NEVER,
         };
         Request::Create(ResourceSpec {
-            id: id.resource(),
-            draw_key: None,
-            zone: None,
-            catalog: String::new(),
-            instance_type: None,
-            image: None,
-            version: None,
-            owner: None,
-            labels: BTreeMap::new(),
             stages: Stage::ALL.iter().map(stage).collect(),
             deletion: Latency::Fixed(std::time::Duration::from_secs(seconds)),
+            ..ResourceSpec::new(id.resource())
         })
     }
 

@@ -240,8 +240,8 @@ impl Engine {
     }
 
     /// A fingerprint of the state, the same on every machine and in every release: equal for two clouds exactly when
-    /// every resource stands where it stands in the other. Journal, generations, what is reserved who waits
-    /// for room and what there is to make instances from do not count.
+    /// every resource stands where it stands in the other. Journal, generations, what is reserved, who
+    /// waits for room and what there is to make instances from do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();

@@ -53,6 +53,24 @@ pub struct StageSpec {
 }
 
 impl ResourceSpec {
+    /// A resource of which nothing is said but its name: it is up at once, and its deletion takes no time.
+    #[must_use]
+    pub fn new(id: ResourceId) -> Self {
+        Self {
+            id,
+            draw_key: None,
+            zone: None,
+            catalog: String::new(),
+            instance_type: None,
+            image: None,
+            version: None,
+            owner: None,
+            labels: BTreeMap::new(),
+            stages: Vec::new(),
+            deletion: Latency::ZERO,
+        }
+    }
+
     pub(crate) fn catalog_id(&self) -> ResourceId {
         ResourceId::catalog(&self.id.account, &self.catalog)
     }

@@ -1,8 +1,6 @@
 use std::time::Duration;
 
-use nephele_engine::{
-    Config, Latency, Operation, Replay, Request, ResourceId, ResourceKind, ResourceSpec, SimTime,
-};
+use nephele_engine::{Config, Operation, Replay, Request, ResourceId, ResourceKind, ResourceSpec, SimTime};
 use prometheus::{Histogram, HistogramOpts};
 
 use super::*;
@@ -44,21 +42,9 @@ fn create(driver: &Driver, number: u64) {
         kind: ResourceKind::LoadBalancer,
         name: number.to_string(),
     };
-    let spec = ResourceSpec {
-        id,
-        draw_key: None,
-        zone: None,
-        catalog: String::new(),
-        instance_type: None,
-        image: None,
-        version: None,
-        owner: None,
-        labels: [].into(),
-        stages: Vec::new(),
-        deletion: Latency::ZERO,
-    };
+    let request = Request::Create(ResourceSpec::new(id));
     let at = SimTime::from_millis(number);
-    driver.apply(Operation { caller: "test".into(), request: Request::Create(spec), labels: [].into(), at });
+    driver.apply(Operation { caller: "test".into(), request, labels: [].into(), at });
 }
 
 fn lines(path: &Path) -> Vec<Line> {

@@ -74,15 +74,6 @@ pub(crate) fn stage(name: &str, after: &[&str], latency: &Latency) -> StageSpec 
 /// A machine: vm, then node, then etcd and api-server side by side.
 pub(crate) fn machine(name: &str, latency: &Latency) -> ResourceSpec {
     ResourceSpec {
-        id: id(name),
-        draw_key: None,
-        zone: None,
-        catalog: String::new(),
-        instance_type: None,
-        image: None,
-        version: None,
-        owner: None,
-        labels: BTreeMap::new(),
         stages: vec![
             stage("vm", &[], latency),
             stage("node", &["vm"], latency),
@@ -90,6 +81,7 @@ pub(crate) fn machine(name: &str, latency: &Latency) -> ResourceSpec {
             stage("api-server", &["node"], latency),
         ],
         deletion: latency.clone(),
+        ..ResourceSpec::new(id(name))
     }
 }
 
