@@ -45,12 +45,12 @@ async fn an_older_cluster_api_discovers_the_extension_that_is_told_of_it() -> an
     bare.follow_deployments().await?;
     let hooks = until("the extension to be discovered", LIMIT, async || {
         let found = bare.management.get(REGISTRATION, "", EXTENSION_CONFIG).await?;
-        if !state::is(&found, "Discovered", "True") {
-            return Ok(Look::NotYet(state::line(&found)));
-        }
         let handlers = found["status"]["handlers"].as_array().into_iter().flatten();
         let hook = |handler: &Value| handler["requestHook"]["hook"].as_str().map(str::to_owned);
-        Ok(Look::Done(handlers.filter_map(hook).collect::<BTreeSet<_>>()))
+        let hooks: BTreeSet<_> = handlers.filter_map(hook).collect();
+        // Cluster API writes the condition before the handlers, by a request of its own (util/patch/patch.go, `Patch`).
+        let discovered = state::is(&found, "Discovered", "True") && !hooks.is_empty();
+        Ok(if discovered { Look::Done(hooks) } else { Look::NotYet(state::line(&found)) })
     })
     .await?;
     let known = [

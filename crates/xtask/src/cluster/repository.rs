@@ -53,7 +53,7 @@ impl Repository {
         for ((label, file), sources) in PROVIDERS.into_iter().zip(sources) {
             let place = folder.join(label).join(release.version());
             let components = kustomize(tools.program("kubectl"), &module.join(sources))?;
-            write(&place.join(file), with_image(&components, &name_of_tool(label)))?;
+            write(&place.join(file), for_tests(&components, &name_of_tool(label)))?;
             write(&place.join("metadata.yaml"), &metadata)?;
         }
         let repository = Self { folder };
@@ -94,8 +94,18 @@ providers:
     }
 }
 
-/// The components with our image, which is never pulled. Line by line, so that nothing else changes.
-fn with_image(components: &str, image: &str) -> String {
+/// How long managers keep their lease while nobody renews it: what Cluster API gives its kubeadm control plane provider
+/// (controlplane/kubeadm/main.go, `InitFlags`). The 15 s of the other two are too short for two processors that a whole
+/// run of the tests shares, and a manager that loses its lease takes the webhooks along.
+const LEASE: [&str; 3] = [
+    "--leader-elect-lease-duration=1m0s",
+    "--leader-elect-renew-deadline=40s",
+    "--leader-elect-retry-period=5s",
+];
+
+/// The components with our image, which is never pulled, and with longer leases. Line by line, so that nothing else
+/// changes.
+fn for_tests(components: &str, image: &str) -> String {
     let mut text = String::with_capacity(components.len());
     for line in components.lines() {
         let start = line.len() - line.trim_start_matches([' ', '-']).len();
@@ -107,6 +117,9 @@ fn with_image(components: &str, image: &str) -> String {
         };
         text.push_str(&replaced);
         text.push('\n');
+        if let Some(indent) = line.strip_suffix("- --leader-elect") {
+            text.extend(LEASE.map(|argument| format!("{indent}- {argument}\n")));
+        }
     }
     text
 }
@@ -116,9 +129,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_images_and_their_pull_policy_change() {
-        let components = "      - image: gcr.io/x:main\n        imagePullPolicy: Always\n      image:\n        type: string\n";
-        let expected = "      - image: localhost/y:e2e\n        imagePullPolicy: IfNotPresent\n      image:\n        type: string\n";
-        assert_eq!(with_image(components, "localhost/y:e2e"), expected);
+    fn only_images_their_pull_policy_and_leases_change() {
+        let components = "      - args:
+        - --leader-elect
+        - --diagnostics-address=:8443
+        image: gcr.io/x:main
+        imagePullPolicy: Always
+      image:
+        type: string
+";
+        let expected = "      - args:
+        - --leader-elect
+        - --leader-elect-lease-duration=1m0s
+        - --leader-elect-renew-deadline=40s
+        - --leader-elect-retry-period=5s
+        - --diagnostics-address=:8443
+        image: localhost/y:e2e
+        imagePullPolicy: IfNotPresent
+      image:
+        type: string
+";
+        assert_eq!(for_tests(components, "localhost/y:e2e"), expected);
     }
 }
