@@ -1,16 +1,16 @@
 //! How deep a client's value may nest.
 //!
-//! A `serde_json::Value` is cloned, compared, printed and dropped by recursion, so one that nests without bound ends the
-//! process. Requests are parsed to 127 levels. What patches build out of them is held to [`DEPTH_MAX`] *before* it is
-//! built, so that nothing deeper exists that would have to be taken apart again.
+//! A `serde_json::Value` is cloned, compared, printed and dropped by recursion, so a value that nests without bound
+//! ends the process. Requests are parsed to 127 levels. The results of patches are held to [`DEPTH_MAX`] *before*
+//! they are built, so that no deeper value ever exists.
 
 use serde_json::Value;
 
-/// Levels of an object, its leaves included. Less than the 127 that are parsed, so that what is stored can be read
-/// again, also within a list or a table.
+/// Levels of an object, its leaves included. Less than the 127 that are parsed, so that a stored object can be
+/// parsed again, also inside a list or a table.
 pub(crate) const DEPTH_MAX: usize = 100;
 
-/// Whether a value has at most that many levels; a scalar has one. Looks no deeper than that.
+/// Whether a value has at most that many levels; a scalar has one. Looks no deeper.
 pub(crate) fn fits(value: &Value, levels: usize) -> bool {
     levels > 0
         && match value {

@@ -6,10 +6,11 @@
 //!                                             └──────── pulls changes ◀────────┘
 //! ```
 //!
-//! Objects are in memory; a [`Journal`] may keep them elsewhere as well, and a client's write is answered when it has.
+//! Objects are in memory. A [`Journal`] may keep them elsewhere as well; then a client's write is answered when the
+//! journal has it.
 //!
 //! It serves the simulated workload clusters, the embedded management cluster of the demo, and the tests. It knows
-//! nothing of Cluster API, opens no socket and starts no task: whoever owns a connection calls
+//! nothing of Cluster API, opens no socket and starts no task: the owner of a connection calls
 //! [`ApiServer::handle`].
 //!
 //!

@@ -26,19 +26,19 @@ pub struct ResourceType {
     pub categories: Vec<String>,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
-    /// Whether status is written by its own subresource only.
+    /// Whether status can only be written through its subresource.
     pub status: bool,
-    /// Whether `metadata.generation` counts changes of what is desired.
+    /// Whether `metadata.generation` counts changes of the desired state.
     pub generation: bool,
     /// Subresources besides status.
     pub subresources: &'static [&'static str],
-    /// Extra printer columns, for kinds that a definition added.
+    /// Extra printer columns, for kinds of a CustomResourceDefinition.
     pub columns: Vec<PrinterColumn>,
     /// Whether a CustomResourceDefinition added it.
     pub custom: bool,
 }
 
-/// A column that a CustomResourceDefinition asks for in tables.
+/// A printer column of a CustomResourceDefinition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PrinterColumn {
     /// Heading.
@@ -85,7 +85,7 @@ const NAMESPACED: bool = true;
 const CLUSTER: bool = false;
 
 impl Registry {
-    /// The built-in kinds that Cluster API's controllers, `kubectl` and common add-ons ask for.
+    /// The built-in kinds that Cluster API's controllers, `kubectl` and common add-ons use.
     #[must_use]
     pub fn kubernetes() -> Self {
         KUBERNETES.clone()
@@ -100,7 +100,7 @@ impl Registry {
     }
 }
 
-/// A registry in the making.
+/// The table that a registry is made from.
 #[derive(Default)]
 struct Table(BTreeMap<GroupResource, Arc<ResourceType>>);
 

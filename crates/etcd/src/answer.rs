@@ -1,7 +1,7 @@
-//! What a member answers: each call is a pure function of the cluster, the member asked and the request.
+//! The answers of a member: each call is a pure function of the cluster, the member and the request.
 //!
-//! The answers are those of etcd's `server/etcdserver/api/v3rpc/{member,maintenance}.go`, with two differences: what
-//! would time out there is refused at once here, and every answer has a whole header.
+//! The answers are those of etcd's `server/etcdserver/api/v3rpc/{member,maintenance}.go`, with two differences: a
+//! call that would time out there is refused at once here, and every answer has a whole header.
 
 use crate::cluster::{EtcdCluster, EtcdError};
 use crate::message::{
@@ -9,13 +9,13 @@ use crate::message::{
     MembersResponse, MoveLeaderRequest, MoveLeaderResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
 
-/// The etcd that the services say they are.
+/// The etcd version that the services report.
 pub const VERSION: &str = "3.6.6";
 
-/// The version of the database's format, which goes by etcd's minor version.
+/// The version of the database's format, which follows etcd's minor version.
 const STORAGE_VERSION: &str = "3.6.0";
 
-/// A plausible size for a database that is not there: a young control plane's takes a few MiB.
+/// A plausible size for a database that does not exist: a young control plane's takes a few MiB.
 const DATABASE_BYTES: i64 = 4 << 20;
 
 /// etcd's default for `--quota-backend-bytes`.
@@ -23,14 +23,14 @@ const QUOTA_BYTES: i64 = 2 << 30;
 
 /// A call that a member answers.
 pub(crate) trait Call: prost::Message + Default + 'static {
-    /// What it is answered with.
+    /// Its answer.
     type Response: prost::Message + Default + 'static;
 
-    /// Answers it, on a member that runs.
+    /// Answers it, on a running member.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<Self::Response, EtcdError>;
 }
 
-/// Answers a call on a member; one that does not run, or no longer belongs to the cluster, answers nothing.
+/// Answers a call on a member. A member that does not run, or no longer belongs to the cluster, refuses every call.
 pub(crate) fn answer<C: Call>(
     call: C,
     cluster: &mut EtcdCluster,
@@ -46,7 +46,7 @@ impl Call for MemberListRequest {
     type Response = MembersResponse;
 
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<MembersResponse, EtcdError> {
-        // A linearizable read asks the leader; the other kind is the member's own knowledge.
+        // A linearizable read needs the leader; the other kind reads the member's own knowledge.
         if self.linearizable {
             cluster.leader().ok_or(EtcdError::NoLeader)?;
         }
@@ -75,7 +75,7 @@ impl Call for MoveLeaderRequest {
 impl Call for AlarmRequest {
     type Response = AlarmResponse;
 
-    /// There are no alarms, none can be raised, and disarming one that is not there succeeds, as in etcd.
+    /// There are no alarms and none can be raised. Disarming an alarm that does not exist succeeds, as in etcd.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<AlarmResponse, EtcdError> {
         // Even reading alarms goes through consensus.
         cluster.leader().ok_or(EtcdError::NoLeader)?;
@@ -86,7 +86,7 @@ impl Call for AlarmRequest {
 impl Call for StatusRequest {
     type Response = StatusResponse;
 
-    /// A member tells its status with or without a leader.
+    /// A member reports its status with or without a leader.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<StatusResponse, EtcdError> {
         // Each term begins with an entry of its own.
         let index = cluster.term() + u64::try_from(cluster.revision()).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Call for StatusRequest {
             raft_index: index,
             raft_term: cluster.term(),
             raft_applied_index: index,
-            // Clients before Cluster API 1.14 give up on any error here.
+            // Clients before Cluster API 1.14 give up on any error in this field.
             errors: cluster.leader().is_none().then(|| EtcdError::NoLeader.to_string()).into_iter().collect(),
             db_size_in_use: DATABASE_BYTES / 2,
             is_learner: false,
@@ -196,7 +196,7 @@ mod tests {
         let left = answer(MemberRemoveRequest { id: 3 }, &mut cluster, 2).unwrap();
         assert_eq!(left.members.iter().map(|member| member.id).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(answer(LINEARIZABLE, &mut cluster, 3), Err(EtcdError::Stopped));
-        // A member may remove itself, and is still the one to say so.
+        // A member that removes itself still sends the answer.
         assert_eq!(
             answer(MemberRemoveRequest { id: 1 }, &mut cluster, 1).map(|left| left.members.len()),
             Ok(1)

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub struct Member {
     /// Its id, not zero.
     pub id: u64,
-    /// Its name; to a control plane's manager, the name of the Node it runs on.
+    /// Its name: the name of the Node it runs on.
     pub name: String,
     /// Where its peers reach it.
     pub peer_urls: Vec<String>,
@@ -17,22 +17,22 @@ pub struct Member {
     pub client_urls: Vec<String>,
 }
 
-/// Why etcd refuses. The texts are etcd's own (`api/v3rpc/rpctypes/error.go`), since clients match on them.
+/// Why etcd refuses a call. The texts are etcd's own (`api/v3rpc/rpctypes/error.go`), since clients match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EtcdError {
-    /// The member asked does not run, or was removed.
+    /// The member does not run, or was removed.
     #[error("etcdserver: server stopped")]
     Stopped,
-    /// There is no leader, for want of a quorum.
+    /// There is no leader, because there is no quorum.
     #[error("etcdserver: no leader")]
     NoLeader,
     /// Only the leader can hand leadership over.
     #[error("etcdserver: not leader")]
     NotLeader,
-    /// The new leader is no member.
+    /// The new leader is not a member.
     #[error("etcdserver: bad leader transferee")]
     BadTransferee,
-    /// The new leader is a member that does not run, so that it never takes over.
+    /// The new leader is a member that does not run, so it never takes over.
     #[error("etcdserver: request timed out, leader transfer took too long")]
     TransferTimedOut,
     /// The member is not in the cluster.
@@ -41,7 +41,7 @@ pub enum EtcdError {
     /// Removing the member would leave none.
     #[error("etcdserver: re-configuration failed due to not enough started members")]
     NotEnoughStarted,
-    /// Removing the member would take away the quorum of running ones.
+    /// Removing the member would break the quorum of running members.
     #[error("etcdserver: unhealthy cluster")]
     Unhealthy,
 }
@@ -94,13 +94,13 @@ impl EtcdCluster {
         self.id
     }
 
-    /// Adds a running member; a member of that id that is there already takes the new name and addresses, and runs.
+    /// Adds a running member. If a member of that id exists, it takes the new name and addresses, and runs.
     pub fn add_member(&mut self, member: Member) {
         self.members.insert(member.id, State { member, running: true });
         self.changed();
     }
 
-    /// Takes a member away that no longer exists, whatever the quorum: its machine is gone.
+    /// Removes a member whose machine is gone, whatever the quorum.
     pub fn forget_member(&mut self, id: u64) {
         if self.members.remove(&id).is_some() {
             self.changed();
@@ -111,7 +111,7 @@ impl EtcdCluster {
     /// (`server/etcdserver/server.go`, `mayRemoveMember`).
     ///
     /// # Errors
-    /// When there is no leader, the member is not there, it is the last one, or it runs and too few others do.
+    /// When there is no leader, the member does not exist or is the last one, or too few of the others run.
     pub fn remove_member(&mut self, id: u64) -> Result<(), EtcdError> {
         self.leader.ok_or(EtcdError::NoLeader)?;
         let removed = self.members.get(&id).ok_or(EtcdError::MemberNotFound)?;
@@ -119,8 +119,9 @@ impl EtcdCluster {
         if left == 0 {
             return Err(EtcdError::NotEnoughStarted);
         }
-        // A member that is down is no part of the quorum that acts, so it may always go. etcd counts the quorum that
-        // has to be left from the members of before, less strict than the majority of those after.
+        // A member that is down is not part of the running quorum, so it may always be removed. etcd computes the
+        // quorum that has to be left from the members before the removal, which is less strict than a majority of
+        // the members after it.
         if removed.running && self.running() - 1 < 1 + left / 2 {
             return Err(EtcdError::Unhealthy);
         }
@@ -129,7 +130,7 @@ impl EtcdCluster {
         Ok(())
     }
 
-    /// Hands leadership from `from`, the member asked, to `to`.
+    /// Hands leadership from `from`, the member that was called, to `to`.
     ///
     /// # Errors
     /// When `from` does not lead or `to` cannot.
@@ -148,7 +149,7 @@ impl EtcdCluster {
         Ok(())
     }
 
-    /// Says whether a member's process runs.
+    /// Sets whether a member's process runs.
     pub fn set_running(&mut self, id: u64, running: bool) {
         if let Some(state) = self.members.get_mut(&id)
             && state.running != running
@@ -181,13 +182,13 @@ impl EtcdCluster {
         !self.members.is_empty() && self.running() > self.members.len() / 2
     }
 
-    /// How often a leader was chosen.
+    /// How often a leader was elected.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Counts changes of members and of what runs.
+    /// Counts changes of members and of which of them run.
     #[must_use]
     pub fn revision(&self) -> i64 {
         self.revision
@@ -197,8 +198,8 @@ impl EtcdCluster {
         self.members.values().filter(|state| state.running).count()
     }
 
-    /// Keeps the leader while it can lead, else elects the running member with the least id: an election that comes
-    /// out the same every time.
+    /// Keeps the leader while it can lead; otherwise elects the running member with the least id, so the outcome is
+    /// always the same.
     fn changed(&mut self) {
         self.revision += 1;
         let running = || self.members.values().filter(|state| state.running).map(|state| state.member.id);
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     fn ids_differ_and_stay() {
         assert_ne!(member_id("a", "bc"), member_id("ab", "c"));
-        // Published ids: another would be another member to whoever knows them.
+        // The ids are published: a client would take another id for another member.
         assert_eq!(member_id("default/demo", "demo-kcp-x7k2p"), 0xd02c_8449_1346_eb79);
     }
 
@@ -342,12 +343,12 @@ mod tests {
                 }
                 prop_assert_eq!(cluster.leader().is_some(), cluster.has_quorum());
                 prop_assert!(cluster.leader().is_none_or(|leader| cluster.is_running(leader)));
-                // One leader to a term.
+                // One leader per term.
                 prop_assert!(cluster.term() >= before.term() && cluster.revision() >= before.revision());
                 if cluster.leader().is_some() && before.leader() != cluster.leader() {
                     prop_assert!(cluster.term() > before.term());
                 }
-                // A leader that can go on does.
+                // A leader that can keep leading does.
                 if let Step::Add(_) | Step::Run { .. } | Step::Forget(_) | Step::Remove(_) = step
                     && let (Some(old), Some(new)) = (before.leader(), cluster.leader())
                     && cluster.is_running(old)

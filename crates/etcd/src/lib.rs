@@ -1,4 +1,4 @@
-//! The etcd gRPC services that a Kubernetes control plane's manager asks for, over any byte stream.
+//! The etcd gRPC services that a Kubernetes control plane provider calls, over any byte stream.
 //!
 //! ```text
 //!  bytes, TLS ended ─▶ serve_connection ─▶ HTTP/2, gRPC ─▶ answer(call, cluster, member) ─▶ EtcdCluster
@@ -6,9 +6,9 @@
 //!                                            messages)
 //! ```
 //!
-//! [`EtcdCluster`] holds members, a leader and a quorum, and no keys: the objects of a simulated cluster live
-//! elsewhere. It is a plain value that decides; the service answers from it. Members talk to each other by sharing
-//! that value, so there is no raft either: what raft would decide is decided at once, the same way every time.
+//! [`EtcdCluster`] holds members, a leader and a quorum, and no keys: the objects of a simulated cluster are stored
+//! elsewhere. It is a plain value that decides; the service answers from it. Members share that value instead of
+//! talking to each other, so there is no raft: what raft would decide is decided at once, and always the same way.
 //!
 //! | RPC | what it does here |
 //! |---|---|

@@ -14,32 +14,32 @@ use super::status::ApiError;
 use crate::protobuf;
 use crate::registry::ResourceType;
 
-/// The largest request body, as the real server's: 3 MiB.
+/// The largest request body, as in the real server: 3 MiB.
 const BODY_MAX: usize = 3 * 1024 * 1024;
 
-/// How long a body may take to come, as the real server's `--request-timeout`.
+/// How long a client may take to send a body, as the real server's `--request-timeout`.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes of bodies that are read or worked on at once, by all servers of the process: 21 of the largest. An object is a
-/// few kilobytes, so that thousands of writers stay far below.
+/// Bytes of bodies that all servers of the process read or work on at once: 21 of the largest. An object is a few
+/// kilobytes, so thousands of writers stay far below.
 const BODIES_MAX: usize = 64 * 1024 * 1024;
 
-/// One for all servers, as they share the process's memory.
+/// One for all servers, because they share the process's memory.
 static BODIES: Bodies = Bodies(Semaphore::const_new(BODIES_MAX));
 
 /// Memory for bodies, a permit a byte.
 struct Bodies(Semaphore);
 
-/// A body that was read, and the memory that it has.
+/// A body and the memory permits it holds.
 pub(crate) struct Read {
     pub(crate) bytes: Bytes,
     _held: Option<SemaphorePermit<'static>>,
 }
 
-/// Reads a body whole.
+/// Reads the whole body.
 ///
 /// # Errors
-/// When it is too large, takes too long, ends early, or others hold the memory for bodies.
+/// When it is too large, takes too long or ends early, or when other bodies hold the memory.
 pub(crate) async fn read(body: Body) -> Result<Read, ApiError> {
     BODIES.read(body).await
 }
@@ -58,7 +58,7 @@ impl Bodies {
             if bytes.len() + data.len() > BODY_MAX {
                 return Err(ApiError::too_large(BODY_MAX));
             }
-            // Not waited for: those who hold the rest may wait likewise.
+            // Does not wait: those who hold the rest may wait for more, too.
             let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
             let more = self.0.try_acquire_many(count).map_err(|_| ApiError::too_many_bodies())?;
             match &mut held {
@@ -93,7 +93,7 @@ pub(crate) fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Value, ApiError
     if value.is_object() { Ok(value) } else { Err(ApiError::bad_request("the body is not an object")) }
 }
 
-/// Checks the types of the fields that the server itself looks into, as decoding into Go's types would.
+/// Checks the types of the fields that the server itself reads, as decoding into Go's types would.
 pub(crate) fn check_types(kind: &ResourceType, value: &Value) -> Result<(), ApiError> {
     let wrong = |path: &str, found: &Value, wanted: &str| {
         let found = match found {
@@ -111,7 +111,7 @@ pub(crate) fn check_types(kind: &ResourceType, value: &Value) -> Result<(), ApiE
     };
     let set = |field: &str| value.get(field).filter(|value| !value.is_null());
     for field in ["metadata", "spec", "status"] {
-        // What a custom kind calls spec and status is its schema's business.
+        // The schema of a custom kind says what its spec and status are.
         let ours = field == "metadata" || !kind.custom;
         if let Some(other) = set(field).filter(|value| ours && !value.is_object()) {
             return wrong(field, other, "object");
@@ -134,7 +134,7 @@ pub(crate) fn check_types(kind: &ResourceType, value: &Value) -> Result<(), ApiE
     Ok(())
 }
 
-/// Sets a field of an object field of `value`, making the object where it is missing or is none.
+/// Sets a field of the object field `object` of `value`; makes that an object where it is not.
 pub(crate) fn set_in(value: &mut Value, object: &str, field: &str, to: Value) {
     let Some(root) = value.as_object_mut() else { return };
     let inner = root.entry(object).or_insert(Value::Null);

@@ -1,5 +1,5 @@
-//! Whether PodDisruptionBudgets let a pod go (`kubernetes/pkg/registry/core/pod/storage/eviction.go`, and what
-//! `pkg/controller/disruption` counts for it).
+//! Whether PodDisruptionBudgets allow an eviction (`kubernetes/pkg/registry/core/pod/storage/eviction.go`, with the
+//! counts of `pkg/controller/disruption`).
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::store::{GroupResource, Object, Store};
 /// Refuses when the eviction of `pod` would break its budget.
 pub(crate) fn admit(store: &Store, pod: &Object) -> Result<(), ApiError> {
     let value = pod.value();
-    // A pod that has ended, never began or is going anyway disrupts nobody.
+    // Evicting a pod that has ended, never began or is being deleted disrupts nothing.
     if matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending"))
         || pod.is_deleting()
     {
@@ -62,7 +62,7 @@ impl Budget {
         self.selector.as_ref().is_some_and(|selector| selector.matches(pod))
     }
 
-    /// How many healthy pods it wants of so many.
+    /// How many of `total` pods have to be healthy.
     fn desired(&self, total: usize) -> usize {
         if !self.max_unavailable.is_null() {
             total.saturating_sub(share(&self.max_unavailable, total))

@@ -1,8 +1,7 @@
-//! Between the form an object is stored in and the forms it is served in.
+//! Conversion between the form an object is stored in and the forms it is served in.
 //!
-//! The versions of a kind differ by name only, as far as this server knows. The one pair of kinds that share their
-//! objects is `events` of the core group and of `events.k8s.io`, which is stored as the former
-//! (`kubernetes/pkg/apis/events/v1/conversion.go`).
+//! To this server, the versions of a kind differ by name only. One pair of kinds shares its objects: `events` of
+//! the core group and of `events.k8s.io`, stored as the former (`kubernetes/pkg/apis/events/v1/conversion.go`).
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -31,9 +30,9 @@ pub(crate) fn stored_in(kind: &ResourceType) -> GroupResource {
     if is_new_event(kind) { GroupResource::new("", "events") } else { kind.group_resource() }
 }
 
-/// A stored object as JSON of the asked version.
+/// A stored object as JSON of the requested version.
 pub(crate) fn outward(kind: &ResourceType, version: &str, object: &Object) -> Bytes {
-    // Serialised objects begin with their version, as the fields are sorted: mostly there is nothing to do.
+    // Fields are sorted, so a serialised object begins with its version: mostly there is nothing to convert.
     let api_version = kind.api_version(version);
     let expected = format!("{{\"apiVersion\":\"{api_version}\",");
     if object.bytes.starts_with(expected.as_bytes()) {
@@ -56,7 +55,7 @@ pub(crate) fn outward_value(kind: &ResourceType, version: &str, mut value: Value
     value
 }
 
-/// What a client sent as what is stored; the store gives it its version.
+/// An object from a client, in the form it is stored in; the store sets the version.
 pub(crate) fn inward(kind: &ResourceType, mut value: Value) -> Value {
     if let Some(object) = value.as_object_mut().filter(|_| is_new_event(kind)) {
         for (new, core) in EVENT_FIELDS.into_iter().chain(EVENT_REPORTER_FIELDS) {

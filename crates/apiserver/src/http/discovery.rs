@@ -1,4 +1,4 @@
-//! What is served: `/api`, `/apis` and below, legacy and aggregated (KEP-3352).
+//! Discovery: `/api`, `/apis` and below, legacy and aggregated (KEP-3352).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::store::Store;
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Kinds that are asked, not stored: (group, plural, kind).
+/// Kinds that are answered and not stored: (group, plural, kind).
 const REVIEWS: [(&str, &str, &str); 4] = [
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
@@ -27,7 +27,7 @@ pub(crate) fn review_named(group: &str, plural: &str) -> Option<(&'static str, &
     REVIEWS.into_iter().find(|(of, named, _)| *of == group && *named == plural)
 }
 
-/// Answers a discovery path, or none when the path is no discovery's.
+/// Answers a discovery path; none for any other path.
 pub(crate) fn answer(store: &Store, path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let aggregated = wants_aggregated_discovery(headers);
@@ -95,7 +95,7 @@ fn group(name: &str, kinds: &[Arc<ResourceType>]) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": versions[0]})
 }
 
-/// Subresources with the kind that they speak.
+/// Subresources, each with the kind of its bodies.
 fn subresources(kind: &ResourceType) -> Vec<(&'static str, Value, &'static [&'static str])> {
     let own = |verbs| (json!({"group": kind.group, "kind": kind.kind, "version": kind.versions[0]}), verbs);
     let mut all = Vec::new();

@@ -13,11 +13,11 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// The group that may do everything, also act as others. There are no roles that would let anybody else.
+/// The group that may do everything, impersonation included. There are no roles, so nobody else may impersonate.
 const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// Who a request is from, as far as the server answers it.
+/// The user a request is answered for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requester {
     pub(crate) user: UserInfo,
@@ -26,9 +26,9 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// The user that the connection proved; none where nobody has to prove who he is.
+    /// The user that the connection proved; a fixed one where the server does not authenticate.
     fn authenticated(user: Option<UserInfo>) -> Self {
-        // Without authentication everybody is who came in by the insecure port of old.
+        // The user of the insecure port that Kubernetes once had.
         let mut user = user.unwrap_or_else(|| UserInfo {
             name: "system:unsecured".to_owned(),
             groups: vec![MASTERS.to_owned()],
@@ -38,10 +38,11 @@ impl Requester {
     }
 }
 
-/// Who a request is from: the user of the connection, or whom the headers name if that user may act as others.
+/// The user a request is answered for: the user of the connection, or the one that the headers name if that user
+/// may impersonate.
 ///
 /// # Errors
-/// When the user may not, or the headers name groups or other attributes and no user.
+/// When the user may not impersonate, or the headers name groups or other attributes without a user.
 pub(crate) fn requester(user: Option<UserInfo>, headers: &HeaderMap) -> Result<Requester, ApiError> {
     let real = Requester::authenticated(user);
     let asked = asked(headers)?;
@@ -70,7 +71,7 @@ pub(crate) fn requester(user: Option<UserInfo>, headers: &HeaderMap) -> Result<R
     Ok(asked)
 }
 
-/// Whom the headers name.
+/// The user that the headers name.
 fn asked(headers: &HeaderMap) -> Result<Option<Requester>, ApiError> {
     let text = |name: &str| {
         headers

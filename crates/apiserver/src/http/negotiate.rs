@@ -1,4 +1,4 @@
-//! In which shape the client wants its answer.
+//! The shape in which the client wants its answer.
 
 use http::{HeaderMap, StatusCode, header};
 
@@ -50,7 +50,7 @@ pub(crate) fn shape(headers: &HeaderMap) -> Result<Shape, ApiError> {
     if any { Err(not_acceptable()) } else { Ok(Shape::Object) }
 }
 
-/// Whether aggregated discovery is asked for before plain JSON is.
+/// Whether the client prefers aggregated discovery to plain JSON.
 pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> bool {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut choices = accept.flat_map(|value| value.split(','));

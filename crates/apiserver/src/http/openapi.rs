@@ -1,5 +1,5 @@
-//! OpenAPI documents without schemas: what `kubectl` asks for before it creates or applies. It looks for the patch
-//! operation of a kind and whether that takes `fieldValidation`; when it does, validation is left to the server.
+//! OpenAPI documents without schemas, which `kubectl` requests before it creates or applies. It looks for the patch
+//! operation of a kind and whether that takes `fieldValidation`; if so, it leaves validation to the server.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::status::json_response;
 use crate::registry::ResourceType;
 use crate::store::Store;
 
-/// Answers `/openapi/…`, or none when there is no such document.
+/// Answers `/openapi/…`; none when there is no such document.
 pub(crate) fn answer(
     store: &Store,
     git_version: &str,
@@ -48,7 +48,7 @@ pub(crate) fn answer(
 
 type Kinds = Vec<std::sync::Arc<ResourceType>>;
 
-/// Kinds by the path that their version is served under.
+/// Kinds by the path of their group and version.
 fn group_versions(store: &Store) -> BTreeMap<String, Kinds> {
     let mut paths: BTreeMap<String, Kinds> = BTreeMap::new();
     for kind in store.resource_types() {
@@ -84,7 +84,7 @@ fn wants_protobuf(headers: &HeaderMap) -> bool {
 /// (`google/gnostic-models/openapiv2/OpenAPIv2.proto`).
 fn empty_v2(git_version: &str) -> Response<Body> {
     let field = |number: u8, bytes: &[u8]| {
-        // Versions and titles are far below the 128 bytes that a one-byte length can say.
+        // Versions and titles are far below the 128 bytes that a one-byte length can express.
         let bytes = &bytes[..bytes.len().min(100)];
         let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap_or(100)];
         out.extend_from_slice(bytes);

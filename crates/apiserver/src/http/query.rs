@@ -8,7 +8,7 @@ use super::request::percent_decode;
 use super::selector::{FieldSelector, LabelSelector};
 use super::status::ApiError;
 
-/// The options of list, watch and write requests that change what is answered.
+/// The options of list, watch and write requests that change the answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) watch: bool,
@@ -48,7 +48,7 @@ impl Options {
                 "sendInitialEvents" => options.send_initial_events = Some(truth(&value)),
                 "timeoutSeconds" => {
                     let seconds: u64 = number(&name, &value)?;
-                    // No deadline lies beyond a day.
+                    // No deadline is more than a day away.
                     let timeout = Duration::from_secs(seconds.min(86_400));
                     options.timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
                 }
@@ -67,7 +67,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What does not go together (`apimachinery/pkg/apis/meta/internalversion/validation`).
+    /// Refuses options that exclude each other (`apimachinery/pkg/apis/meta/internalversion/validation`).
     fn check(&self, version_match: Option<&str>) -> Result<(), ApiError> {
         let forbidden = |field: &str, detail: &str| {
             Err(ApiError::new(
@@ -102,7 +102,7 @@ impl Options {
 }
 
 fn truth(value: &str) -> bool {
-    // Go's conversion of query parameters: present without a value is true.
+    // Go's conversion of query parameters: one without a value is true.
     !matches!(value, "false" | "0")
 }
 
@@ -110,7 +110,7 @@ fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, ApiError> 
     value.parse().map_err(|_| ApiError::bad_request(format!("{name}: Invalid value: {value:?}")))
 }
 
-/// Pairs of a query string, decoded; `+` is a blank.
+/// Pairs of a query string, decoded; `+` is a space.
 fn pairs(query: Option<&str>) -> Result<Vec<(String, String)>, ApiError> {
     let decode = |text: &str| {
         percent_decode(&text.replace('+', " "))

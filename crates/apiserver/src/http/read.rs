@@ -14,7 +14,7 @@ use super::status::ApiError;
 use crate::registry::ResourceType;
 use crate::store::{GroupResource, Key, Object, Store, StoreError};
 
-/// The kind a request is about, if it is served in the asked version.
+/// The kind of a request, if it is served in the requested version.
 pub(crate) fn served(store: &Store, info: &RequestInfo) -> Result<Arc<ResourceType>, ApiError> {
     let resource = GroupResource::new(&info.group, &info.resource);
     store
@@ -23,7 +23,7 @@ pub(crate) fn served(store: &Store, info: &RequestInfo) -> Result<Arc<ResourceTy
         .ok_or_else(ApiError::unknown_path)
 }
 
-/// Where the object of a request is stored.
+/// The key of the object of a request.
 pub(crate) fn key(kind: &ResourceType, info: &RequestInfo) -> Key {
     Key { resource: stored_in(kind), namespace: info.namespace.clone(), name: info.name.clone() }
 }
@@ -39,7 +39,7 @@ pub(crate) struct Page {
     pub(crate) objects: Vec<Arc<Object>>,
     pub(crate) resource_version: u64,
     continue_token: Option<String>,
-    /// How many there are beyond this page, when that is known without having looked at them.
+    /// How many there are beyond this page, where it is known without reading them.
     remaining: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Page {
     }
 }
 
-/// The objects a list request asks for.
+/// The objects of a list request.
 pub(crate) fn select(
     store: &Store,
     kind: &ResourceType,
@@ -73,7 +73,7 @@ pub(crate) fn select(
     if let Some(wanted) = wanted.filter(|&wanted| wanted > newest) {
         return Err(too_large(wanted, newest));
     }
-    // Later pages, and lists of an exact version, are views of the past.
+    // Later pages, and lists of an exact version, show the past.
     let past = match &start {
         Some(token) => Some(token.version),
         None => options.resource_version.filter(|_| options.exact),

@@ -1,4 +1,4 @@
-//! What a request is about, read off its path and method as Kubernetes does
+//! What a request is about, derived from path and method as Kubernetes does
 //! (`apiserver/pkg/endpoints/request/requestinfo.go`).
 
 use http::Method;
@@ -6,8 +6,8 @@ use http::Method;
 /// A parsed request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for paths that are no
-    /// resource's, the method in lower case.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for other paths than
+    /// those of resources, the method in lower case.
     pub verb: &'static str,
     /// API group, empty for the core group.
     pub group: String,
@@ -15,7 +15,7 @@ pub struct RequestInfo {
     pub version: String,
     /// Namespace, empty for none.
     pub namespace: String,
-    /// Plural of the kind; empty for paths that are no resource's.
+    /// Plural of the kind; empty for other paths than those of resources.
     pub resource: String,
     /// Name of the object, empty for collections.
     pub name: String,
@@ -30,7 +30,7 @@ impl RequestInfo {
         !self.resource.is_empty()
     }
 
-    /// Parses `method` and the (still percent-encoded) path. `watch` is the query parameter of that name.
+    /// Parses `method` and the path, which is still percent-encoded. `watch` is the query parameter of that name.
     #[must_use]
     pub fn parse(method: &Method, path: &str, watch: bool) -> Self {
         let mut info = Self { verb: plain_verb(method), ..Self::default() };
@@ -50,8 +50,8 @@ impl RequestInfo {
             }
             _ => return info,
         };
-        // `namespaces/x` is the namespace itself; `namespaces/x/pods` is something inside of it; and the
-        // subresources of a namespace are told from kinds by name.
+        // `namespaces/x` is the namespace itself, `namespaces/x/pods` is something inside it, and a namespace has
+        // subresources of known names.
         let rest = match rest {
             ["namespaces", namespace, inner, ..] if !matches!(*inner, "status" | "finalize") => {
                 (*namespace).clone_into(&mut info.namespace);
@@ -98,7 +98,7 @@ fn plain_verb(method: &Method) -> &'static str {
     }
 }
 
-/// Decodes `%xx`; none when the escapes are broken or what they say is not UTF-8.
+/// Decodes `%xx`; none when an escape is broken or the bytes are not UTF-8.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -132,7 +132,7 @@ fn requirement(part: &str) -> Option<Requirement> {
     made(part, Test::Exists)
 }
 
-/// `key in(a,b)`: the blank before the parenthesis may be missing.
+/// `key in(a,b)`: the space before the parenthesis is optional.
 fn split_before_set<'a>(part: &'a str, operator: &str) -> Option<(&'a str, &'a str)> {
     let at = part.find('(')?;
     Some((part[..at].strip_suffix(operator)?, &part[at..]))
@@ -230,7 +230,7 @@ impl FieldSelector {
             let holds = match path.as_str() {
                 "metadata.name" => *object.name == **value,
                 "metadata.namespace" => *object.namespace == **value,
-                // The other fields are asked for rarely, and of small collections: they are not indexed.
+                // The other fields are requested rarely, and of small collections, so they are not indexed.
                 path => field_text(tree.get_or_insert_with(|| object.value()), path) == *value,
             };
             holds == *equal

@@ -1,4 +1,4 @@
-//! From a request to an answer.
+//! Requests and their answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use super::write::Write;
 use super::{body, discovery, negotiate, openapi, read, watch};
 use crate::store::{Key, Part, Store};
 
-/// The API server of one cluster: a store and how it is served. Cheap to clone, holds no connection.
+/// The API server of one cluster: a store and its settings. Cheap to clone, holds no connection.
 #[derive(Clone)]
 pub struct ApiServer {
     store: Arc<Store>,
@@ -33,13 +33,13 @@ pub struct ApiServer {
 /// What the API servers of one process share.
 #[derive(Clone)]
 pub struct Settings {
-    /// What `/version` says.
+    /// The answer to `/version`.
     pub version: Version,
-    /// Who is let in.
+    /// Who may send requests.
     pub authentication: Authentication,
     /// The wall clock.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    /// Told of each answered request.
+    /// Receives each answered request.
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
 
@@ -54,13 +54,13 @@ pub struct Version {
     pub git_version: String,
 }
 
-/// Who is let in.
+/// Who may send requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authentication {
     /// Everybody.
     AllowAll,
-    /// Requests that carry a [`UserInfo`] extension, which whoever terminates TLS puts there. `/healthz`, `/livez`,
-    /// `/readyz` and `/version` answer everybody, as kubeadm's default configuration does.
+    /// Requests that carry a [`UserInfo`] extension, set by the code that terminates TLS. `/healthz`, `/livez`,
+    /// `/readyz` and `/version` answer everybody, as with kubeadm's default configuration.
     Required,
 }
 
@@ -73,7 +73,7 @@ pub struct UserInfo {
     pub groups: Vec<String>,
 }
 
-/// What is behind `pods/portforward`.
+/// The backend of `pods/portforward`.
 pub trait PortForward: Send + Sync {
     /// Answers a request, GET (WebSocket) or POST (SPDY), for a pod that exists.
     fn handle(
@@ -84,7 +84,7 @@ pub trait PortForward: Send + Sync {
     ) -> BoxFuture<'static, Response<Body>>;
 }
 
-/// Told of each answered request, for metrics. A watch is answered when it begins.
+/// Receives each answered request, for metrics. A watch counts as answered when it begins.
 pub trait RequestObserver: Send + Sync {
     /// `request` was answered with `code` after `duration`.
     fn observe(&self, request: &RequestInfo, code: u16, duration: Duration);
@@ -97,21 +97,21 @@ impl ApiServer {
         Self { store, settings, port_forward: None }
     }
 
-    /// Lets `port_forward` answer `pods/portforward`, which is 404 without.
+    /// Lets `port_forward` answer `pods/portforward`; without it the answer is 404.
     #[must_use]
     pub fn with_port_forward(mut self, port_forward: Arc<dyn PortForward>) -> Self {
         self.port_forward = Some(port_forward);
         self
     }
 
-    /// The store behind it.
+    /// The store that is served.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// The server as a router, for those who serve one cluster only. Many clusters share [`ApiServer::handle`]
-    /// instead: a router of its own would cost each of them more than its objects do.
+    /// A router for callers that serve one cluster only. Many clusters share [`ApiServer::handle`] instead: a
+    /// router for each would cost more than its objects do.
     pub fn router(&self) -> axum::Router {
         async fn serve(State(server): State<ApiServer>, request: Request<Body>) -> Response<Body> {
             server.handle(request).await
@@ -154,10 +154,10 @@ impl ApiServer {
         }
         let (parts, body) = request.into_parts();
         let body = body::read(body).await?;
-        // Holds the memory of the body until the answer is made.
+        // The body's memory stays reserved until the answer is made.
         let response = self.answer_resource(info, &parts, &body.bytes, &requester)?;
         if is_write(info.verb) && discovery::review_named(&info.group, &info.resource).is_none() {
-            // Others may see the change before: who made it alone has a promise.
+            // Other clients may see the change before it is kept; only its writer has a promise.
             self.store.kept().await.map_err(|error| ApiError::not_kept(&error))?;
         }
         Ok(response)
@@ -186,7 +186,7 @@ impl ApiServer {
         if !kind.namespaced && !info.namespace.is_empty() {
             return Err(ApiError::unknown_path());
         }
-        // A namespaced kind is reached across namespaces by lists and watches only.
+        // Across namespaces, a namespaced kind can only be listed and watched.
         if kind.namespaced && info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
             return Err(ApiError::method_not_allowed());
         }
@@ -267,7 +267,7 @@ impl ApiServer {
         }
     }
 
-    /// Paths that are no resource's.
+    /// Other paths than those of resources.
     fn plain_path(&self, request: &Request<Body>) -> Result<Response<Body>, ApiError> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Err(ApiError::method_not_allowed());

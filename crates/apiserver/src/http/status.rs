@@ -1,4 +1,4 @@
-//! `Status`: how the API says that something went wrong (or, for some requests, right).
+//! `Status`: the body of an answer that is an error, and of some that are not.
 
 use axum::body::Body;
 use http::{Response, StatusCode, header};
@@ -64,28 +64,28 @@ impl ApiError {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
     }
 
-    /// Others send bodies that fill the memory for them.
+    /// Bodies of other requests fill the memory for them.
     pub(crate) fn too_many_bodies() -> Self {
         let details = json!({"retryAfterSeconds": 1});
         let message = "too many requests, please try again later";
         Self { details, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
     }
 
-    /// The user may not do it, of something that is no object of this server's.
+    /// The user may not do this. For things that are not objects of this server.
     pub(crate) fn forbidden(group: &str, resource: &str, name: &str, message: impl Into<String>) -> Self {
         let details = json!({"name": name, "group": group, "kind": resource});
         Self { details, ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message) }
     }
 
-    /// Nothing was changed, as it could not be kept. Another attempt may fare better.
+    /// Nothing was changed, because it could not be kept. The client may try again.
     pub(crate) fn not_admitted(error: &Unkept) -> Self {
         let details = json!({"retryAfterSeconds": 1});
         let message = format!("nothing can be changed for now: {error}");
         Self { details, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message) }
     }
 
-    /// The change was made, and is lost if the server ends now: as with a real server whose etcd does not answer, the
-    /// client cannot tell.
+    /// The change was made, but is lost if the server ends now: as with a real server whose etcd does not answer,
+    /// the client cannot tell.
     pub(crate) fn not_kept(error: &Unkept) -> Self {
         let message = format!("the change may be lost: {error}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)

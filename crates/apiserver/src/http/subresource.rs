@@ -1,4 +1,4 @@
-//! Subresources that are more than a part of their object, and requests that are answered rather than stored.
+//! Subresources that are more than a part of their object, and kinds whose requests are answered and not stored.
 
 use axum::body::Body;
 use http::{HeaderMap, Method, Response, StatusCode};
@@ -14,8 +14,8 @@ use super::write::{Write, is_dry_run, preconditions};
 use crate::patch;
 use crate::store::{DeleteOptions, Part, StoreError, metadata_text};
 
-/// Held from looking at the budgets to deleting the pod, so that two evictions cannot both take what one may. One
-/// for all stores: evictions are rare and short.
+/// Held from reading the budgets to deleting the pod, so that two evictions cannot both use the last allowed
+/// disruption. One for all stores: evictions are rare and short.
 static EVICTION: Mutex<()> = Mutex::new(());
 
 impl Write<'_> {
@@ -31,7 +31,7 @@ impl Write<'_> {
                     .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
                 match media_type(self.headers) {
                     "application/json-patch+json" => patch::json_patch(&current, self.body)?,
-                    // A Scale has no lists, so that both kinds of merge are one.
+                    // A Scale has no lists, so strategic and plain merge patches are the same.
                     _ => {
                         let mut wanted = current;
                         patch::json_merge(&mut wanted, &patch);
@@ -60,7 +60,7 @@ impl Write<'_> {
         Ok(json_response(StatusCode::OK, &scale_of(&object.value())))
     }
 
-    /// `policy/v1` `Eviction`: a deletion that disruption budgets may refuse.
+    /// `policy/v1` `Eviction`: a deletion that PodDisruptionBudgets may refuse.
     pub(crate) fn evict(&self) -> Result<Response<Body>, ApiError> {
         let eviction = decode(self.headers, self.body)?;
         let options = &eviction["deleteOptions"];
@@ -78,7 +78,7 @@ impl Write<'_> {
         Ok(created())
     }
 
-    /// `Binding`: what a scheduler says.
+    /// `Binding`: a scheduler assigns a pod to a Node.
     pub(crate) fn bind(&self) -> Result<Response<Body>, ApiError> {
         let binding = decode(self.headers, self.body)?;
         let node = binding["target"]["name"].as_str().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Write<'_> {
     }
 }
 
-/// Answers a review of what the asking user may do. Everybody who is let in may do everything.
+/// Answers what the user may do. Every authenticated user may do everything.
 pub(crate) fn review(
     api_version: &str,
     kind: &str,
@@ -115,7 +115,7 @@ pub(crate) fn review(
     body: &[u8],
 ) -> Result<Response<Body>, ApiError> {
     let mut review = match kind {
-        // It says nothing that the answer depends on.
+        // It has no field that the answer depends on.
         "SelfSubjectReview" => json!({"metadata": {}}),
         _ => decode(headers, body)?,
     };
@@ -153,7 +153,7 @@ fn created() -> Response<Body> {
 fn scale_of(object: &Value) -> Value {
     let metadata = &object["metadata"];
     let labels = object["spec"]["selector"]["matchLabels"].as_object().cloned().unwrap_or_default();
-    // Custom kinds render their selector themselves, into status.
+    // Custom kinds write their selector into the status themselves.
     let selector = object["status"]["selector"].as_str().map_or_else(
         || {
             let pair =

@@ -1,4 +1,4 @@
-//! Objects in the shape that a client asked for.
+//! Objects in the shape a client requested.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::registry::ResourceType;
 use crate::store::Object;
 use crate::table;
 
-/// How one request wants to see objects of one kind.
+/// How one request shows objects of one kind.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) kind: Arc<ResourceType>,
@@ -78,7 +78,7 @@ impl View {
         }
     }
 
-    /// What a bookmark carries.
+    /// The object of a bookmark.
     pub(crate) fn bookmark(&self, metadata: &Value) -> Bytes {
         bytes(&match self.shape {
             Shape::Object => json!({"kind": self.kind.kind,
@@ -101,7 +101,7 @@ fn metadata_only(object: &Object) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
-/// A list out of its other fields and of serialised items, which are not parsed.
+/// A list made of its other fields and serialised items, which are not parsed.
 fn list_of(head: &[u8], items: &[Bytes]) -> Bytes {
     let size: usize = items.iter().map(|item| item.len() + 1).sum();
     let mut out = BytesMut::with_capacity(head.len() + size + 12);

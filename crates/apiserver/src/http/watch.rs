@@ -1,7 +1,8 @@
 //! Watching: a stream of JSON frames, pulled from the store's log as fast as the client reads.
 //!
-//! Between two frames a watcher holds a position in the log and no object: one whose client does not read keeps nothing
-//! alive but the frame on its way, and is told to list again (410) if the log has moved on when it reads again.
+//! Between two frames a watcher holds a position in the log and no object. A client that does not read keeps only
+//! the frame on its way alive; when it reads again and the log no longer reaches back that far, the answer is 410
+//! and it lists again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +23,14 @@ use super::status::{ApiError, bytes_response};
 use super::view::View;
 use crate::store::{Change, ChangeKind, Expired, GroupResource, Object, Store};
 
-/// How often a watcher that allows bookmarks is told how far it is; the real server's cache does it each minute.
+/// How often a watcher that allows bookmarks gets one; the real server's cache sends one each minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Least time a watch without `timeoutSeconds` lives; the real server's default is 1,800 s to twice that.
+/// Least lifetime of a watch without `timeoutSeconds`; the real server's default is 1,800 s to twice that.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1800);
 
-/// How much is written at once: some dozen objects, so that a watcher of thousands costs little while it begins.
+/// How much is written at once: some dozen objects, so that a watch of thousands costs little memory while it
+/// begins.
 const CHUNK: usize = 64 * 1024;
 
 /// How many objects or changes are taken from the store at once.
@@ -42,11 +44,11 @@ struct Watcher {
     options: Options,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     newest: Receiver<u64>,
-    /// The version up to which everything was told.
+    /// The watcher has been sent everything up to this version.
     cursor: u64,
-    /// While what was there at `cursor` is being told: how far, as namespace and name.
+    /// While the objects at `cursor` are being sent: the namespace and name of the last one.
     beginning: Option<Option<(Box<str>, Box<str>)>>,
-    /// Whether the end of the beginning is to be told.
+    /// Whether the end of the initial events is to be sent.
     initial_end: bool,
     ends: Instant,
     next_bookmark: Instant,
@@ -81,11 +83,11 @@ pub(crate) fn watch(
     };
     let current = store.resource_version();
     if watcher.cursor > current {
-        // The client has seen a future that this server has not: it forgot its past. Listing puts both in step.
+        // The client knows a later version than this server, which has lost its past. Listing brings both in step.
         return Err(Expired { requested: watcher.cursor, oldest: current }.into());
     }
     if options.send_initial_events.unwrap_or(watcher.cursor == 0) {
-        // The present: a resource version asks for a state that is no older.
+        // Without an exact match, a resource version asks for a state that is no older: the present.
         watcher.cursor = current;
         watcher.beginning = Some(None);
         watcher.initial_end = options.send_initial_events == Some(true) && options.allow_bookmarks;
@@ -130,7 +132,7 @@ impl Watcher {
         }
     }
 
-    /// Up to about [`CHUNK`] of what can be told without waiting.
+    /// Up to about [`CHUNK`] of frames that need no waiting.
     fn ready_frames(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         while out.len() < CHUNK && !self.over {
@@ -154,7 +156,7 @@ impl Watcher {
         out.freeze()
     }
 
-    /// Tells some more of what was there when the watch began.
+    /// Sends more of the objects that were there when the watch began.
     fn tell_beginning(&mut self, out: &mut BytesMut) -> Result<bool, Expired> {
         let Some(told) = &mut self.beginning else { return Ok(false) };
         let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
@@ -175,7 +177,7 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Tells some more of what has changed since; false when there is nothing.
+    /// Sends more of the changes since; false when there are none.
     fn tell_changes(&mut self, out: &mut BytesMut) -> Result<bool, Expired> {
         let seen = *self.newest.borrow_and_update();
         if seen <= self.cursor {
@@ -192,14 +194,14 @@ impl Watcher {
             }
         }
         if changes.len() < PAGE {
-            // The log may already hold more than what was seen.
+            // The log may already hold later changes than `seen`.
             self.cursor = self.cursor.max(seen);
         }
         Ok(true)
     }
 
-    /// What a change is to this watcher. To it, an object that stops matching its selectors is deleted: in the last
-    /// state that it knew, under the version of the change.
+    /// The event of a change for this watcher. An object that stops matching the selectors is deleted to it: in the
+    /// last state that it matched, under the version of the change.
     fn event(&self, change: &Change) -> Option<(&'static str, Arc<Object>)> {
         let matches = |object: &Arc<Object>| {
             (self.namespace.is_empty() || *object.namespace == *self.namespace)
@@ -224,7 +226,7 @@ impl Watcher {
     fn bookmark(&self, initial_events_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
         if initial_events_end {
-            // KEP-3157: the mark after which the client's cache is in step.
+            // KEP-3157: after this bookmark the client's cache is in step.
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let mut out = BytesMut::new();

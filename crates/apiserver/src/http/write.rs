@@ -45,7 +45,7 @@ impl Write<'_> {
         self.view.response(code, object, self.now)
     }
 
-    /// Checks that a body is of the kind that the path says, and gives it the type that it may lack.
+    /// Checks that a body is of the kind that the path names, and adds its type where it is missing.
     fn check_type(&self, value: &mut Value) -> Result<(), ApiError> {
         let kind = self.kind();
         let api_version = kind.api_version(&self.info.version);
@@ -139,7 +139,7 @@ impl Write<'_> {
         Ok(self.respond(StatusCode::OK, &object))
     }
 
-    /// The patch of the request as a function of what is there. Read before the store is locked.
+    /// The patch of the request as a function of the stored object. It is parsed before the store is locked.
     #[expect(clippy::type_complexity, reason = "used once, right above")]
     fn patcher(&self) -> Result<Box<dyn FnOnce(Value) -> Result<Value, ApiError> + '_>, ApiError> {
         let kind = self.kind();
@@ -179,7 +179,7 @@ impl Write<'_> {
         })
     }
 
-    /// Optimistic locking: a version that is sent must be the current one; none sent means any.
+    /// Optimistic locking: a version in the request must be the current one; without one any is fine.
     pub(crate) fn check_version(&self, current: &Value, next: &Value) -> Result<(), ApiError> {
         let conflict = |message: String| {
             let Key { resource, name, .. } = self.key.clone();
@@ -275,10 +275,12 @@ pub(crate) fn is_dry_run(options: &Value) -> bool {
     options["dryRun"].as_array().is_some_and(|list| !list.is_empty())
 }
 
-/// What the real server's strategies and admission do to a new object, as far as clients rely on it.
+/// The defaults that the real server's strategies and admission set on a new object, as far as clients rely on
+/// them.
 fn complete_new(kind: &ResourceType, value: &mut Value) {
     complete(kind, value);
-    // A kubelet registers its Node with a status, and volumes are made with a phase; elsewhere status starts empty.
+    // A kubelet registers its Node with a status, and volumes are created with a phase; of other kinds the status
+    // starts empty.
     let keeps_status = kind.group.is_empty() && matches!(kind.kind.as_str(), "Node" | "PersistentVolume");
     if kind.status
         && !keeps_status
@@ -291,11 +293,11 @@ fn complete_new(kind: &ResourceType, value: &mut Value) {
     }
 }
 
-/// What is done to an object on every write.
+/// The changes that every write makes to an object.
 fn complete(kind: &ResourceType, value: &mut Value) {
     let Some(object) = value.as_object_mut() else { return };
     if !kind.custom {
-        // Decoding into Go's types drops fields that are null, as its clients send unset times.
+        // Decoding into Go's types drops null fields; Go clients send unset times as null.
         object.values_mut().for_each(drop_nulls);
         object.retain(|_, value| !value.is_null());
     }

@@ -14,15 +14,15 @@ const OPERATIONS_MAX: usize = 10_000;
 /// double the object.
 const COPIED_MAX: usize = 3 * 1024 * 1024;
 
-/// List elements that the operations of one patch may move to make or close gaps, at 32 bytes each: 2 GiB, which takes
-/// some tenths of a second. Without it, 10,000 insertions at the front of a long list would take minutes.
+/// List elements that the operations of one patch may shift, at 32 bytes each: 2 GiB, which takes some tenths of a
+/// second. Without a bound, 10,000 insertions at the front of a long list would take minutes.
 const SHIFTED_MAX: usize = 64 * 1024 * 1024;
 
-/// Applies all operations of `patch` to a copy of `current`, one by one. The copy is dropped when one fails, so that
+/// Applies the operations of `patch` to a copy of `current`, one by one. If one fails, the copy is dropped and
 /// nothing has to be undone.
 ///
 /// # Errors
-/// When the patch is no JSON patch, an operation does not fit, or one would go beyond a bound.
+/// When the patch is not a JSON patch, an operation does not fit, or an operation would exceed a bound.
 pub(crate) fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
     let patch: Patch =
         serde_json::from_slice(patch).map_err(|error| PatchError::Malformed(error.to_string()))?;
@@ -33,7 +33,7 @@ pub(crate) fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchEr
     let mut spent = Spent::default();
     for (index, operation) in patch.iter().enumerate() {
         spent.add(&patched, operation).map_err(|reason| PatchError::Beyond { operation: index, reason })?;
-        // "Unsafe" is that a failure leaves the operations before it done, in the copy.
+        // "Unsafe" means that a failure leaves the operations before it done, here in the copy.
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation)).map_err(|mut error| {
             error.operation = index;
             PatchError::DoesNotApply(error)
@@ -50,8 +50,8 @@ struct Spent {
 }
 
 impl Spent {
-    /// Counts what an operation will cost; the error is the bound that it would go beyond. An operation that does not
-    /// apply costs nothing: applying it says what is wrong.
+    /// Counts what an operation will cost; the error names the bound that it would exceed. An operation that does
+    /// not apply costs nothing: applying it reports the error.
     fn add(&mut self, value: &Value, operation: &PatchOperation) -> Result<(), String> {
         let (placed, from) = match operation {
             PatchOperation::Add(add) => (Some(&add.value), None),
@@ -86,7 +86,7 @@ fn at<'a>(value: &'a Value, pointer: &Pointer) -> Option<&'a Value> {
     value.pointer(pointer.as_str())
 }
 
-/// How many elements move, at most, when something is put in or taken from where the pointer leads.
+/// How many elements shift, at most, when an element is added or removed at the pointer.
 fn shifted(value: &Value, pointer: &Pointer) -> usize {
     match pointer.split_back() {
         Some((list, last)) if last.encoded() != "-" => {

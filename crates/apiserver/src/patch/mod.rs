@@ -5,8 +5,8 @@ mod strategic;
 
 use thiserror::Error;
 
-/// JSON merge patch (RFC 7396). It recurses as deep as the patch was parsed, and makes nothing deeper than the deeper of
-/// object and patch.
+/// JSON merge patch (RFC 7396). It recurses as deep as the patch was parsed; its result is no deeper than the
+/// deeper of object and patch.
 pub(crate) use json_patch::merge as json_merge;
 
 pub(crate) use json::json_patch;
@@ -21,16 +21,16 @@ pub(crate) enum PatchError {
     /// The patch does not fit the object.
     #[error("failed to apply the patch")]
     DoesNotApply(#[source] json_patch::PatchError),
-    /// An operation of a JSON patch would make too much of the object, or take too long.
+    /// An operation of a JSON patch would make the object too large, or take too long.
     #[error("failed to apply the patch: operation {operation} {reason}")]
     Beyond { operation: usize, reason: String },
-    /// A JSON patch is longer than a real server takes.
+    /// A JSON patch has more operations than a real server accepts.
     #[error("The allowed maximum operations in a JSON patch is {maximum}, got {given}")]
     TooManyOperations { maximum: usize, given: usize },
-    /// A strategic merge directive does not fit its place.
+    /// A strategic merge directive that is not allowed where it stands.
     #[error("failed to apply the patch: {0}")]
     Directive(String),
-    /// Strategic merge patches are for built-in kinds; a server answers 415.
+    /// A strategic merge patch of a kind that is not built in; the server answers 415.
     #[error("strategic merge patch is not supported for {0}")]
     Unsupported(String),
 }

@@ -14,7 +14,7 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(super) number: u64,
-    /// Its name in JSON; none for a message whose fields stand in its parent's JSON.
+    /// Its name in JSON; none for a message whose fields are inlined into its parent's JSON.
     pub(super) name: Option<&'static str>,
     pub(super) kind: Kind,
     pub(super) shape: Shape,
@@ -60,14 +60,14 @@ pub(crate) enum Strategy {
     Replace,
     /// A list of scalars that is a set.
     MergeScalars,
-    /// A list of maps that is merged element by element; the field that tells them apart.
+    /// A list of maps that is merged element by element, by the value of this field.
     MergeBy(&'static str),
 }
 
 /// The message of a built-in kind.
 pub(crate) fn message(group: &str, kind: &str) -> Option<&'static Message> {
     let kinds = &SCHEMA.kinds;
-    // Delete options travel under the group of what is deleted.
+    // Delete options are sent under the group of the deleted object.
     let index = kinds.get(&(group, kind)).or_else(|| kinds.get(&("*", kind)))?;
     Some(&SCHEMA.messages[*index])
 }
@@ -160,7 +160,7 @@ fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Optio
         None => ("", None),
         Some(word) => word.split_once('=').map_or((word, None), |(strategy, key)| (strategy, Some(key))),
     };
-    // `retainKeys` tells the makers of patches to send `$retainKeys`; whoever applies one obeys that anywhere.
+    // `retainKeys` tells clients to send `$retainKeys`; the server obeys that directive in any map.
     let strategy = match (strategy, key) {
         ("merge" | "merge,retainKeys", Some(key)) => Strategy::MergeBy(key),
         ("merge", None) => Strategy::MergeScalars,
@@ -202,7 +202,8 @@ mod tests {
             .filter(|kind| message(&kind.group, &kind.kind).is_none())
             .map(|kind| kind.kind.clone())
             .collect();
-        // Its Go type is in no client's scheme, so that nobody sends it as protobuf or patches it this way by default.
+        // Its Go type is in no client's scheme, so nobody sends it as protobuf or uses a strategic merge patch by
+        // default.
         assert_eq!(missing, ["CustomResourceDefinition"]);
     }
 

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 
-/// Bodies as Go's serializer writes them, with what its JSON says of the same objects; without nulls, managed fields and
-/// empty structs that are no pointers.
+/// Bodies as Go's serializer writes them, with Go's JSON of the same objects; without nulls, managed fields and
+/// empty structs that are not pointers.
 fn bodies_of_go() -> Vec<(Vec<u8>, Value)> {
     let fixtures: Vec<Value> =
         serde_json::from_str(include_str!("../../tests/fixtures/protobuf.json")).unwrap();

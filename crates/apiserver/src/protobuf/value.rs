@@ -1,4 +1,4 @@
-//! Single values: from the wire to the JSON that Go writes for them.
+//! Single values: from the wire format to the JSON that Go writes for them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -9,7 +9,7 @@ use super::schema::{Kind, at};
 use super::wire::{self, Reader};
 use super::{ProtobufError, read_message};
 
-/// A value; none for the zero time, which means no time.
+/// A value; none for the zero time, which means unset.
 pub(super) fn read(
     kind: Kind,
     value: &wire::Value<'_>,
@@ -34,7 +34,7 @@ pub(super) fn read(
     })
 }
 
-/// What one field of a list adds: an element, or several integers that are packed together.
+/// The elements that one field adds to a list: one, or several packed integers.
 pub(super) fn read_list(
     kind: Kind,
     value: &wire::Value<'_>,
@@ -51,7 +51,7 @@ pub(super) fn read_list(
     Ok(read(kind, value, depth)?.into_iter().collect())
 }
 
-/// An entry of a map: a message of key and value. Either may be missing, and is zero then.
+/// An entry of a map: a message of key and value. A missing one is zero.
 pub(super) fn read_entry(kind: Kind, entry: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
     let (mut key, mut item) = (String::new(), None);
     let mut reader = Reader::new(entry);
@@ -74,7 +74,7 @@ pub(super) fn read_entry(kind: Kind, entry: &[u8], depth: usize) -> Result<(Stri
     Ok((key, item))
 }
 
-/// Whether Go's JSON leaves a value out of a field that is no pointer.
+/// Whether Go's JSON omits this value of a field that is not a pointer.
 pub(super) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -86,8 +86,8 @@ pub(super) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// `meta.v1.Time` and `MicroTime`: seconds and nanoseconds since the epoch. Go writes its zero time as an empty message,
-/// keeps whole seconds of the one and microseconds of the other (`meta/v1/time_proto.go`).
+/// `meta.v1.Time` and `MicroTime`: seconds and nanoseconds since the epoch. Go writes its zero time as an empty
+/// message; it keeps whole seconds of a Time and microseconds of a MicroTime (`meta/v1/time_proto.go`).
 fn time(bytes: &[u8], micro: bool) -> Result<Option<Value>, ProtobufError> {
     if bytes.is_empty() {
         return Ok(None);

@@ -11,7 +11,7 @@ pub(super) struct Reader<'a> {
 pub(super) enum Value<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// Four or eight bytes, which no field of ours has.
+    /// Four or eight bytes; no field of the table has this type.
     Fixed,
 }
 

@@ -1,4 +1,4 @@
-//! Kinds that come and go with CustomResourceDefinitions.
+//! Kinds that are added and removed by CustomResourceDefinitions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ use crate::registry::{PrinterColumn, ResourceType};
 pub(super) static COLLECTION: LazyLock<GroupResource> =
     LazyLock::new(|| GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions"));
 
-/// The finalizer that holds a deleted definition until the objects of its kind are gone.
+/// The finalizer that holds a deleted definition until no object of its kind is left.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The name of the definition of a collection.
@@ -38,7 +38,7 @@ fn collection_of(definition: &Value) -> Option<GroupResource> {
 }
 
 /// The collection that the definition of that name defines, whether or not a version of it is served. None for a
-/// definition that names a built-in kind: that one stays what it is.
+/// definition that names a built-in kind, which does not change.
 pub(super) fn defined_by(state: &State, name: &str) -> Option<GroupResource> {
     let definition = state.get(&key_of(name))?;
     collection_of(&definition.value()).filter(|resource| state.registry.get(resource).is_none())
@@ -118,8 +118,8 @@ fn check_names(names: &Value, faults: &mut Faults) {
     }
 }
 
-/// What may not change about a definition once objects were made by it (`ValidateCustomResourceDefinitionSpecUpdate`).
-/// Group and plural are in its name.
+/// Fields that may not change once a definition has been established
+/// (`ValidateCustomResourceDefinitionSpecUpdate`). Group and plural are in its name.
 pub(super) fn check_update(before: &Value, next: &Value, faults: &mut Faults) {
     for (path, pointer) in [("spec.scope", "/spec/scope"), ("spec.names.kind", "/spec/names/kind")] {
         if before.pointer(pointer) != next.pointer(pointer) {
@@ -129,8 +129,8 @@ pub(super) fn check_update(before: &Value, next: &Value, faults: &mut Faults) {
     }
 }
 
-/// The names that a definition may leave out, and the status that the real server's controllers give to one whose
-/// names clash with nobody's. A version that was stored once stays listed.
+/// Sets the names that a definition may omit, and the status that the real server's controllers give to a
+/// definition whose names are free. A version stays in `storedVersions`.
 pub(super) fn complete(value: &mut Value, now: Timestamp) {
     let names = &mut value["spec"]["names"];
     let kind = names["kind"].as_str().unwrap_or_default().to_owned();
@@ -165,25 +165,25 @@ pub(super) fn complete(value: &mut Value, now: Timestamp) {
     }
 }
 
-/// An object was written: if it is a definition, serve what it says, which may be nothing any more.
+/// An object was written: if it is a definition, serve the versions it names, which may be none.
 pub(super) fn written(state: &mut State, kind: &ResourceType, object: &Object) {
     if !kind.is_definition() {
         return;
     }
     let definition = object.value();
-    // A definition may redefine what a definition defined, never a built-in kind.
+    // A definition can replace a kind of a definition, never a built-in kind.
     let Some(resource) = collection_of(&definition).filter(|named| state.registry.get(named).is_none())
     else {
         return;
     };
     match resource_type_of_definition(&definition) {
         Some(defined) => state.defined.insert(resource, Arc::new(defined)),
-        // Its objects stay, and are there again when a version is served again.
+        // Its objects stay, and are back when a version is served again.
         None => state.defined.remove(&resource),
     };
 }
 
-/// An object is gone: if it is a definition, its kind is too. Its objects went before.
+/// An object was removed: if it is a definition, its kind is removed too. Its objects were removed before.
 pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
     if key.resource != *COLLECTION {
         return;
@@ -194,9 +194,9 @@ pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
     }
 }
 
-/// The kind that a CustomResourceDefinition defines, or none when it lacks what a kind needs.
+/// The kind that a CustomResourceDefinition defines; none when a required field is missing.
 ///
-/// Nobody is called here to convert objects: of a kind that a webhook converts, only the stored version is served.
+/// This server calls no conversion webhook: of a kind that one converts, only the stored version is served.
 #[must_use]
 pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
     let spec = definition.get("spec")?;
@@ -247,8 +247,8 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
     })
 }
 
-/// Sorts versions as the real server prefers them (`apimachinery/pkg/version/helpers.go`): stable before beta before
-/// alpha, greater numbers first, everything else after, by name.
+/// Sorts versions by the real server's priority (`apimachinery/pkg/version/helpers.go`): stable before beta before
+/// alpha, greater numbers first, then everything else by name.
 fn priority(version: &str) -> (u8, std::cmp::Reverse<(u64, u64)>, String) {
     let parse = || -> Option<(u8, u64, u64)> {
         let rest = version.strip_prefix('v')?;

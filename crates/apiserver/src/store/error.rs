@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::object::GroupResource;
 
-/// A refusal, in the terms a Kubernetes `Status` has reasons for.
+/// A refusal, in the terms of the reasons of a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// No such object.
@@ -15,7 +15,7 @@ pub enum StoreError {
         /// Its name.
         name: String,
     },
-    /// An object of that name is there.
+    /// An object of that name exists.
     #[error("{resource} {name:?} already exists")]
     AlreadyExists {
         /// Its collection.
@@ -23,7 +23,7 @@ pub enum StoreError {
         /// Its name.
         name: String,
     },
-    /// The object is not the one the writer has seen.
+    /// The object has changed since the writer read it.
     #[error("Operation cannot be fulfilled on {resource} {name:?}: {message}")]
     Conflict {
         /// Its collection.
@@ -33,7 +33,7 @@ pub enum StoreError {
         /// What differs.
         message: String,
     },
-    /// The object says something it may not.
+    /// The object is not valid.
     #[error("{} {name:?} is invalid: {}", GroupResource::new(group, kind), faults_text(faults))]
     Invalid {
         /// Its kind.
@@ -45,7 +45,7 @@ pub enum StoreError {
         /// What is wrong with it, field by field.
         faults: Vec<Fault>,
     },
-    /// It may not be done.
+    /// The operation is not allowed.
     #[error("{resource} {name:?} is forbidden: {message}")]
     Forbidden {
         /// Its collection.
@@ -55,7 +55,7 @@ pub enum StoreError {
         /// Why.
         message: String,
     },
-    /// The object is larger than etcd would take.
+    /// The object is larger than etcd would accept.
     #[error("Request entity too large: limit is {limit}")]
     TooLarge {
         /// Bytes that an object may have.
@@ -64,7 +64,7 @@ pub enum StoreError {
     /// The collection is not served.
     #[error("the server could not find the requested resource")]
     UnknownResource,
-    /// The namespace takes nothing new.
+    /// The namespace is being deleted and takes no new objects.
     #[error(
         "{resource} {name:?} is forbidden: unable to create new content in namespace {namespace} because it is being terminated"
     )]
@@ -115,7 +115,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// A value as a fault shows it: whole when it is short.
+/// A value as a fault shows it: shortened when it is long.
 pub(crate) fn shown(value: &serde_json::Value) -> String {
     let mut shown = value.to_string();
     if shown.len() > SHOWN_MAX {
@@ -125,10 +125,10 @@ pub(crate) fn shown(value: &serde_json::Value) -> String {
     shown
 }
 
-/// Faults that a refusal tells: of a few hundred bytes each, some 40 KB however many the object has.
+/// Faults that a refusal reports, of a few hundred bytes each: 40 KB at most.
 const FAULTS_MAX: usize = 64;
 
-/// What is found wrong with one object, up to a bound.
+/// The faults of one object, up to a bound.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -140,7 +140,7 @@ impl Faults {
         }
     }
 
-    /// Whether there is no use in looking for more.
+    /// Whether the bound is reached, so that checking can stop.
     pub(crate) fn are_enough(&self) -> bool {
         self.0.len() >= FAULTS_MAX
     }
@@ -163,6 +163,6 @@ fn faults_text(faults: &[Fault]) -> String {
 pub struct Expired {
     /// The version asked for.
     pub requested: u64,
-    /// The oldest version that can still be continued from.
+    /// The oldest version that a watch can continue from.
     pub oldest: u64,
 }

@@ -1,5 +1,5 @@
-//! Events, the one built-in kind that nobody deletes: they go by themselves, an hour after they were last written
-//! (`kube-apiserver --event-ttl`), or when there are too many.
+//! Events, the one built-in kind that expires: an hour after the last write (`kube-apiserver --event-ttl`), or when
+//! there are too many.
 
 use std::collections::VecDeque;
 
@@ -11,15 +11,15 @@ use super::object::{Key, Object};
 /// How long an event stays after it was last written.
 const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
 
-/// How many events a store keeps: about four megabytes of them, which only a store of thousands of busy objects sees.
+/// How many events a store keeps: about four megabytes. Only a store of thousands of busy objects has so many.
 pub(super) const EVENTS_MAX: usize = 4096;
 
-/// When which version of which event was written, oldest first. A version that has been replaced since is passed over.
+/// When each version of an event was written, oldest first. Versions that have been replaced since are skipped.
 #[derive(Debug, Default)]
 pub(super) struct Written(VecDeque<(Timestamp, u64, Key)>);
 
 impl State {
-    /// Notes that an object was written, and takes away the events whose time is over.
+    /// Records that an object was written, and removes expired events.
     pub(super) fn note_event(&mut self, now: Timestamp, key: &Key, object: &Object) {
         if !(key.resource.group.is_empty() && key.resource.resource == "events") {
             return;

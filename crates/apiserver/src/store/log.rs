@@ -9,11 +9,11 @@ use super::object::{GroupResource, Object};
 /// What a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// The object came to be.
+    /// The object was created.
     Added,
     /// The object has a new version.
     Modified,
-    /// The object is gone; the change carries its last state under a new resource version.
+    /// The object was deleted; the change carries its last state under a new resource version.
     Deleted,
 }
 
@@ -36,15 +36,16 @@ impl Change {
     }
 
     fn size(&self) -> usize {
-        // What the log alone may keep alive, with some 200 bytes of bookkeeping: the version that was replaced. The one
-        // that replaced it is in the store or belongs to a later change, unless it is the mark of a deletion.
+        // The memory that only the log keeps alive, with some 200 bytes of bookkeeping: the version that was
+        // replaced. The version that replaced it is in the store or belongs to a later change, unless the change is
+        // a deletion.
         let previous = self.previous.as_ref().map_or(0, |object| object.bytes.len());
         let mark = if self.kind == ChangeKind::Deleted { self.object.bytes.len() } else { 0 };
         200 + previous + mark
     }
 }
 
-/// A log bounded in entries and in bytes. Whoever wants a change that is no longer kept gets [`Expired`] and lists.
+/// A log bounded in entries and in bytes. A reader that asks for a dropped change gets [`Expired`] and lists again.
 #[derive(Debug)]
 pub(super) struct Log {
     changes: VecDeque<Change>,

@@ -1,4 +1,4 @@
-//! What the server itself puts into an object.
+//! The fields that the server itself sets.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ pub(super) fn time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A version 4 shaped uid out of what identifies the object in the store's history.
+/// A version 4 shaped uid, derived from what identifies the object in the store's history.
 pub(super) fn uid(seed: &str, resource: &str, namespace: &str, name: &str, version: u64) -> String {
     let mut hash = Sha256::new();
     for part in [seed, resource, namespace, name] {
@@ -30,8 +30,8 @@ pub(super) fn uid(seed: &str, resource: &str, namespace: &str, name: &str, versi
     uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 
-/// The five characters that `generateName` is completed with, from the alphabet of the real server, which has no
-/// vowels so as not to form words.
+/// The five characters appended to `generateName`, from the alphabet of the real server, which has no vowels so as
+/// not to form words.
 fn name_suffix(uid: &str) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let digest = Sha256::digest(uid.as_bytes());
@@ -50,8 +50,8 @@ pub(super) fn keep_server_metadata(current: &Value, next: &mut Value) {
     }
 }
 
-/// Drops what is not kept: `managedFields` (no server-side apply yet), and empty maps and lists of metadata, which
-/// the real server omits.
+/// Drops what is not stored: `managedFields` (there is no server-side apply yet), and empty maps and lists of
+/// metadata, which the real server omits.
 pub(super) fn tidy_metadata(value: &mut Value) {
     let metadata = metadata_mut(value);
     metadata.remove("managedFields");
@@ -65,7 +65,8 @@ pub(super) fn tidy_metadata(value: &mut Value) {
     });
 }
 
-/// Whether two versions of an object desire the same: all but metadata and, where it has its own subresource, status.
+/// Whether two versions of an object have the same desired state: everything but metadata and, where it has its own
+/// subresource, status.
 pub(super) fn desires_the_same(kind: &ResourceType, a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
     let desired = |field: &str| field != "metadata" && !(kind.status && field == "status");
@@ -73,7 +74,7 @@ pub(super) fn desires_the_same(kind: &ResourceType, a: &Value, b: &Value) -> boo
     fields(a) == fields(b) && a.iter().all(|(field, value)| !desired(field) || b.get(field) == Some(value))
 }
 
-/// Gives an object its kind, in the one version it is stored in: versions differ by name only.
+/// Sets an object's kind, in the one version it is stored in: versions differ by name only.
 pub(super) fn set_type(kind: &ResourceType, value: &mut Value) {
     if let Some(object) = value.as_object_mut() {
         object.insert("kind".to_owned(), kind.kind.clone().into());
@@ -81,8 +82,8 @@ pub(super) fn set_type(kind: &ResourceType, value: &mut Value) {
     }
 }
 
-/// The name that `generateName` asks for. As in the real server, a long prefix is cut to 58 bytes so that the suffix
-/// fits into 63.
+/// The name for a `generateName`. As in the real server, a long prefix is cut to 58 bytes so that the suffix fits
+/// into 63.
 pub(super) fn generate_name(prefix: &str, basis: &str) -> String {
     let end = (0..=prefix.len().min(58)).rev().find(|&at| prefix.is_char_boundary(at)).unwrap_or(0);
     format!("{}{}", &prefix[..end], name_suffix(basis))
@@ -128,7 +129,7 @@ mod tests {
     fn generated_name_fits_into_a_label() {
         assert_eq!(generate_name("web-", "x").len(), 9);
         assert_eq!(generate_name(&"a".repeat(80), "x").len(), 63);
-        // The cut falls on a character boundary: what is not ASCII is refused by name afterwards.
+        // The cut is at a character boundary; validation then refuses a name that is not ASCII.
         assert!(generate_name(&"é".repeat(40), "x").starts_with("éé"));
     }
 }

@@ -398,7 +398,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn run(store: &Store, step: &Step) {
     let key = |name: &u8| map(&format!("n{name}"));
     let labels = |label: &u8| json!({"l": label.to_string()});
-    // What is refused (taken, gone) leaves no trace, which is the point of running it.
+    // A step that is refused must leave no trace: that is the point of running it.
     match step {
         Step::Create { name, label, owner: of, held } => {
             let owners: Vec<_> =
@@ -455,7 +455,7 @@ proptest! {
             };
         }
         prop_assert_eq!(replayed, snapshot(&store.list(&resource, None).objects));
-        // And the list of then can still be made now, also in pieces.
+        // The earlier list can still be made now, also in pages.
         let mut past: Vec<Arc<Object>> = Vec::new();
         loop {
             let after = past.last().cloned();
@@ -471,7 +471,7 @@ proptest! {
         prop_assert_eq!(bytes(&past), bytes(&listed.objects));
     }
 
-    /// Each change has a version of its own, greater than the one before it, and the counter is the last one's.
+    /// Each change has its own version, greater than the one before, and the counter is the version of the last.
     #[test]
     fn versions_only_grow(steps in prop::collection::vec(step(), 1..60)) {
         let store = Store::new(StoreOptions { event_log_bytes_max: usize::MAX, ..StoreOptions::default() });
@@ -489,7 +489,7 @@ proptest! {
         }
     }
 
-    /// Nothing outlives all of its owners, and the index of dependents says what the objects say.
+    /// No object outlives all of its owners, and the index of dependents agrees with the objects.
     #[test]
     fn no_orphan_is_left(steps in prop::collection::vec(step(), 1..80)) {
         let store = store();

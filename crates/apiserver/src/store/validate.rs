@@ -1,5 +1,5 @@
-//! What the store refuses to hold: metadata of wrong types first, so that nothing later meets a surprise, then names,
-//! labels and annotations by Kubernetes' rules (`apimachinery/pkg/api/validation/objectmeta.go`).
+//! Validation of objects: the types of metadata first, on which all later code relies, then names, labels and
+//! annotations by Kubernetes' rules (`apimachinery/pkg/api/validation/objectmeta.go`).
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub(super) fn validate(kind: &ResourceType, value: &Value) -> Result<(), StoreEr
     refuse(kind, value, faults)
 }
 
-/// Whether an update may follow what is there.
+/// Checks an update against the stored object.
 pub(super) fn validate_update(kind: &ResourceType, before: &Value, next: &Value) -> Result<(), StoreError> {
     let mut faults = Faults::default();
     if before["metadata"].get("deletionTimestamp").is_some() {

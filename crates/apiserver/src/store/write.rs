@@ -18,26 +18,26 @@ pub enum Part {
     Main,
     /// Status alone.
     Status,
-    /// Everything: for the owner of the store, not for its clients.
+    /// Everything: for the owner of the store, not for clients.
     Whole,
 }
 
-/// What becomes of the objects that a deleted one owns.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// They go after it.
+    /// They are deleted after it.
     #[default]
     Background,
-    /// They go before it.
+    /// They are deleted before it.
     Foreground,
-    /// They stay, without the owner.
+    /// They stay, without the owner reference.
     Orphan,
 }
 
 /// How to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// What becomes of dependents.
+    /// What happens to dependents.
     pub propagation: Propagation,
     /// Delete only the object with this uid.
     pub uid: Option<String>,
@@ -56,19 +56,19 @@ pub enum Deletion {
 
 /// The finalizer that holds an object until its dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer that holds an object until its dependents have let go of it.
+/// The finalizer that holds an object until its dependents no longer refer to it.
 pub(super) const ORPHAN: &str = "orphan";
 
-/// Namespaces that the real server makes at its start, and does not let go.
+/// Namespaces that the real server creates at its start and that cannot be deleted.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 impl Store {
-    /// Stores a new object. `value` is whole but for what the server writes; `metadata.uid` and `creationTimestamp`
-    /// are kept when the caller gives them, which clients may not. An empty name in `key` asks for
+    /// Stores a new object. `value` is complete except for the fields that the server sets. A given `metadata.uid`
+    /// or `creationTimestamp` is kept; clients may not give one. An empty name in `key` asks for
     /// `metadata.generateName`.
     ///
     /// # Errors
-    /// When the name is taken, the kind is not served, the namespace is not there or the object is not valid.
+    /// When the name is taken, the kind is not served, the namespace does not exist or the object is not valid.
     pub fn create(&self, now: Timestamp, key: &Key, value: Value) -> Result<Arc<Object>, StoreError> {
         self.change(now, |state| {
             let (kind, key, object) = state.prepare_new(&self.uid_seed, now, key, value)?;
@@ -82,7 +82,7 @@ impl Store {
         })
     }
 
-    /// What [`Store::create`] would answer, without storing.
+    /// The answer of [`Store::create`], without storing.
     ///
     /// # Errors
     /// As [`Store::create`].
@@ -91,7 +91,7 @@ impl Store {
         Ok(Arc::new(object))
     }
 
-    /// Creates the namespaces that a real server has from its start, as far as they are not there.
+    /// Creates those namespaces of a real server that are missing.
     pub fn create_default_namespaces(&self, now: Timestamp) {
         for name in NAMESPACES {
             match self.create(now, &Key::new("", "namespaces", "", name), json!({})) {
@@ -101,11 +101,11 @@ impl Store {
         }
     }
 
-    /// Replaces (part of) an object by what `edit` makes of it. `edit` runs under the lock and must be quick.
-    /// Nothing is written, and no version spent, when the outcome equals what is there.
+    /// Replaces an object, or a part of it, by the result of `edit`. `edit` runs under the lock and must be quick.
+    /// When the result equals the stored object, nothing is written and no version is spent.
     ///
     /// # Errors
-    /// What `edit` says, or that the object is not there, or not valid afterwards.
+    /// The error of `edit`, or that the object does not exist or the result is not valid.
     pub fn update<E>(
         &self,
         now: Timestamp,
@@ -129,7 +129,7 @@ impl Store {
     /// Changes an object in place, status included. For the owner of the store.
     ///
     /// # Errors
-    /// When it is not there, or not valid afterwards.
+    /// When it does not exist, or is not valid afterwards.
     pub fn modify(
         &self,
         now: Timestamp,
@@ -142,11 +142,10 @@ impl Store {
         })
     }
 
-    /// Puts `value` in the place of what is there, status included, whatever its resource version. For the owner of
-    /// the store.
+    /// Replaces an object, status included, whatever its resource version. For the owner of the store.
     ///
     /// # Errors
-    /// When there is nothing to replace, or `value` is not valid.
+    /// When the object does not exist, or `value` is not valid.
     pub fn replace(&self, now: Timestamp, key: &Key, value: Value) -> Result<Arc<Object>, StoreError> {
         self.update(now, key, Part::Whole, false, |_| Ok(value))
     }
@@ -154,12 +153,12 @@ impl Store {
     /// Deletes an object, or marks it deleted while it has finalizers.
     ///
     /// # Errors
-    /// When it is not there, or not the one that was meant.
+    /// When it does not exist, or a precondition fails.
     pub fn delete(&self, now: Timestamp, key: &Key, options: &DeleteOptions) -> Result<Deletion, StoreError> {
         self.change(now, |state| {
             let object = state.check_delete(key, options)?;
             let gone = state.start_delete(now, key, &object, options.propagation);
-            // Dependents and contents may be all that it waited for.
+            // Its dependents or contents may be gone already.
             state.settle(now);
             match state.get(key).filter(|left| left.uid == object.uid) {
                 Some(left) => Ok(Deletion::Pending(left.clone())),
@@ -168,7 +167,7 @@ impl Store {
         })
     }
 
-    /// What [`Store::delete`] would refuse, and the object as it is.
+    /// The object, or the error of [`Store::delete`], without deleting.
     ///
     /// # Errors
     /// As [`Store::delete`].
@@ -182,7 +181,7 @@ impl State {
         self.resource_type(&key.resource).cloned().ok_or(StoreError::UnknownResource)
     }
 
-    /// Everything that creating does short of storing.
+    /// Everything that creation does before storing.
     fn prepare_new(
         &self,
         seed: &str,
@@ -239,7 +238,7 @@ impl State {
         Ok((kind, key, object))
     }
 
-    /// A namespaced object needs its namespace, and one that stays.
+    /// A namespaced object needs a namespace that exists and is not being deleted.
     fn admit_to_namespace(&self, key: &Key) -> Result<(), StoreError> {
         let namespace = Key::new("", "namespaces", "", &key.namespace);
         let found = self.get(&namespace).ok_or_else(|| not_found(&namespace))?;
@@ -300,7 +299,8 @@ impl State {
         metadata_mut(&mut next).insert("resourceVersion".to_owned(), version.to_string().into());
         let object = Object::of_client(&next, version)?;
         if object.deleting && !object.has_finalizers && !self.holds_content(key) {
-            // The last finalizer went. As in the real server that is the deletion itself, not a version of its own.
+            // The last finalizer was removed. As in the real server, that is the deletion itself, not a version of
+            // its own.
             self.remove(key);
             return Ok(Arc::new(object));
         }
@@ -342,7 +342,7 @@ impl State {
         }
     }
 
-    /// Takes the object away at once, and answers its last state, or marks it deleted and leaves a check behind.
+    /// Removes the object at once and returns its last state, or marks it deleted and queues a check.
     pub(super) fn start_delete(
         &mut self,
         now: Timestamp,
@@ -396,7 +396,7 @@ impl State {
         None
     }
 
-    /// Stores what `edit` made of an object, if it says that it changed anything.
+    /// Stores an object that `edit` has changed, if `edit` returns true.
     pub(super) fn rewrite(&mut self, key: &Key, edit: impl FnOnce(&mut Value) -> bool) {
         let Some(object) = self.get(key) else { return };
         let mut value = object.value();
@@ -407,7 +407,7 @@ impl State {
         }
     }
 
-    /// Takes an object away for good and leaves checks of what that means to others.
+    /// Removes an object for good and queues the checks that follow from it.
     pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let gone = self.take(key)?;
         definition::removed(self, key, &gone);
@@ -432,7 +432,7 @@ impl State {
         Some(gone)
     }
 
-    /// Whether the object is one that has objects in it: a namespace (always looked at), or a definition in use.
+    /// Whether the object contains others: a namespace (always assumed to), or a definition in use.
     pub(super) fn holds_content(&self, key: &Key) -> bool {
         is_namespaces(key) && self.collections.values().any(|c| c.objects.contains_key(key.name.as_str()))
             || key.resource == *definition::COLLECTION && definition::in_use(self, &key.name)

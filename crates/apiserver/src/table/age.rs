@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// The time from an RFC 3339 instant to now; `<unknown>` when there is none, `<invalid>` when it is not an instant.
+/// The time from an RFC 3339 instant to now; `<unknown>` when there is none, `<invalid>` when it cannot be parsed.
 pub(super) fn age(since: Option<&str>, now: Timestamp) -> String {
     match since.map(str::parse::<Timestamp>) {
         Some(Ok(since)) => between(since, now),

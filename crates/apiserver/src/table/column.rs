@@ -1,4 +1,4 @@
-//! A column: what its heading says and how a cell is made.
+//! A column: its heading and how its cells are made.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ impl<'a> Row<'a> {
         &self.object["status"][field]
     }
 
-    /// The age of what happened then; `<unknown>` when it did not.
+    /// The age of an instant; `<unknown>` when it is missing.
     pub(super) fn age_of(self, since: &Value) -> Value {
         age(since.as_str(), self.now).into()
     }

@@ -1,4 +1,4 @@
-//! Tables of custom kinds, by the columns that their definition asks for.
+//! Tables of custom kinds, with the columns of their definition.
 
 use serde_json::{Number, Value, json};
 
@@ -7,7 +7,7 @@ use super::column::Row;
 use super::json_path;
 use crate::registry::PrinterColumn;
 
-/// A definition without columns shows the age.
+/// The column of a definition that has none: the age.
 fn age_column() -> PrinterColumn {
     PrinterColumn {
         name: "Age".to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn cells(columns: &[PrinterColumn], row: Row<'_>) -> Vec<Value> {
     cells
 }
 
-/// A value that does not fit its column's type shows as nothing.
+/// A value that does not fit its column's type is shown as null.
 fn cell(column: &PrinterColumn, row: Row<'_>) -> Value {
     let Some(value) = json_path::find(row.object, &column.json_path) else { return Value::Null };
     match (column.kind.as_str(), value) {

@@ -1,8 +1,8 @@
-//! How values of a few recurring shapes read in a cell.
+//! How values of a few recurring shapes are shown in a cell.
 
 use serde_json::Value;
 
-/// A list's elements; none when it is no list.
+/// A list's elements; none when it is not a list.
 pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

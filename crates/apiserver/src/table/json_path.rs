@@ -1,13 +1,14 @@
 //! The JSONPath that printer columns use: fields, quoted fields, indexes, `*` and filters by equality.
 //!
-//! `jsonpath-rust` reads RFC 9535, which refuses what columns say: paths without `$`, and `.metadata.labels.a\.b/c`.
+//! `jsonpath-rust` reads RFC 9535, which does not accept paths that columns use: paths without `$`, and
+//! `.metadata.labels.a\.b/c`.
 
 use serde_json::Value;
 
 use crate::depth::DEPTH_MAX;
 
-/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`; none when there is nothing or the
-/// path is of a form that columns do not use.
+/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`; none when there is no value
+/// or the path has a form that columns do not use.
 pub(super) fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     find_by(value, &parse(path)?)
 }
@@ -18,11 +19,11 @@ enum Step {
     Index(i64),
     /// Every child.
     All,
-    /// The elements whose value at a path is equal to this.
+    /// The elements whose value at a path equals this.
     Where(Vec<Step>, Value),
 }
 
-/// The steps of a path; none when it is not in the format, or leads deeper than any object is.
+/// The steps of a path; none when it is malformed, or deeper than any object.
 fn parse(path: &str) -> Option<Vec<Step>> {
     let path = path.trim();
     let mut rest = path.strip_prefix('$').unwrap_or(path);
@@ -38,7 +39,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
         } else {
             let (name, after) = field(rest.strip_prefix('.').unwrap_or(rest));
             match name {
-                // `.[0]` and a point at the end say nothing.
+                // `.[0]` and a trailing dot name no field.
                 "" => {}
                 "*" => steps.push(Step::All),
                 name => steps.push(Step::Field(name.replace('\\', ""))),
@@ -49,7 +50,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// What stands in brackets.
+/// A step in brackets.
 fn bracket(inner: &str) -> Option<Step> {
     if inner == "*" {
         return Some(Step::All);
@@ -60,18 +61,18 @@ fn bracket(inner: &str) -> Option<Step> {
         let wanted =
             unquote(wanted).map_or_else(|| serde_json::from_str(wanted).ok(), |text| Some(text.into()))?;
         let path = parse(path)?;
-        // A filter in a filter is no form that columns use.
+        // Columns use no filter inside a filter.
         let plain = !path.iter().any(|step| matches!(step, Step::Where(..)));
         return plain.then_some(Step::Where(path, wanted));
     }
     match unquote(inner) {
-        // Definitions escape the points of label names here too, where they need not.
+        // Definitions escape the dots of label names here too, though they need not.
         Some(name) => Some(Step::Field(name.replace('\\', ""))),
         None => inner.parse().ok().map(Step::Index),
     }
 }
 
-/// Recurses once a step, of which there are no more than an object has levels.
+/// Recurses once per step; a path has no more steps than an object has levels.
 fn find_by<'a>(value: &'a Value, steps: &[Step]) -> Option<&'a Value> {
     let Some((step, rest)) = steps.split_first() else { return Some(value) };
     match step {
@@ -112,7 +113,7 @@ fn field(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-/// The closing bracket, minding quotes.
+/// The index of the closing bracket, outside of quotes.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {

@@ -1,8 +1,8 @@
-//! `meta.k8s.io/v1` `Table`: what `kubectl get` prints, as the real server's printers make it
+//! `meta.k8s.io/v1` `Table`: the output of `kubectl get`, as the real server's printers make it
 //! (`kubernetes/pkg/printers/internalversion/printers.go`, and for custom kinds
 //! `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`).
 //!
-//! The server always sends the wide table; columns of a priority above zero are for `kubectl get -o wide`.
+//! The server always sends the wide table; columns with a priority above zero are for `kubectl get -o wide`.
 
 mod age;
 mod cluster;
@@ -126,7 +126,7 @@ fn columns(group: &str, kind: &str) -> &'static [Column] {
     }
 }
 
-/// A pod that has ended is marked, so that clients can leave it out.
+/// A pod that has ended is marked, so that clients can omit it.
 fn row_conditions(kind: &ResourceType, object: &Value) -> Option<Value> {
     if (kind.group.as_str(), kind.kind.as_str()) != ("", "Pod") {
         return None;

@@ -29,7 +29,7 @@ struct Summary<'a> {
     ready: usize,
     reason: String,
     restarts: i64,
-    /// When a container ended last; these texts order as the instants do.
+    /// When a container last ended; these texts sort as the instants do.
     restarted: Option<&'a str>,
 }
 
@@ -82,7 +82,7 @@ fn summarize(pod: &Value) -> Summary<'_> {
     summary
 }
 
-/// Whether an init container is still at work or has failed; the reason says which.
+/// Whether an init container is still running or has failed; the reason tells which.
 fn summarize_init<'a>(summary: &mut Summary<'a>, pod: &'a Value, sidecars: &[&str]) -> bool {
     let total = items(&pod["spec"]["initContainers"]).len();
     for (index, container) in items(&pod["status"]["initContainerStatuses"]).iter().enumerate() {
@@ -124,7 +124,7 @@ fn summarize_containers<'a>(summary: &mut Summary<'a>, pod: &'a Value) {
         }
     }
     if summary.reason == "Completed" {
-        // A pod is not over while one of its containers runs.
+        // A pod has not ended while one of its containers runs.
         match failure {
             _ if running && is_true(pod, "Ready") => "Running".clone_into(&mut summary.reason),
             Some(failure) => summary.reason = failure,

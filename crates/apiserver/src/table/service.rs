@@ -1,4 +1,4 @@
-//! Services and what stands around them.
+//! Services and related kinds.
 
 use std::collections::BTreeSet;
 

@@ -39,7 +39,7 @@ pub(super) const PERSISTENT_VOLUME_CLAIM: &[Column] = &[
 ];
 
 pub(super) const STORAGE_CLASS: &[Column] = &[
-    // A name with more to it than the name, so that it has no format.
+    // As [`Column::NAME`], with a mark on the default class.
     Column {
         format: "name",
         ..Column::text("Name", |row| {

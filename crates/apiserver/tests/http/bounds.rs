@@ -17,7 +17,7 @@ fn definition(plural: &str, columns: &Value) -> Value {
     })
 }
 
-/// Each round puts what there is into a new object, one level deeper.
+/// Each round moves the current data into a new object, one level deeper.
 #[tokio::test]
 async fn patch_cannot_nest_by_moving() {
     let server = server();
@@ -38,7 +38,7 @@ async fn patch_cannot_nest_by_moving() {
     assert_eq!(get(&server, "/api/v1/nodes/n").await.1["spec"], json!({"a": {}}));
 }
 
-/// Each copy goes to the end of what it copies: sixteen of them make 65,536 levels out of one.
+/// Each copy is appended to its own source: sixteen of them make 65,536 levels out of one.
 #[tokio::test]
 async fn patch_cannot_nest_by_copying() {
     let server = server();
@@ -68,7 +68,7 @@ async fn patch_that_fails_on_its_way_changes_nothing() {
     assert_eq!(get(&server, &path).await.1["data"], json!({"k": "v"}));
 }
 
-/// Each insertion at the front moves all that is there.
+/// Each insertion at the front shifts the whole list.
 #[tokio::test]
 async fn patch_cannot_keep_the_store_busy_with_a_long_list() {
     let server = server();
@@ -91,7 +91,7 @@ async fn patch_of_more_operations_than_a_real_server_takes_is_too_large() {
     assert_eq!(answer, (413, "RequestEntityTooLarge".to_owned(), message));
 }
 
-/// A request is bounded, and so is what many of them may build.
+/// A request is bounded, and so is the result of many.
 #[tokio::test]
 async fn object_cannot_grow_beyond_what_etcd_takes() {
     let server = server();
@@ -107,7 +107,7 @@ async fn object_cannot_grow_beyond_what_etcd_takes() {
     assert_eq!((code, reason.as_str()), (413, "RequestEntityTooLarge"));
 }
 
-/// Each bad element is told with the rule that it breaks, which is 200 times as long.
+/// Each bad element is reported with the rule that it breaks, which is 200 times as long.
 #[tokio::test]
 async fn refusal_does_not_outgrow_what_it_refuses() {
     let server = server();
@@ -124,7 +124,7 @@ async fn refusal_does_not_outgrow_what_it_refuses() {
     assert_eq!(status["details"]["causes"].as_array().map(Vec::len), Some(64));
 }
 
-/// The path of a column is the client's, too.
+/// The path of a column comes from a client, too.
 #[tokio::test]
 async fn column_of_a_million_steps_is_read_without_recursion() {
     let server = server();
@@ -136,7 +136,7 @@ async fn column_of_a_million_steps_is_read_without_recursion() {
         post(&server, &things, json!({"metadata": {"name": "t"}, "a": {"a": [[{"a": 1}]]}})).await;
         let (code, table) = get_as(&server, &things, "application/json;as=Table;v=v1;g=meta.k8s.io").await;
         assert_eq!(code, 200);
-        // Points alone name the object itself.
+        // Dots alone name the object itself.
         assert_eq!(table["rows"][0]["cells"][1].is_null(), plural != "dots", "{plural}");
     }
 }

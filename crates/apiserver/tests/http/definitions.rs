@@ -1,4 +1,4 @@
-//! Kinds that come and go with their definitions.
+//! Kinds are added and removed with their definitions.
 
 use serde_json::{Value, json};
 

@@ -25,7 +25,7 @@ fn each_row_names_its_test_and_each_test_its_row() {
     assert_eq!(named, tests);
 }
 
-/// A server that asks who one is.
+/// A server that requires authentication.
 fn guarded() -> ApiServer {
     ApiServer::new(server().store().clone(), settings(Authentication::Required))
 }
@@ -87,7 +87,7 @@ async fn only_masters_act_as_others() {
     assert_eq!((code, reason.as_str()), (403, "Forbidden"));
     let expected = "users \"bob\" is forbidden: User \"system:node:n\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope";
     assert_eq!(message, expected);
-    // Neither discovery nor an object is answered as if nothing had been asked.
+    // A query parameter that is not supported is refused, for discovery and for objects.
     for path in ["/api", MAPS] {
         let answer = request_as(&server, Some(kubelet()), "GET", path, headers, &Value::Null).await;
         assert_eq!(failure(answer).0, 403, "{path}");

@@ -1,4 +1,4 @@
-//! Nothing that a client sends makes the server panic, and whatever it keeps can be read again.
+//! Nothing that a client sends makes the server panic, and every stored object can be read again.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Trees out of the names that the server looks for, with values of any type.
+/// Trees of the field names that the server reads, with values of any type.
 fn tree() -> impl Strategy<Value = Value> {
     let names = prop::sample::select(vec![
         "kind",
@@ -179,7 +179,7 @@ async fn deep_and_broken_json_is_refused() {
     }
 }
 
-/// Patches may build what could not be sent: it must not get so deep that it cannot be read again.
+/// A patch may build deeper values than a request can carry, but none so deep that it cannot be read again.
 #[tokio::test]
 async fn patch_cannot_nest_beyond_what_can_be_read() {
     let server = server();
@@ -197,7 +197,7 @@ async fn patch_cannot_nest_beyond_what_can_be_read() {
     assert_eq!(get(&server, path).await.0, 200);
 }
 
-/// Each copy doubles what is copied next; thirty of them would be gigabytes.
+/// Each copy doubles the source of the next; thirty of them would be gigabytes.
 #[tokio::test]
 async fn patch_cannot_multiply_an_object() {
     let server = server();

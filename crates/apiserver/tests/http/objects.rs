@@ -151,7 +151,7 @@ async fn patch_may_not_rename_or_break_an_object() {
         let (code, _, message) = failure(patch(&server, "merge", &path, &body).await);
         assert_eq!(code, 400, "{body}: {message}");
     }
-    // uid, generation and the time of creation stay, silently, as in the real server.
+    // uid, generation and creation time are kept silently, as in the real server.
     let (_, before) = get(&server, &path).await;
     let body =
         json!({"metadata": {"generation": 9, "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "x"}});
@@ -290,7 +290,7 @@ async fn pages_show_one_instant() {
         (names(&first), &first["metadata"]["remainingItemCount"]),
         (vec!["a".to_owned(), "b".to_owned()], &json!(3))
     );
-    // What happens in between does not show.
+    // Later changes do not show.
     send(&server, "DELETE", &format!("{MAPS}/c"), &json!({})).await;
     post(&server, MAPS, json!({"metadata": {"name": "cc"}})).await;
     let token = |page: &Value| page["metadata"]["continue"].as_str().map(str::to_owned);
@@ -448,7 +448,7 @@ async fn versions_of_a_custom_kind_share_their_objects() {
         (&json!("WidgetList"), &json!("example.com/v1beta1"))
     );
     assert_eq!(failure(patch(&server, "strategic-merge", &format!("{new}/w"), &json!({})).await).0, 415);
-    // A definition that loses a version stops serving it, and all of it goes with the definition.
+    // A definition that drops a version stops serving it; a deleted definition stops serving its kind.
     let only_new = json!([{"op": "remove", "path": "/spec/versions/0"}]);
     assert_eq!(patch(&server, "json", &format!("{definitions}/widgets.example.com"), &only_new).await.0, 200);
     assert_eq!(get(&server, old).await.0, 404);

@@ -1,4 +1,4 @@
-//! Discovery, health, authentication and the other paths that are no object's.
+//! Discovery, health, authentication and other paths than those of objects.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What watchers are told.
+//! What watchers are sent.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -81,13 +81,13 @@ async fn object_enters_and_leaves_a_selector() {
     }
     assert_eq!(watch.brief().await, "ADDED a");
     let left = watch.next().await.unwrap();
-    // In the state that the watcher knew, under the version of the change that took it away.
+    // In the last state that the watcher had, under the version of the change that removed it.
     assert_eq!(
         (brief(&left).as_str(), &left["object"]["metadata"]["labels"]["l"]),
         ("DELETED a", &json!("in"))
     );
     assert_eq!(left["object"]["metadata"]["resourceVersion"], version(&server).await.as_str());
-    // Nobody outside of the selector is told of its deletion.
+    // A watcher gets no deletion of an object that its selector excludes.
     send(&server, "DELETE", &format!("{PODS}/a"), &json!({})).await;
     post(&server, PODS, pod("b", json!({"l": "in"}))).await;
     assert_eq!(watch.brief().await, "ADDED b");
@@ -155,7 +155,7 @@ async fn idle_watcher_gets_bookmarks_and_an_end() {
     post(&server, "/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "other"}})).await;
     for minute in 1..=2 {
         let bookmark = watch.next().await.unwrap();
-        // Changes of other kinds move it on.
+        // Changes of other kinds advance its version.
         assert_eq!(bookmark["object"]["metadata"]["resourceVersion"], version(&server).await.as_str());
         assert_eq!(
             (brief(&bookmark).as_str(), started.elapsed()),
@@ -208,14 +208,14 @@ fn run(server: &ApiServer, step: &Step) {
             }
         }
         Step::Delete { name } => {
-            // It may not be there.
+            // It may not exist.
             let _ = server.store().delete(now(), &key(name), &nephele_apiserver::DeleteOptions::default());
         }
     }
 }
 
 proptest! {
-    /// Whoever lists with a selector and watches on from there sees what a later list with it shows.
+    /// A client that lists and then watches with a selector sees the same as a later list with that selector.
     #[test]
     fn selected_list_and_watch_give_the_later_list(
         before in prop::collection::vec(step(), 0..20),
@@ -241,7 +241,7 @@ proptest! {
                 Watch::open(&server, &format!("{path}&watch=true&resourceVersion={version}")).await
             };
             after.iter().for_each(|step| run(&server, step));
-            // The end is known by a last object that matches.
+            // A last object that matches marks the end.
             let last = json!({"metadata": {"labels": {"l": "0"}}});
             server.store().create(now(), &Key::new("", "pods", "default", "last"), last).unwrap();
             loop {
@@ -265,7 +265,7 @@ proptest! {
     }
 }
 
-/// A client that stops reading keeps no object alive: not what was there when it began, nor what has changed since.
+/// A client that stops reading keeps no object alive: neither the initial objects nor later changes.
 #[tokio::test]
 async fn watcher_that_does_not_read_holds_no_objects() {
     let server = server_with(StoreOptions { event_log_capacity: 4, ..StoreOptions::default() });
@@ -296,7 +296,7 @@ async fn watcher_that_does_not_read_holds_no_objects() {
     let alive = |objects: &[Weak<Object>]| objects.iter().filter(|object| object.strong_count() > 0).count();
     assert!(alive(&first) <= 2, "{} objects of the beginning", alive(&first));
     assert!(alive(&second) <= 4, "{} objects of changes", alive(&second));
-    // Who reads again is told to list again.
+    // A client that reads again has to list again.
     for watch in [&mut from_the_beginning, &mut from_now_on] {
         let last = loop {
             let event = watch.next().await.unwrap();

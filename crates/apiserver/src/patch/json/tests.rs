@@ -27,7 +27,7 @@ fn value_may_be_as_deep_as_its_place_leaves_it() {
     assert!(matches!(apply(99), Err(PatchError::Beyond { operation: 0, .. })));
 }
 
-/// A step of the model: what one would write on paper, on a value that is taken apart and put together again.
+/// A step of the model, which takes the value apart and puts it together again.
 #[derive(Clone, Debug)]
 enum Step {
     Add(Index, String, Value),
@@ -36,11 +36,11 @@ enum Step {
     Move(Index, Index, String),
     Copy(Index, Index, String),
     Test(Index),
-    /// A place that is not there.
+    /// A path that does not exist.
     Astray(Index),
 }
 
-/// A place in a value: the names and indexes that lead to it.
+/// A path in a value: names and indexes.
 type Path = Vec<String>;
 
 fn places(value: &Value, here: &Path, all: &mut Vec<Path>) {
@@ -124,7 +124,7 @@ fn take(value: Value, path: &[String]) -> Option<Value> {
     }
 }
 
-/// The operation that a step is on the value at hand, and what the model makes of it.
+/// The operation for a step on the current value, and the model's result.
 fn model(value: &Value, step: &Step) -> (Value, Option<Value>) {
     let mut all = Vec::new();
     places(value, &Path::new(), &mut all);
@@ -210,7 +210,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Sequences of operations that mean something where they are applied: most succeed, and build on each other.
+    /// Sequences of operations that fit the value they are applied to: most succeed, and build on each other.
     #[test]
     fn patches_do_what_the_model_does(start in tree(), steps in prop::collection::vec(step(), 1..40)) {
         let mut expected = Some(start.clone());
@@ -221,7 +221,7 @@ proptest! {
             operations.push(operation);
             expected = next;
             match &expected {
-                // What the model would not build, the server must refuse.
+                // The server must refuse what the model would not build.
                 Some(next) if fits(next, DEPTH_MAX) && next.to_string().len() < 10_000 => done = next.clone(),
                 Some(_) => { operations.pop(); expected = Some(done.clone()); }
                 None => break,
@@ -232,7 +232,7 @@ proptest! {
         prop_assert_eq!(seen, expected, "{} on {}", patch, start);
     }
 
-    /// The same operations one by one: each leaves a value within the bounds, or what there was before it.
+    /// The same operations one by one: each leaves a value within the bounds, or the value before it.
     #[test]
     fn nothing_deep_is_ever_built(steps in prop::collection::vec(step(), 1..60)) {
         let mut value = json!({"a": {}, "b": []});

@@ -5,7 +5,7 @@ use super::{PatchError, strategic_merge};
 
 #[test]
 fn patches_merge_as_they_do_on_a_real_server() {
-    // What `k8s.io/apimachinery/pkg/util/strategicpatch` makes of the same; without an expectation it is an error.
+    // The results of `k8s.io/apimachinery/pkg/util/strategicpatch`; a case without a result is an error.
     let cases: Vec<Value> =
         serde_json::from_str(include_str!("../../../tests/fixtures/strategic_merge.json")).unwrap();
     for case in cases {
@@ -15,7 +15,7 @@ fn patches_merge_as_they_do_on_a_real_server() {
     }
 }
 
-/// The server reads the outcome into its types, where a null is nothing.
+/// The server decodes the result into its types, which drops nulls.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -109,7 +109,7 @@ proptest! {
         let mut found = names(&merged);
         found.sort();
         prop_assert_eq!(found, expected);
-        // What the patch says holds, in its order, and saying it again changes nothing.
+        // The elements of the patch are there in its order, and applying it again changes nothing.
         let said: Vec<_> = merged.iter().filter(|item| patch.contains(item)).cloned().collect();
         prop_assert_eq!(&said, &patch);
         prop_assert_eq!(strategic_merge(&pod(&merged), &pod(&patch), "", "Pod").unwrap(), pod(&merged));
