@@ -4,7 +4,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{Rng, RngExt as _};
 use serde_json::{Map, Value, json};
 
-/// The names of fields that the server looks for.
+/// The names of fields that the server reads.
 const FIELDS: [&str; 44] = [
     "kind",
     "apiVersion",
@@ -79,7 +79,7 @@ pub(crate) fn text(draws: &mut impl Rng) -> String {
     }
 }
 
-/// A value that has no parts.
+/// A value without parts.
 pub(crate) fn scalar(draws: &mut impl Rng) -> Value {
     match draws.random_range(0..6) {
         0 => Value::Null,
@@ -91,7 +91,7 @@ pub(crate) fn scalar(draws: &mut impl Rng) -> Value {
     }
 }
 
-/// A tree of so many levels at most.
+/// A tree of at most `levels` levels.
 pub(crate) fn tree(draws: &mut impl Rng, levels: usize) -> Value {
     if levels == 0 {
         return scalar(draws);
@@ -110,7 +110,7 @@ pub(crate) fn tree(draws: &mut impl Rng, levels: usize) -> Value {
     }
 }
 
-/// A value of one path of so many levels: as deep as a parser lets through, or deeper.
+/// A value with one path of many levels: as deep as a parser accepts, or deeper.
 pub(crate) fn deep(draws: &mut impl Rng) -> Value {
     let levels = *[3, 50, 95, 99, 100, 101, 120].choose(draws).expect("there are depths");
     let list = draws.random();
@@ -225,7 +225,7 @@ pub(crate) fn options(draws: &mut impl Rng) -> Value {
            "preconditions": {"uid": scalar(draws), "resourceVersion": scalar(draws)}, "dryRun": scalar(draws)})
 }
 
-/// Bytes that may look like the beginning of something.
+/// Bytes that may look like the beginning of a body.
 pub(crate) fn bytes(draws: &mut impl Rng) -> Vec<u8> {
     let starts: [&[u8]; 5] = [b"", b"{\"a\":", b"[[[[", b"k8s\0", b"\"\\ud800"];
     let mut bytes = starts.choose(draws).expect("there are starts").to_vec();

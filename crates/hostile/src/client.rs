@@ -21,17 +21,17 @@ use crate::server::Server;
 /// How long an answer may take before the connection counts as broken. The machine may be busy.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
-/// How long a watch is looked at.
+/// How long a watch is read.
 const WATCHED: Duration = Duration::from_millis(5);
 
-/// What became of a request.
+/// The result of a request.
 pub(crate) enum Outcome {
     Answered {
         status: u16,
-        /// The answer, when it is whole and no watch.
+        /// The answer, when it is whole and not a watch.
         body: Option<Bytes>,
     },
-    /// There was no answer; why.
+    /// There was no answer, for this reason.
     Broken(String),
 }
 
@@ -47,7 +47,7 @@ impl Outcome {
     }
 }
 
-/// A client that connects when it has to.
+/// A client that connects on demand.
 pub(crate) struct Client {
     server: Arc<Server>,
     is_http2: bool,
@@ -87,7 +87,7 @@ impl Client {
         let closes = response.headers().get("connection").is_some_and(|value| value == "close");
         if request.is_watch() && status == 200 {
             let mut body = response.into_body();
-            // What comes is looked at for a moment; then the stream is dropped, and with HTTP/1.1 the connection.
+            // Reads the watch for a moment, then drops the stream, which ends a connection of HTTP/1.1.
             let _ = timeout(WATCHED, body.frame()).await;
             drop(body);
             if self.is_http2 {
@@ -99,7 +99,8 @@ impl Client {
             Err(_) => Ok(Outcome::Broken(format!("no end of the answer within {ANSWER_MAX:?}"))),
             Ok(Err(error)) => Ok(Outcome::Broken(format!("{:#}", anyhow::Error::from(error)))),
             Ok(Ok(body)) => {
-                // A server may close an HTTP/1.1 connection on which it did not read all that was sent, when it says so.
+                // A server may close an HTTP/1.1 connection after a request that it did not read to the end, if the
+                // answer says so.
                 if !closes {
                     self.sender = Some(sender);
                 }
@@ -110,14 +111,14 @@ impl Client {
 
     async fn connect(&self) -> anyhow::Result<Sender> {
         let stream = TcpStream::connect(self.server.address).await.context("failed to connect")?;
-        // Otherwise each body waits for the acknowledgement of its head.
+        // Otherwise each body waits until its head is acknowledged.
         stream.set_nodelay(true).context("failed to switch delays off")?;
         let mut config = self.server.client.clone();
         config.alpn_protocols = vec![if self.is_http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
         let name = ServerName::IpAddress(self.server.address.ip().into());
         let connector = TlsConnector::from(Arc::new(config));
         let io = TokioIo::new(connector.connect(name, stream).await.context("failed to speak TLS")?);
-        // The connections end with the senders.
+        // The connections end with their senders.
         if self.is_http2 {
             let (sender, connection) =
                 http2::handshake(TokioExecutor::new(), io).await.context("failed to speak HTTP/2")?;

@@ -1,4 +1,4 @@
-//! Requests out of a seed: every verb, path and patch type, mostly about things that exist.
+//! Requests drawn from a seed: every verb, path and patch type, mostly about objects that exist.
 
 use bytes::Bytes;
 use rand::seq::IndexedRandom as _;
@@ -25,7 +25,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What is counted: the method, with the type of a patch, and whether it watches.
+    /// The name a request is counted under: the method, with the type of a patch, and whether it watches.
     pub(crate) fn verb(&self) -> &'static str {
         let content_type = self.headers.iter().find(|(name, _)| *name == "content-type");
         match (self.method, content_type.map_or("", |(_, value)| value)) {
@@ -48,7 +48,7 @@ impl Request {
         head + self.target.len() > HEAD_MAX || self.body.len() > BODY_MAX
     }
 
-    /// The request in a line, cut to a length that can be read.
+    /// The request in a line, cut to a readable length.
     pub(crate) fn brief(&self) -> String {
         let body = String::from_utf8_lossy(&self.body);
         let cut = |text: &str| text.chars().take(400).collect::<String>();
@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// The collections that are asked for, as group and version, plural, kind, and whether their objects are in namespaces.
+/// The requested collections, as group and version, plural, kind, and whether their objects are in namespaces.
 const KINDS: [(&str, &str, &str, bool); 24] = [
     ("api/v1", "configmaps", "ConfigMap", true),
     ("api/v1", "secrets", "Secret", true),
@@ -147,10 +147,11 @@ const PATCHES: [&str; 4] = [
     "application/apply-patch+yaml",
 ];
 
-/// Draws requests. Two of the same seed and connection draw the same, as long as they learn the same.
+/// Draws requests. Two generators of the same seed and connection draw the same requests, as long as they learn the
+/// same.
 pub(crate) struct Generator {
     draws: ChaCha8Rng,
-    /// A token of a list, to continue with.
+    /// A token to continue a list with.
     continue_token: String,
     resource_version: String,
 }
@@ -363,7 +364,7 @@ impl Generator {
         self.request("GET", format!("{target}?watch=true&{query}"), "", Vec::new())
     }
 
-    /// A body of a target's kind, mostly in its place.
+    /// A body of a target's kind, mostly well placed.
     fn object(&mut self, target: &Target) -> (String, Bytes) {
         let mut object =
             body::object(&mut self.draws, target.api_version, target.kind, &target.namespace, &target.name);
@@ -379,7 +380,7 @@ impl Generator {
         }
         let mut text = object.to_string().into_bytes();
         if self.one_in(2000) {
-            // Larger than any server takes.
+            // Larger than any server accepts.
             text.resize(BODY_MAX + self.draws.random_range(1..1_000_000), b' ');
         } else if self.one_in(100) {
             let at = self.draws.random_range(0..text.len());
@@ -442,7 +443,7 @@ impl Generator {
     }
 }
 
-/// Escapes what cannot stand in a path or query; what is escaped already stays, right or wrong.
+/// Escapes characters that cannot stand in a path or query; existing escapes stay, right or wrong.
 fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

@@ -1,5 +1,5 @@
-//! Sends requests that nobody should send to the API server, over TLS and with a good certificate, and tells whether it
-//! survives them. `cargo xtask hostile` runs it.
+//! Sends requests that nobody should send to the API server, over TLS and with a valid certificate, and reports
+//! whether it survives them. `cargo xtask hostile` runs it.
 //!
 //! ```text
 //!  seed ─▶ Generator ─Request─▶ Client ──HTTP/2 or HTTP/1.1 over TLS──▶ ApiServer
@@ -33,18 +33,18 @@ use tally::Tally;
 #[derive(Debug, Parser)]
 #[command(name = "hostile")]
 struct Args {
-    /// What the requests are drawn from. The same seed makes the same requests on each connection.
+    /// Seed of the requests. The same seed gives the same requests on each connection.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many requests are sent.
+    /// How many requests to send.
     #[arg(long, default_value_t = 100_000)]
     requests: u64,
-    /// How many connections send them. With one, the order in which the server gets them is the same on every run.
+    /// How many connections to use. With one, the server gets the requests in the same order on every run.
     #[arg(long, default_value_t = 16)]
     connections: u64,
 }
 
-/// Panics of the process so far. Those of a request are caught by the runtime, which ends its task alone.
+/// Panics of the process so far. The runtime catches those of a request, and ends its task alone.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
 fn main() -> ExitCode {
@@ -106,7 +106,7 @@ async fn work(server: Arc<Server>, seed: u64, worker: u64, requests: u64) -> any
     let mut generator = Generator::new(seed, worker);
     let mut client = Client::new(server, worker % 4 != 3);
     let mut tally = Tally::default();
-    // What ended a connection is often the request before the one that found it closed.
+    // A connection is often ended by the request before the one that found it closed.
     let mut before: Option<(Request, String)> = None;
     for index in 0..requests {
         let request = generator.next_request();

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::body::{deep, scalar, text, tree};
 
-/// Places that most objects have, or nearly have.
+/// Paths that most objects have, or nearly have.
 const PLACES: [&str; 20] = [
     "",
     "/metadata",
@@ -64,7 +64,7 @@ fn operation(draws: &mut impl Rng) -> Value {
     }
 }
 
-/// A level more with each pair of operations.
+/// One level more with each pair of operations.
 fn nest_by_moving(draws: &mut impl Rng) -> Value {
     let mut operations = vec![json!({"op": "add", "path": "/spec/map", "value": {"a": {}}})];
     let mut last = "a";

@@ -17,16 +17,16 @@ use serde_json::json;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// A server and how to reach it.
+/// A server and its address.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    /// How an administrator of it speaks TLS, but for the protocols.
+    /// The TLS settings of an administrator, except the protocols.
     pub(crate) client: ClientConfig,
     api: ApiServer,
 }
 
 impl Server {
-    /// Starts one with a custom kind, until the process ends.
+    /// Starts a server with a custom kind. It runs until the process ends.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to listen")?;
         let address = listener.local_addr().context("failed to read the address")?;
@@ -45,7 +45,7 @@ impl Server {
         Ok(Self { address, client, api })
     }
 
-    /// Whether every object can still be listed, as itself and as a table.
+    /// Whether every object can still be listed, as an object and as a table.
     pub(crate) async fn answers(&self) -> bool {
         for kind in self.api.store().resource_types() {
             let group = if kind.group.is_empty() { "api".to_owned() } else { format!("apis/{}", kind.group) };

@@ -1,4 +1,4 @@
-//! What became of the requests.
+//! The results of the requests.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::generator::Request;
 pub(crate) struct Tally {
     /// By verb and status.
     answered: BTreeMap<(&'static str, u16), u64>,
-    /// Connections that ended by a bound on what a client may send: the head or the body of a request.
+    /// Connections that ended because the head or body of a request was too long.
     pub(crate) limited: u64,
-    /// Connections that ended without a reason: what was sent. The first hundred are kept.
+    /// Connections that ended without a reason, with the request that was sent. The first hundred are kept.
     pub(crate) broken: Vec<String>,
     /// Answers of status 500.
     pub(crate) internal_errors: u64,

@@ -1,4 +1,4 @@
-//! Kubernetes Events: said once, counted when repeated, dropped rather than waited for.
+//! Kubernetes Events: published once, counted when repeated, dropped rather than waited for.
 
 mod series;
 
@@ -21,18 +21,18 @@ use tracing::debug;
 use self::series::{Say, SeriesLog};
 use crate::{chain, clock::Clock, metrics::Metrics};
 
-/// Events waiting to be published. A burst beyond that is dropped and counted: 256 are a reconcile failure of each of
-/// 250 objects within the time one request takes.
+/// Events waiting to be published. Events beyond that are dropped and counted: 256 are a reconcile failure of each
+/// of 250 objects within the time one request takes.
 const QUEUE_MAX: usize = 256;
-/// The API server refuses a longer note (events.k8s.io/v1, `note`).
+/// The API server refuses longer notes (events.k8s.io/v1, `note`).
 const NOTE_BYTES_MAX: usize = 1024;
 /// Leaves room for the suffix within the 253 characters of an object name.
 const NAME_PREFIX_MAX: usize = 230;
 
-/// How much attention an Event asks for.
+/// How much attention an Event needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// Things take their course.
+    /// Nothing is wrong.
     Normal,
     /// Someone should look.
     Warning,
@@ -47,12 +47,12 @@ impl Severity {
     }
 }
 
-/// Something worth telling the people who look at an object.
+/// Something worth telling the people who watch an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// The object it is about.
     pub regarding: ObjectReference,
-    /// How much attention it asks for.
+    /// How much attention it needs.
     pub severity: Severity,
     /// Why, as one word in PascalCase.
     pub reason: &'static str,
@@ -62,7 +62,7 @@ pub struct Event {
     pub note: String,
 }
 
-/// Who says it.
+/// The reporter of Events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reporter {
     /// The name of the controller, for instance `nephele.dev/manager`.
@@ -101,7 +101,7 @@ impl Events {
     }
 }
 
-/// Owns what was said so far.
+/// Publishes Events and remembers those it has published.
 struct Publisher {
     client: Client,
     reporter: Reporter,

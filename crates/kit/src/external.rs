@@ -1,12 +1,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Says that something other than this provider looks after the object, whatever the value.
+/// Says that another system than this provider manages the object, whatever the value.
 ///
 /// It is an annotation, although the infrastructure cluster contract once called it a label (Cluster API,
 /// `util/annotations/helpers.go`, `IsExternallyManaged`).
 pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 
-/// Whether the object is somebody else's business: no finalizer, no status, no condition may be written to it.
+/// Whether another system manages the object: write no finalizer, status or condition to it.
 #[must_use]
 pub fn is_externally_managed(meta: &ObjectMeta) -> bool {
     has_annotation(meta, MANAGED_BY_ANNOTATION)

@@ -11,14 +11,14 @@ pub(crate) struct ObjectKey {
     pub(crate) name: String,
 }
 
-/// The most objects whose failures are counted: 65,536 entries of about 150 bytes are 10 MiB. An object beyond that
-/// waits the longest time at once, so that a flood of failures slows down rather than grows.
+/// The most objects whose failures are counted: 65,536 entries of about 150 bytes are 10 MiB. Further objects wait
+/// the longest time at once, so that a flood of failures gets slower instead of larger.
 const FAILING_OBJECTS_MAX: usize = 65_536;
 
-/// How often each object failed in a row. Owned by one controller.
+/// How often each object has failed in a row. Owned by one controller.
 ///
-/// The error policy of `kube::runtime::Controller` is told neither the attempt nor of a success, so the count is
-/// kept here.
+/// `kube::runtime::Controller` tells its error policy neither the attempt nor of successes, so they are counted
+/// here.
 #[derive(Debug)]
 pub(crate) struct Failures {
     backoff: Backoff,

@@ -13,13 +13,13 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Why a request was not made, or its answer not waited for.
+/// Why a request was not sent, or its answer not waited for.
 #[derive(Debug, thiserror::Error)]
 #[error("this process does not lead any more")]
 pub struct NotLeading;
 
-/// Lets requests pass until it is closed, or until the time to which it was extended last. It never opens again. Cheap to
-/// clone, and all clones are one.
+/// Lets requests pass until it is closed, or until the time of the last extension. It never opens again. Cheap to
+/// clone; all clones are one fence.
 #[derive(Debug, Clone, Default)]
 pub struct Fence {
     closed: CancellationToken,
@@ -33,8 +33,8 @@ impl Fence {
         self.closed.cancel();
     }
 
-    /// Lets requests pass until this time and no longer, unless it is extended again. A process that was suspended for
-    /// longer sends nothing when it goes on, whichever of its tasks runs first.
+    /// Lets requests pass until this time, unless it is extended again. A process that was suspended for longer
+    /// sends nothing when it resumes, whichever of its tasks runs first.
     pub fn extend(&self, until: Instant) {
         *self.open_until.lock() = Some(until);
     }
@@ -45,7 +45,7 @@ impl Fence {
         !self.closed.is_cancelled() && self.open_until.lock().is_none_or(|until| Instant::now() < until)
     }
 
-    /// The same client behind the fence. Its requests fail once the fence is closed; watches that are open go on.
+    /// The same client behind the fence. Its requests fail once the fence is closed; open watches go on.
     #[must_use]
     pub fn guard(&self, client: Client) -> Client {
         let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
@@ -57,7 +57,7 @@ impl Fence {
         Client::new(service, namespace).with_valid_until(valid_until)
     }
 
-    /// Looks at the fence whenever the request would make progress: it may have waited for its turn meanwhile.
+    /// Checks the fence whenever the request could make progress, because it may have waited meanwhile.
     async fn pass(
         &self,
         request: impl Future<Output = Result<Response<Body>, kube::Error>>,

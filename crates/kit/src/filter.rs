@@ -1,10 +1,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher;
 
-/// The label that hands an object to one of several managers (Cluster API, `--watch-filter`).
+/// The label that assigns an object to one of several managers (Cluster API, `--watch-filter`).
 pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 
-/// Which objects this manager looks after: those with the label of this value, or all when there is no value.
+/// The objects of this manager: those whose label has this value, or all when there is no value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchFilter(Option<String>);
 
@@ -15,7 +15,7 @@ impl WatchFilter {
         Self(value.filter(|value| !value.is_empty()).map(str::to_owned))
     }
 
-    /// The filter as part of a watch, so that other managers' objects are not even sent here.
+    /// The filter as part of a watch, so that the API server does not even send other managers' objects.
     #[must_use]
     pub fn watch_config(&self) -> watcher::Config {
         let config = watcher::Config::default();
@@ -25,7 +25,7 @@ impl WatchFilter {
         }
     }
 
-    /// Whether the object is this manager's.
+    /// Whether the object is one of this manager's.
     #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
         let Some(wanted) = &self.0 else { return true };

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::outcome::Retry;
 
-/// How long to wait after a write lost against another: long enough for the watch to bring the newer object.
+/// How long to wait after a conflict: long enough for the watch to bring the newer object.
 const AFTER_CONFLICT: Duration = Duration::from_millis(200);
 
-/// A fixed word for an error of the management API.
+/// A category of an error of the management API, from a fixed set.
 #[must_use]
 pub fn category(error: &kube::Error) -> &'static str {
     let kube::Error::Api(status) = error else {
@@ -28,8 +28,8 @@ pub fn category(error: &kube::Error) -> &'static str {
 
 /// When to try again after an error of the management API.
 ///
-/// A conflict (409) is the normal way to learn of a newer object and is retried shortly; everything else backs off,
-/// also an invalid or forbidden request, because a role or a schema may be mended without the object changing.
+/// A conflict (409) is the normal sign of a newer object and is retried shortly. Everything else backs off, an
+/// invalid or forbidden request too, because a role or a schema may be corrected without a change of the object.
 #[must_use]
 pub fn retry(error: &kube::Error) -> Retry {
     match error {

@@ -1,13 +1,14 @@
 //! Leader election: of several replicas one works, the others stand by.
 //!
-//! The protocol is that of client-go (`tools/leaderelection`): the holder renews a `Lease`; a candidate takes it over
-//! when it has seen it unchanged for the lease's whole duration, by its own monotonic clock, so that the clocks of
-//! two machines need not agree. Every write carries the resource version, so of two candidates one loses. (The crate
-//! kube-lease-manager compares the holder's `renewTime` with the candidate's own wall clock, so it was not taken.)
+//! The protocol is that of client-go (`tools/leaderelection`). The holder renews a `Lease`. A candidate takes it
+//! over after it has seen it unchanged for the lease's whole duration by its own monotonic clock, so the clocks of
+//! two machines need not agree. Every write carries the resource version, so of two candidates one loses. (The
+//! crate kube-lease-manager was not taken: it compares the holder's `renewTime` with the candidate's own wall
+//! clock.)
 //!
-//! The holder's [`Fence`] is open for the renew deadline from the moment at which the last successful renewal was sent.
-//! Others wait for the longer lease duration, and count it from later. So what a former holder sent has arrived before
-//! anybody else leads.
+//! The holder's [`Fence`] is open for the renew deadline, counted from when the last successful renewal was sent.
+//! Others wait for the longer lease duration, and count it from later. So every request of a former holder has
+//! arrived before anybody else leads.
 
 use std::time::Duration;
 
@@ -29,17 +30,17 @@ pub struct LeaseSettings {
     pub namespace: String,
     /// The name of the lease.
     pub name: String,
-    /// Who this process is; unique among the replicas.
+    /// The identity of this process; unique among the replicas.
     pub identity: String,
-    /// How long others have to see the lease unchanged before they take it.
+    /// How long candidates have to see the lease unchanged before they take it.
     pub lease_duration: Duration,
-    /// How long the holder tries to renew before it gives up leading. Shorter than the lease's duration.
+    /// How long the holder tries to renew before it stops leading. Shorter than the lease's duration.
     pub renew_deadline: Duration,
-    /// The time between two attempts to take or renew.
+    /// The time between two attempts to take or renew the lease.
     pub retry_period: Duration,
 }
 
-/// Why this process does not lead (any more).
+/// Why this process does not lead, or no longer.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// Another process holds the lease now.
@@ -99,12 +100,12 @@ pub async fn acquire(
 }
 
 impl Leadership {
-    /// Renews the lease until `shutdown`, then gives it up so that another replica need not wait for it to run out. The
-    /// fence is open only while the lease is held.
+    /// Renews the lease until `shutdown`, then releases it so that another replica need not wait for it to expire.
+    /// The fence is open only while the lease is held.
     ///
     /// # Errors
     ///
-    /// When the lease is lost. The process has to end then: another may be doing its work already.
+    /// When the lease is lost. The process has to end then: another may already be working.
     pub async fn hold(mut self, fence: Fence, shutdown: CancellationToken) -> Result<(), LeaseError> {
         let result = loop {
             fence.extend(self.renewed_at + self.candidate.settings.renew_deadline);
@@ -159,7 +160,7 @@ impl Leadership {
         let mut lease = self.held;
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = None;
-        // What client-go leaves behind: the API server insists on a duration.
+        // As client-go leaves it: the API server requires a duration.
         spec.lease_duration_seconds = Some(1);
         let params = PostParams::default();
         let write = self.candidate.api.replace(&self.candidate.settings.name, &params, &lease);
@@ -171,7 +172,7 @@ impl Leadership {
     }
 }
 
-/// A process that would lead.
+/// A process that wants to lead.
 struct Candidate {
     api: Api<Lease>,
     settings: LeaseSettings,
@@ -179,7 +180,7 @@ struct Candidate {
     metrics: Metrics,
 }
 
-/// A lease as last seen changed.
+/// A lease, as it was when it was last seen to change.
 struct Sighting {
     resource_version: Option<String>,
     since: Instant,
@@ -197,7 +198,7 @@ enum Step {
     Wait,
 }
 
-/// Whether the lease is free for the taking, given how long it was seen unchanged.
+/// Whether the lease can be taken, after it was seen unchanged for `unchanged_for`.
 fn step(spec: Option<&LeaseSpec>, identity: &str, unchanged_for: Duration) -> Step {
     let Some(spec) = spec else { return Step::Take };
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
@@ -210,7 +211,7 @@ impl Candidate {
         format!("{}/{}", self.settings.namespace, self.settings.name)
     }
 
-    /// One attempt to take the lease; the lease when it is ours now.
+    /// One attempt to take the lease; returns it when this process holds it.
     async fn attempt(&self, sighting: &mut Option<Sighting>) -> Result<Option<Lease>, kube::Error> {
         let Some(current) = self.api.get_opt(&self.settings.name).await? else {
             return self.create().await;
@@ -236,7 +237,7 @@ impl Candidate {
         if let Some(lease) = self.write(next).await? {
             return Ok(Renewal::Renewed(Box::new(lease)));
         }
-        // Somebody wrote it in between: another process, or a person who annotated it.
+        // Somebody wrote the lease meanwhile: another process, or a person who annotated it.
         let Some(current) = self.api.get_opt(&self.settings.name).await? else {
             let created = self.create().await?;
             return Ok(created.map_or_else(
@@ -283,7 +284,7 @@ impl Candidate {
     }
 }
 
-/// A conflict means that somebody else was faster, which is an answer and not a failure.
+/// A conflict means that another process was faster: an answer, not a failure.
 fn won(result: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Error> {
     match result {
         Ok(lease) => Ok(Some(lease)),

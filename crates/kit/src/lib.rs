@@ -1,5 +1,5 @@
-//! What every controller of Nephele needs, once: the loop around a reconcile function, and everything that loop
-//! has to do well so that reconcile functions stay six lines of steps.
+//! What every controller of Nephele needs, once: the loop around a reconcile function, and everything that loop has
+//! to do well so that a reconcile function is six lines of steps.
 //!
 //! ```text
 //!  management API ──watch──▶ Cache (trimmed store) ──touched──┐
@@ -13,8 +13,8 @@
 //!  fence ──closes when the lease is lost──▶ nothing of a former leader reaches the management API
 //! ```
 //!
-//! What it must not know: the simulated cloud, and any of our kinds. A reconcile function is the only place where
-//! those meet. It reads no argument and no environment variable.
+//! The crate does not know the simulated cloud or any of our kinds: those meet in reconcile functions alone. It
+//! reads no argument and no environment variable.
 
 mod backoff;
 mod clock;

@@ -3,15 +3,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 /// The group of Cluster API's own kinds.
 const CLUSTER_API_GROUP: &str = "cluster.x-k8s.io";
 
-/// The owner reference to a Cluster, whatever the version it was written in.
+/// The owner reference to a Cluster, in any API version.
 ///
-/// The `controller` flag is not asked for, as Cluster API does not ask either (`util/util.go`, `GetOwnerCluster`).
+/// The `controller` flag is not checked, as in Cluster API (`util/util.go`, `GetOwnerCluster`).
 #[must_use]
 pub fn owner_cluster(meta: &ObjectMeta) -> Option<&OwnerReference> {
     owner_of_kind(meta, CLUSTER_API_GROUP, "Cluster")
 }
 
-/// The owner reference to a Machine, whatever the version it was written in.
+/// The owner reference to a Machine, in any API version.
 #[must_use]
 pub fn owner_machine(meta: &ObjectMeta) -> Option<&OwnerReference> {
     owner_of_kind(meta, CLUSTER_API_GROUP, "Machine")

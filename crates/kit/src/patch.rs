@@ -1,7 +1,7 @@
-//! Every write a controller makes: JSON merge patches of only what differs, finalizers, deletion.
+//! Every write a controller makes: JSON merge patches of the differences only, finalizers, deletion.
 //!
 //! Merge patches rather than server-side apply, because they leave other writers' fields alone without field
-//! managers, and because the embedded management API does not have server-side apply yet.
+//! managers, and because the embedded management API does not support server-side apply yet.
 
 use std::fmt::Debug;
 
@@ -20,13 +20,13 @@ use crate::{
 /// The parts of `metadata` a controller may change.
 const OWN_METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
-/// What has to hold for a patch to be taken.
+/// The precondition of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
     /// Nothing: the last writer wins, field by field.
     None,
     /// The object is still the version that the new value was computed from; otherwise the write is refused with a
-    /// conflict. Needed wherever a list is replaced that others write to as well.
+    /// conflict. Needed wherever a list is replaced that others write as well.
     ResourceVersion,
 }
 
@@ -56,13 +56,13 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// Whether the object is not there (any more).
+    /// Whether the object does not exist, or no longer.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Request { source: kube::Error::Api(status), .. } if status.code == 404)
     }
 
-    /// Whether the object is not the version that was to be changed.
+    /// Whether the object has changed since it was read.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Request { source: kube::Error::Api(status), .. } if status.code == 409)
@@ -85,16 +85,16 @@ impl ReconcileError for PatchError {
     }
 }
 
-/// What came of a deletion.
+/// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
-    /// It is gone, or was never there.
+    /// It is gone, or never existed.
     Gone,
-    /// It is on its way out: a finalizer still holds it.
+    /// It is being deleted: a finalizer still holds it.
     InProgress,
 }
 
-/// Patches the status to that of `new`; `None` when it is the same already and nothing was sent.
+/// Patches the status to that of `new`; `None` when they are equal and nothing was sent.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ where
 }
 
 /// Patches everything but the status (spec, labels, annotations, finalizers, owner references) to that of `new`;
-/// `None` when it is the same already and nothing was sent.
+/// `None` when they are equal and nothing was sent.
 ///
 /// # Errors
 ///
@@ -136,11 +136,11 @@ where
     send(api, old, &patch).await.map(Some)
 }
 
-/// Adds a finalizer, in the place after those already there; `None` when it is there already.
+/// Adds a finalizer after the existing ones; `None` when it is there already.
 ///
 /// # Errors
 ///
-/// A conflict when the object is no longer the version given: the list is replaced as a whole.
+/// A conflict when the object has changed since it was read: the list is replaced as a whole.
 pub async fn add_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Option<K>, PatchError>
 where
     K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
@@ -153,11 +153,11 @@ where
     set_finalizers(api, object, &finalizers).await.map(Some)
 }
 
-/// Removes a finalizer; `None` when it is not there, or when the object is gone.
+/// Removes a finalizer; `None` when there is none, or when the object is gone.
 ///
 /// # Errors
 ///
-/// A conflict when the object is no longer the version given: the list is replaced as a whole.
+/// A conflict when the object has changed since it was read: the list is replaced as a whole.
 pub async fn remove_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Option<K>, PatchError>
 where
     K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
@@ -174,7 +174,7 @@ where
     }
 }
 
-/// Deletes exactly this object, not one of the same name made since; absence is success.
+/// Deletes exactly this object, not a later one of the same name; absence is success.
 ///
 /// # Errors
 ///
@@ -199,8 +199,8 @@ where
 
 /// The smallest JSON merge patch (RFC 7386) that turns `old` into `new`, or `None` when they are equal.
 ///
-/// A `null` inside an object of `new` counts as absence: a merge patch cannot write one, and the Kubernetes API drops
-/// them anyway.
+/// A `null` inside an object of `new` counts as absence: a merge patch cannot write one, and the Kubernetes API
+/// drops nulls anyway.
 #[must_use]
 pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
@@ -269,7 +269,7 @@ where
         .map_err(|source| PatchError::Request { verb: "patch", object: named(object), source })
 }
 
-/// Puts the resource version of `object` into the patch, where the API server takes it as a precondition.
+/// Adds the resource version of `object` to the patch, which the API server takes as a precondition.
 fn require<K: Resource>(patch: &mut Value, object: &K, precondition: Precondition) {
     let (Precondition::ResourceVersion, Some(version)) = (precondition, object.resource_version()) else {
         return;

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// What has to be true before the process calls itself ready: a set of named gates, all of them open.
+/// The conditions of readiness: a set of named gates, which all have to be open.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     gates: Arc<Mutex<BTreeMap<String, Gate>>>,
@@ -34,24 +34,24 @@ impl Readiness {
     }
 }
 
-/// One thing that has to be true before the process is ready.
+/// One condition of readiness.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
     open: Arc<AtomicBool>,
 }
 
 impl Gate {
-    /// Says that it is true now.
+    /// Opens the gate.
     pub fn open(&self) {
         self.open.store(true, Ordering::Release);
     }
 
-    /// Says that it is no longer true.
+    /// Closes the gate.
     pub fn close(&self) {
         self.open.store(false, Ordering::Release);
     }
 
-    /// Whether it is true.
+    /// Whether the gate is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)

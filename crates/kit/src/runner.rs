@@ -33,10 +33,10 @@ use crate::{
     work_queue::WorkQueue,
 };
 
-/// A controller that ended although nobody asked it to.
+/// A controller that ended without being told to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The stream of reconciles ran dry.
+    /// The stream of reconciles ended.
     #[error("controller {0} ended by itself")]
     Ended(&'static str),
     /// A cache that the controller reads never became ready.
@@ -46,8 +46,8 @@ pub enum RunError {
 
 /// One controller: watches objects of the kind `K` and calls a reconcile function for each, again and again.
 ///
-/// Around each call: a span with kind, namespace and name; metrics; a guard against panics; a wait that grows with
-/// each failure in a row and is per object; an Event about a failure.
+/// Around each call: a span with kind, namespace and name; metrics; a guard against panics; a backoff per object
+/// that grows with each failure in a row; an Event about a failure.
 pub struct Runner<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + 'static,
@@ -64,11 +64,11 @@ where
     gone: broadcast::Sender<Gone<K>>,
 }
 
-/// What is not there any more of the objects that a controller works on.
+/// Objects that this controller no longer has.
 pub enum Gone<K> {
-    /// This object: deleted, or changed so that it is not selected any more.
+    /// This object was deleted, or changed so that it is no longer selected.
     Object(Arc<K>),
-    /// Any may be: the list was read anew, or more went than could be told.
+    /// Any object may be gone: the list was read anew, or more are gone than fit the backlog.
     Any,
 }
 
@@ -81,17 +81,18 @@ impl<K> Clone for Gone<K> {
     }
 }
 
-/// Objects that went before a slow listener is told that any may be gone: 1,024 pointers are 16 KiB.
+/// The most deletions that a slow listener may lag behind; after that it is told that any object may be gone: 1,024
+/// pointers are 16 KiB.
 const GONE_BACKLOG: usize = 1024;
 
 impl<K> Runner<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// A controller of what `api` and `config` select, at most `concurrency` objects at a time and never the same one
-    /// twice at once.
+    /// A controller of the objects that `api` and `config` select. It works on at most `concurrency` objects at a
+    /// time, and never twice on the same one.
     ///
-    /// `name` is the kind in lower case, as the metrics and the readiness gate have it.
+    /// `name` is the kind in lower case, as in metrics and the readiness gate.
     #[must_use]
     pub fn new(
         name: &'static str,
@@ -142,7 +143,7 @@ where
         }
     }
 
-    /// What goes from now on, whether or not a reconcile saw it go. The store has taken note of it.
+    /// Objects that are gone from now on, whether or not a reconcile saw them go. The store no longer has them.
     pub fn gone(&self) -> impl Stream<Item = Gone<K>> + Send + 'static {
         BroadcastStream::new(self.gone.subscribe()).map(|gone| gone.unwrap_or(Gone::Any))
     }
@@ -153,8 +154,8 @@ where
         self.store.clone()
     }
 
-    /// Looks at the objects that `mapper` names whenever an object of the cache was made, changed or deleted. The
-    /// controller starts only when the cache is ready.
+    /// Reconciles the objects that `mapper` returns whenever an object of the cache was created, changed or
+    /// deleted. The controller starts only when the cache is ready.
     #[must_use]
     pub fn watches<Other, I>(
         self,
@@ -172,7 +173,7 @@ where
         self.reads(cache).reconcile_on(refs)
     }
 
-    /// Starts only when the cache is ready, as a reconcile function reads it.
+    /// Starts only when the cache is ready, because the reconcile function reads it.
     #[must_use]
     pub fn reads<Other>(mut self, cache: &Cache<Other>) -> Self
     where
@@ -183,7 +184,7 @@ where
         self
     }
 
-    /// Looks at each object the stream names.
+    /// Reconciles each object that the stream names.
     #[must_use]
     pub fn reconcile_on(mut self, refs: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
         let queue = Arc::clone(&self.queue);
@@ -192,7 +193,7 @@ where
         self
     }
 
-    /// Looks at every object each time the stream yields.
+    /// Reconciles every object each time the stream yields.
     #[must_use]
     pub fn reconcile_all_on(mut self, ticks: impl Stream<Item = ()> + Send + 'static) -> Self {
         let (queue, store) = (Arc::clone(&self.queue), self.store.clone());
@@ -202,12 +203,12 @@ where
         self
     }
 
-    /// Runs until `shutdown`, then lets the reconciles in flight finish. The reconcile function holds its context
-    /// itself, by capture.
+    /// Runs until `shutdown`, then lets the reconciles in flight finish. The reconcile function captures its
+    /// context.
     ///
     /// # Errors
     ///
-    /// When the controller ends without having been asked to.
+    /// When the controller ends without being told to.
     pub async fn run<F, Fut, E>(self, reconcile: F, shutdown: CancellationToken) -> Result<(), RunError>
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
@@ -238,7 +239,7 @@ where
             );
         let work = results.for_each(|result| {
             if let Err(controller::Error::ObjectNotFound(object)) = result {
-                // Deleted while it waited in the queue.
+                // Deleted while it was in the queue.
                 let key = ObjectKey {
                     namespace: object.namespace.clone().unwrap_or_default(),
                     name: object.name.clone(),
@@ -253,7 +254,7 @@ where
                 gate.open();
             }
         };
-        // Before the first list nothing is in flight, and kube-runtime does not hear that it is to stop.
+        // Before the first list nothing is in flight, and kube-runtime does not notice the shutdown.
         let asked_before_the_first_list = async {
             shutdown.cancelled().await;
             if store.wait_until_ready().now_or_never().is_some() {
@@ -273,7 +274,7 @@ where
     }
 }
 
-/// What one look at an object needs.
+/// What one reconcile needs.
 struct Round<F> {
     reconcile: F,
     metrics: ControllerMetrics,
@@ -283,7 +284,7 @@ struct Round<F> {
 }
 
 impl<F> Round<F> {
-    /// Calls the reconcile function and turns what came of it into what to do next.
+    /// Calls the reconcile function and turns its result into the next step.
     fn visit<K, Fut, E>(self: Arc<Self>, object: Arc<K>) -> impl Future<Output = Action> + Send + 'static
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -295,7 +296,7 @@ impl<F> Round<F> {
             "reconcile",
             kind = %K::kind(&()),
             namespace = object.namespace().unwrap_or_default(),
-            // Not `name`: that of a span is its own, and JSON has both in one place.
+            // Not `name`: a span has a name of its own, and JSON puts both in one place.
             object = object.name_any(),
         );
         async move {

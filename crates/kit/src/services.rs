@@ -2,17 +2,17 @@ use std::time::Duration;
 
 use crate::{clock::Clock, events::Events, metrics::Metrics, readiness::Readiness};
 
-/// What the manager hands to every controller. Cheap to clone.
+/// What the manager gives every controller. Cheap to clone.
 #[derive(Clone)]
 pub struct Services {
     /// Counters and histograms of the controllers.
     pub metrics: Metrics,
     /// Publishes Kubernetes Events.
     pub events: Events,
-    /// What time it is.
+    /// The current time.
     pub clock: Clock,
-    /// Where caches and controllers say that they have caught up.
+    /// Where caches and controllers report that they have caught up.
     pub readiness: Readiness,
-    /// How often every object is looked at without having changed; `None` never.
+    /// How often every object is reconciled without a change; `None` for never.
     pub resync: Option<Duration>,
 }

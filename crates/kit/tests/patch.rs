@@ -80,7 +80,7 @@ async fn deleting_waits_for_finalizers_and_does_not_mind_absence() {
     patch::remove_finalizer(&api, &going, "example.org/a").await.expect("patched");
     management.eventually_gone::<ConfigMap>("c").await;
     assert_eq!(patch::delete(&api, &held).await.expect("gone"), Deleted::Gone);
-    // Somebody else's object of the same name stays.
+    // A later object of the same name stays.
     with_config_map(&management).await;
     assert_eq!(patch::delete(&api, &held).await.expect("the one that was meant is gone"), Deleted::Gone);
     management.get::<ConfigMap>("c").await;

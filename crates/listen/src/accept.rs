@@ -11,19 +11,19 @@ use tokio_util::task::TaskTracker;
 use crate::budget::{Budget, Grant};
 use crate::limits::Limits;
 
-/// Silence after which the kernel asks whether a client is still there. Without it, clients that vanish without a word
-/// would keep their place. The kernel's probes cost this process nothing, unlike pings of HTTP/2.
+/// Silence after which the kernel probes whether a client still exists. Without it, clients that vanish silently
+/// would keep their place. Unlike HTTP/2 pings, the kernel's probes cost this process nothing.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// The pause after an accept that failed, most often for want of file descriptors.
+/// The pause after a failed accept, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The time between two log lines about refused connections.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Accepts connections until `stop`, and runs `connection` for each as a task. Each has a place of `places`, from which
-/// one that has authenticated cannot be revoked once it is pinned. A connection whose place is revoked ends where it
-/// stands; one for which there is no place is closed at once.
+/// Accepts connections until `stop`, and runs `connection` for each as a task. Each takes a place of `places`,
+/// which cannot be revoked once an authenticated connection has pinned it. A connection whose place is revoked ends
+/// at once; a connection that gets no place is closed at once.
 pub async fn accept<F, R>(
     listener: &TcpListener,
     places: &Budget,
@@ -41,7 +41,8 @@ pub async fn accept<F, R>(
             None => return,
             Some(Ok(accepted)) => accepted,
             Some(Err(error)) => {
-                // A client that is gone already, or a process out of descriptors: the next try may fare better.
+                // A client that is gone already, or a process out of file descriptors: the next attempt may
+                // succeed.
                 tracing::warn!(%error, "Failed to accept a connection");
                 if stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await.is_none() {
                     return;
@@ -64,13 +65,13 @@ pub async fn accept<F, R>(
     }
 }
 
-/// Each option may fail on a socket that is closed already, which the first read finds out.
+/// Each option may fail on a closed socket, which the first read reports.
 fn set_options(stream: &TcpStream, limits: &Limits) {
     // Answers are short: waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     let socket = SockRef::from(stream);
     let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-    // The kernel counts the time for which data stays unacknowledged, and that for which the receiver's window stays
+    // The kernel counts both the time that data stays unacknowledged and the time that the receiver's window stays
     // closed (tcp(7), `TCP_USER_TIMEOUT`).
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = socket.set_tcp_user_timeout(Some(limits.stall));
@@ -78,8 +79,8 @@ fn set_options(stream: &TcpStream, limits: &Limits) {
     let _ = limits.stall;
 }
 
-/// Connections that were refused and not yet logged. A client can make thousands a second, so that only some lines are
-/// written.
+/// Connections that were refused and not yet logged. A client can cause thousands a second, so not every one gets a
+/// log line.
 #[derive(Default)]
 struct Refusals {
     count: u64,

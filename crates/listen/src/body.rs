@@ -24,18 +24,18 @@ pub enum BodyError {
     Connection(#[source] hyper::Error),
 }
 
-/// Bytes of a body that nobody wants which are still read to keep the connection, as many as Go's server reads
+/// Bytes of an unwanted body that are still read to keep the connection, as many as Go's server reads
 /// (net/http/server.go, `maxPostHandlerReadBytes`).
 const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
 
-/// How long more is read before the connection closes. What arrives at a closed socket is answered with a reset, which
-/// can take the answer from a client that has not read it yet (RFC 9112, section 9.6).
+/// How long the rest is read before the connection closes. A closed socket answers data with a reset, which can
+/// destroy the answer before the client has read it (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The body of a request, which has to arrive in time.
 ///
-/// One that is dropped before its end is read on for a while where the next request can only follow it, in HTTP/1.1.
-/// Where more is to come than is read, the connection closes, and the answer says so.
+/// With HTTP/1.1 the next request follows the body on the connection. So a body that is dropped early is read on
+/// for a while. If more follows than is read, the connection closes, and the answer says so.
 #[derive(Debug)]
 pub struct RequestBody {
     /// None once it is dropped.
@@ -48,28 +48,30 @@ pub struct RequestBody {
     rest: Option<Rest>,
 }
 
-/// What becomes of the rest of a body that nobody wants.
+/// How the rest of an unwanted body is read.
 #[derive(Debug)]
 struct Rest {
-    /// Where it is read.
+    /// The tasks that read it.
     tasks: TaskTracker,
     /// Whether the client waits for `100 Continue`. Such a client may have sent nothing, and never will.
     is_expected: bool,
     closes: Arc<AtomicBool>,
 }
 
-/// Whether a connection closes after a request, which its answer has to say: a client would send its next request on it.
+/// Whether the connection closes after a request. The answer has to say so, or the client would send its next
+/// request on it.
 pub(crate) struct Closes(Option<Arc<AtomicBool>>);
 
 impl Closes {
-    /// What is known now; ask when the answer is there.
+    /// What is known so far; call it when the answer is there.
     pub(crate) fn get(&self) -> bool {
         self.0.as_ref().is_some_and(|closes| closes.load(Ordering::Relaxed))
     }
 }
 
 impl RequestBody {
-    /// The body of a request that has so long to arrive. What is left of it is read as a task of `tasks`.
+    /// The body of a request, which has to arrive within a time. The rest of a dropped body is read by a task of
+    /// `tasks`.
     pub(crate) fn of(
         request: Request<Incoming>,
         limit: Duration,

@@ -1,5 +1,4 @@
-//! A bounded amount of something that clients take before anybody knows who they are: places for connections, bytes of
-//! bodies.
+//! A bounded amount of something that clients take before they are known: places for connections, bytes of bodies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,22 +6,22 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// An amount that is shared out in grants. When it is short, the grant that was used least recently is revoked to make
-/// room, unless it was pinned. Cheap to clone; all clones share one amount.
+/// An amount that is shared out in grants. When it is short, the least recently used grant is revoked, unless it is
+/// pinned. Cheap to clone; all clones share one amount.
 ///
-/// Making room looks at every grant that can be revoked, which are some hundreds to some thousands.
+/// Making room looks at every grant that can be revoked: some hundreds to some thousands.
 #[derive(Clone)]
 pub struct Budget {
     table: Arc<Mutex<Table>>,
 }
 
-/// The owner of everything that is granted. Locked for short synchronous blocks.
+/// All grants. Locked for short synchronous blocks.
 struct Table {
     max: usize,
     revocable_max: usize,
     revocable: usize,
     pinned: usize,
-    /// Counts grants and uses: the next number of either.
+    /// The number of the next grant or use.
     next: u64,
     grants: HashMap<u64, Revocable>,
 }
@@ -34,12 +33,12 @@ struct Revocable {
     revoked: CancellationToken,
 }
 
-/// A share of a [`Budget`], given back when it is dropped.
+/// A share of a [`Budget`], returned when it is dropped.
 pub struct Grant {
     table: Arc<Mutex<Table>>,
     id: u64,
     revoked: CancellationToken,
-    /// What is given back when it was pinned; one that can be revoked is accounted for in the table.
+    /// The amount to return, once pinned; the table has the amount of a grant that can be revoked.
     pinned: Mutex<Option<usize>>,
 }
 
@@ -53,8 +52,7 @@ impl Budget {
         Self { table: Arc::new(Mutex::new(table)) }
     }
 
-    /// Takes an amount, and revokes other grants where that is needed. None when even that makes no room: too much is
-    /// pinned.
+    /// Takes an amount, and revokes other grants if needed. None when there is still no room: too much is pinned.
     #[must_use]
     pub fn take(&self, amount: usize) -> Option<Grant> {
         let revoked = CancellationToken::new();
@@ -69,7 +67,7 @@ impl Budget {
         Some(Grant { table: Arc::clone(&self.table), id, revoked, pinned: Mutex::new(None) })
     }
 
-    /// What is granted at the moment.
+    /// The amount granted now.
     #[must_use]
     pub fn granted(&self) -> usize {
         let table = self.table.lock();
@@ -83,7 +81,8 @@ impl Table {
         self.next
     }
 
-    /// Revokes grants other than `keep` until `amount` fits. False, and nothing revoked, when it cannot fit.
+    /// Revokes grants other than `keep` until `amount` fits. Returns false, and revokes nothing, when it cannot
+    /// fit.
     fn make_room(&mut self, amount: usize, keep: Option<u64>) -> bool {
         let kept = keep.and_then(|id| self.grants.get(&id)).map_or(0, |grant| grant.amount);
         let limit = self.revocable_max.min(self.max.saturating_sub(self.pinned));
@@ -103,7 +102,7 @@ impl Table {
 }
 
 impl Grant {
-    /// Notes that the grant is in use, so that others are revoked before it.
+    /// Marks the grant as used, so that others are revoked before it.
     pub fn touch(&self) {
         let mut table = self.table.lock();
         let now = table.tick();
@@ -112,8 +111,8 @@ impl Grant {
         }
     }
 
-    /// Takes more, and revokes other grants where that is needed. False when there is no room, or when this grant was
-    /// revoked or pinned.
+    /// Takes more, and revokes other grants if needed. False when there is no room, or when this grant was revoked
+    /// or pinned.
     #[must_use]
     pub fn grow(&self, amount: usize) -> bool {
         let mut table = self.table.lock();
@@ -128,7 +127,7 @@ impl Grant {
         true
     }
 
-    /// Keeps the grant from being revoked from now on. False when it was revoked before.
+    /// Protects the grant from being revoked. False when it was revoked before.
     pub fn pin(&self) -> bool {
         let mut pinned = self.pinned.lock();
         if pinned.is_some() {
@@ -142,7 +141,7 @@ impl Grant {
         true
     }
 
-    /// Waits until the grant is revoked, for ever if it is not. Its holder has to stop then, and to drop it.
+    /// Waits until the grant is revoked; for ever if it never is. Its holder then has to stop and drop it.
     pub async fn revoked(&self) {
         self.revoked.cancelled().await;
     }
@@ -227,7 +226,7 @@ mod tests {
             steps in proptest::collection::vec(step(), 1..60), max in 0..8_usize, revocable_max in 0..8_usize,
         ) {
             let budget = Budget::new(max, revocable_max);
-            // What each grant was given, and whether it is pinned.
+            // The amount of each grant, and whether it is pinned.
             let mut slots: [Option<(Grant, usize, bool)>; 4] = Default::default();
             for step in steps {
                 match step {

@@ -24,10 +24,11 @@ use crate::body::RequestBody;
 use crate::budget::Grant;
 use crate::limits::Limits;
 
-/// The head of a request, most of which is a bearer token or a cookie. Go's default is 1 MiB, which nobody needs.
+/// The longest head of a request, most of which is a bearer token or a cookie. Go's default of 1 MiB is more than
+/// any client needs.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// Bytes of answers that wait on one HTTP/2 stream for the client to make room for them.
+/// Bytes of answers that may wait on one HTTP/2 stream for the client to make room.
 const SEND_BYTES_MAX: usize = 64 * 1024;
 
 /// The version of HTTP that a connection speaks.
@@ -40,7 +41,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// What TLS negotiated (ALPN); HTTP/1.1 when it negotiated nothing.
+    /// The version negotiated by TLS (ALPN); HTTP/1.1 when nothing was negotiated.
     pub fn negotiated<IO>(stream: &TlsStream<IO>) -> Self {
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Self::Http2 } else { Self::Http1 }
     }
@@ -51,16 +52,16 @@ impl Protocol {
 pub struct Http {
     /// What clients may hold.
     pub limits: Limits,
-    /// The streams of HTTP/2 connections run as tasks of it, and the reading of bodies that nobody wants.
+    /// Runs the streams of HTTP/2 connections and the reading of unwanted bodies as tasks.
     pub tasks: TaskTracker,
 }
 
 impl Http {
-    /// Serves requests on one connection until the client goes, the connection has been idle for too long, or `stop` is
-    /// ready; in the last two cases requests in flight have [`Limits::drain`] to end. `grant` is the connection's place,
-    /// which is marked as used with each request.
+    /// Serves requests on one connection until the client closes it, it has been idle for too long, or `stop` is
+    /// ready; in the last two cases requests in flight have [`Limits::drain`] to end. `grant` is the connection's
+    /// place, marked as used with each request.
     ///
-    /// A connection that a request upgrades is the upgrade's from then on.
+    /// A connection that a request upgrades belongs to the upgrade from then on.
     ///
     /// # Errors
     /// When the connection breaks, or the client breaks the protocol.
@@ -102,7 +103,8 @@ impl Http {
                     head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 if is_head {
-                    // On HTTP/2 hyper sends what it is given, and a client takes data after HEAD for a broken stream.
+                    // On HTTP/2 hyper sends the body it is given, and a client takes data after HEAD for a broken
+                    // stream.
                     if let Some(length) = body.size_hint().exact() {
                         head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
                     }
@@ -129,7 +131,7 @@ impl Http {
                 run(connection, http2::Connection::graceful_shutdown, ended, drain).await
             }
             Protocol::Http1 => {
-                // Idle time is counted here for both protocols, the head of a request included.
+                // Idle time is counted here for both protocols, including the time for the head of a request.
                 let connection = http1::Builder::new()
                     .header_read_timeout(None)
                     .max_buf_size(HEAD_BYTES_MAX)
@@ -141,7 +143,7 @@ impl Http {
     }
 }
 
-/// Runs a connection until it ends. When `ended` is ready first, requests in flight have so long to end.
+/// Runs a connection until it ends. When `ended` is ready first, requests in flight have a bounded time to end.
 async fn run<C>(
     connection: C,
     graceful_shutdown: fn(Pin<&mut C>),
@@ -174,7 +176,7 @@ where
     }
 }
 
-/// What happens on a connection.
+/// The requests in flight on a connection.
 #[derive(Clone)]
 struct Activity(Arc<Shared>);
 
@@ -185,7 +187,7 @@ struct Shared {
 
 struct Requests {
     in_flight: usize,
-    /// When there was last one in flight; when the connection began, before the first.
+    /// When the last request in flight ended; before the first, when the connection began.
     idle_since: Instant,
 }
 
@@ -207,7 +209,7 @@ impl Activity {
         }
     }
 
-    /// Waits until no request has been in flight for so long.
+    /// Waits until no request has been in flight for `limit`.
     async fn idle_for(&self, limit: Duration) {
         loop {
             let idle_since = {
@@ -217,7 +219,7 @@ impl Activity {
             match idle_since {
                 Some(since) if since.elapsed() >= limit => return,
                 Some(since) => sleep_until(since + limit).await,
-                // It will be idle for as long from its end on.
+                // The idle time starts when the request ends.
                 None => sleep(limit).await,
             }
         }

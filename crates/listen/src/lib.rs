@@ -17,9 +17,9 @@
 //! | an answer that it does not read | [`Limits::stall`] |
 //! | streams of an HTTP/2 connection | [`Limits::streams_max`] |
 //!
-//! A server cannot know who connects before the handshake is over. So when the places for unauthenticated connections
-//! are taken, a newcomer is not turned away: the connection that was used least recently makes room for it. Whoever
-//! opens connections and leaves them idle only closes its own.
+//! A server cannot know who connects before the handshake is over. So when all places for unauthenticated
+//! connections are taken, a newcomer is not refused: the least recently used of these connections makes room for
+//! it. A client that opens connections and leaves them idle only closes its own.
 //!
 //! The crate knows no kind of object, reads no argument, and depends on nothing else of Nephele.
 

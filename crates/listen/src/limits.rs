@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-/// What clients of one server may hold, and for how long. `Limits { connections_max: 64, ..Limits::default() }` is how
-/// a server says what is particular to it.
+/// What clients of one server may hold, and for how long. A server overrides what it needs: `Limits {
+/// connections_max: 64, ..Limits::default() }`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time.
@@ -15,7 +15,7 @@ pub struct Limits {
     pub idle: Duration,
     /// The time for the whole body of a request, from the arrival of its head.
     pub body: Duration,
-    /// The time for which a client may leave what is sent to it unread or unacknowledged. Linux alone enforces it.
+    /// The time for which a client may leave sent data unread or unacknowledged. Only Linux enforces it.
     pub stall: Duration,
     /// The time for requests in flight when the server stops.
     pub drain: Duration,
@@ -28,11 +28,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What fits a server of a few clients that authenticates no connection.
+    /// Limits for a server of a few clients that authenticates no connection.
     pub const DEFAULT: Self = Self {
         connections_max: 256,
         unauthenticated_max: 256,
-        // A handshake takes milliseconds; a client that takes this long is not going to finish.
+        // A handshake takes milliseconds; a client that takes this long will not finish.
         handshake: Duration::from_secs(10),
         // Clients in Go close an idle connection after 90 s (kubernetes, staging/src/k8s.io/apimachinery/pkg/util/net/
         // http.go, `SetTransportDefaults`). The client has to be the first to close: a request that crosses the server's
@@ -42,7 +42,7 @@ impl Limits {
         body: Duration::from_secs(60),
         stall: Duration::from_secs(60),
         drain: Duration::from_secs(10),
-        // Go's client assumes as many until it is told; its server allows as many.
+        // Go's client assumes as many until it is told otherwise; Go's server allows as many.
         streams_max: 250,
         stream_window: 64 * 1024,
         connection_window: 1024 * 1024,

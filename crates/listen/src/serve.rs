@@ -20,32 +20,32 @@ use crate::handshake::handshake;
 use crate::http::{Http, Protocol};
 use crate::limits::Limits;
 
-/// The other end of a connection, after the handshake.
+/// The client of a connection, after the handshake.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer<'a> {
     /// Where it connects from.
     pub address: SocketAddr,
-    /// The certificate that TLS verified and those above it, the client's own first; empty when there is none.
+    /// The client's verified certificate, followed by its chain; empty when there is none.
     pub certificates: &'a [CertificateDer<'static>],
 }
 
-/// What serves one connection.
+/// How one connection is served.
 #[derive(Debug, Clone)]
 pub struct Session<S> {
     /// Answers the requests.
     pub service: S,
-    /// Whether the server knows who the client is, so that its connection is not closed to make room for others.
+    /// Whether the server knows the client; then its connection is not closed to make room for others.
     pub is_authenticated: bool,
 }
 
 impl<S> Session<S> {
-    /// A session with a client that nobody knows.
+    /// A session with an unknown client.
     pub fn unauthenticated(service: S) -> Self {
         Self { service, is_authenticated: false }
     }
 }
 
-/// A session with the user that the server knows the client as; none when it does not know the client. Each request has
+/// A session with the user that the server knows the client as; none for an unknown client. Each request carries
 /// the user as an extension.
 pub fn session_of<U, F, R, B>(
     user: Option<U>,
@@ -73,8 +73,8 @@ where
 }
 
 /// Serves HTTP/1.1 and HTTP/2 on a listener until `shutdown`; then closes it and lets requests in flight end, for
-/// [`Limits::drain`] at most. `tls` is asked for each connection, so that a certificate can be replaced; without one,
-/// HTTP/1.1 is spoken in the clear. `session` says what serves a connection.
+/// [`Limits::drain`] at most. `tls` is called for each connection, so that a certificate can be replaced; without
+/// it, the server speaks plain HTTP/1.1. `session` decides how a connection is served.
 ///
 /// # Errors
 /// When the listener cannot be handed to tokio.
@@ -127,7 +127,7 @@ async fn connection<S, B>(
 {
     let begin = |certificates: &[CertificateDer<'static>]| {
         let Session { service, is_authenticated } = session(Peer { address, certificates });
-        // One whose place was revoked meanwhile is about to end.
+        // A connection whose place was revoked meanwhile is about to end.
         (service, is_authenticated && place.pin())
     };
     let stop = shutdown.cancelled();

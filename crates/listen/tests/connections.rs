@@ -1,4 +1,4 @@
-//! What clients can hold of a server, and for how long: on paused time where no socket is needed.
+//! What clients can hold of a server, and for how long; on paused time where no socket is needed.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,7 +26,8 @@ use tokio_util::task::TaskTracker;
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// `/watch` never ends, `/unread` looks at no body; any other path reads the body of the request and says what came.
+/// `/watch` never ends, `/unread` does not read the body; any other path reads the body of the request and returns
+/// it.
 async fn answer(request: Request<RequestBody>) -> Result<Answer, Infallible> {
     if request.uri().path() == "/watch" {
         let begun = stream::once(async { Ok(Frame::data(Bytes::from_static(b"begun"))) });
@@ -117,8 +118,8 @@ async fn head_is_answered_without_a_body_and_with_its_length() {
     }
 }
 
-/// Sends a request whose body is not read, and another one behind it: whether the first answer says that the connection
-/// closes, and whether there is a second.
+/// Sends a request whose body is not read, and another behind it. Returns whether the first answer says that the
+/// connection closes, and whether there is a second answer.
 async fn ask_twice(head: &str, body: Vec<u8>) -> (bool, bool) {
     let (client, _serving) = connect(Protocol::Http1, Limits::default());
     let (mut reader, mut writer) = tokio::io::split(client);
@@ -129,9 +130,9 @@ async fn ask_twice(head: &str, body: Vec<u8>) -> (bool, bool) {
         writer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await
     });
     let mut text = Vec::new();
-    // Where the connection is kept, it ends when it has been idle for too long.
+    // A kept connection ends when it has been idle for too long.
     let _ = reader.read_to_end(&mut text).await;
-    // Where it closes, the client may find it broken while it writes.
+    // The client may notice while writing that the connection is closed.
     let _ = writing.await.expect("no panic");
     let text = String::from_utf8(text).expect("text");
     let (first, rest) = text.split_once("not read").expect("the answer to the first");
@@ -144,9 +145,9 @@ async fn a_connection_that_a_body_nobody_reads_ends_is_said_to_close() {
     let cases = [
         ("Content-Length: 200000", vec![b'x'; 200_000], false),
         ("Content-Length: 1000000", vec![b'x'; 1_000_000], true),
-        // How much is to come is not known.
+        // The length of the rest is unknown.
         ("Transfer-Encoding: chunked", chunked, true),
-        // The client does not send what the answer makes pointless.
+        // The client does not send the body, which the answer makes pointless.
         ("Content-Length: 10\r\nExpect: 100-continue", Vec::new(), true),
     ];
     for (head, body, closes) in cases {
@@ -213,7 +214,7 @@ async fn each_request_of_a_session_has_its_user() {
     }
 }
 
-/// A server on a socket, which knows clients that say so in the clear: those whose port it is told.
+/// A server on a socket that authenticates the clients whose ports it was given.
 struct Served {
     address: SocketAddr,
     known: Arc<parking_lot::Mutex<Vec<SocketAddr>>>,

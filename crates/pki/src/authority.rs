@@ -28,15 +28,15 @@ pub struct Authority {
 
 struct Inner {
     certificate_der: Vec<u8>,
-    /// The subject as it stands in the certificate: the issuer of every leaf, byte by byte.
+    /// The subject as encoded in the certificate: the issuer of every leaf, byte by byte.
     subject_der: Vec<u8>,
-    /// The subject key identifier, where the certificate has one: every leaf names it.
+    /// The subject key identifier, where the certificate has one: every leaf refers to it.
     key_identifier: Option<Vec<u8>>,
     key: PrivateKey,
     fingerprint: [u8; 32],
 }
 
-/// The key algorithms that Cluster API's control plane provider offers (`encryptionAlgorithm`), and that we read.
+/// The key algorithms that Cluster API offers for its control plane (`encryptionAlgorithm`), all of which are read here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyAlgorithm {
     /// RSA, 2048 bits.
@@ -65,7 +65,7 @@ impl KeyAlgorithm {
     }
 }
 
-/// Why a certificate and a key are no authority. No variant, and nothing in a chain of sources, shows the key.
+/// Why a certificate and a key are not an authority. No variant, and no source of one, shows the key.
 #[derive(Debug, Error)]
 pub enum AuthorityError {
     /// There is no certificate in the text.
@@ -74,13 +74,13 @@ pub enum AuthorityError {
     /// The certificate's DER does not parse.
     #[error("failed to parse the certificate")]
     Certificate(#[source] x509_parser::nom::Err<X509Error>),
-    /// The certificate is not a CA's, or one that may not sign certificates.
+    /// The certificate is not a CA's, or may not sign certificates.
     #[error("failed to use the certificate as an issuer: it is not a certificate authority's")]
     NotAnAuthority,
     /// There is no private key in the text.
     #[error("failed to read the private key from PEM")]
     KeyPem(#[source] PemError),
-    /// The key is damaged, or of an algorithm that we do not sign with.
+    /// The key is damaged, or of an unsupported algorithm.
     #[error("failed to read the private key")]
     Key(#[source] KeyError),
     /// The key is another certificate's.
@@ -89,7 +89,7 @@ pub enum AuthorityError {
     /// A key or certificate could not be made.
     #[error("failed to generate the authority")]
     Generate(#[source] rcgen::Error),
-    /// A validity outside of what a certificate can say.
+    /// A validity that a certificate cannot express.
     #[error("failed to put {0} into a certificate: outside the years 0000 to 9999")]
     Validity(Timestamp),
 }
@@ -115,7 +115,7 @@ impl Authority {
     /// at the client, as it would for real.
     ///
     /// # Errors
-    /// When either is not what it should be, or they do not belong together. No error shows key material.
+    /// When the certificate or the key cannot be used, or they do not match. No error shows key material.
     pub fn from_pem(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Self, AuthorityError> {
         let certificate: CertificateDer<'_> =
             pem::decode(certificate_pem).map_err(AuthorityError::CertificatePem)?;
@@ -139,7 +139,7 @@ impl Authority {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Makes a new self-signed authority in the form that Cluster API's own have: common name in the subject,
+    /// Generates a self-signed authority in the form of Cluster API's own: common name in the subject,
     /// `keyEncipherment`, `digitalSignature` and `certSign`, path length 0 (`util/certs` in cluster-api).
     ///
     /// # Errors
@@ -177,8 +177,8 @@ impl Authority {
         Self::new(certificate_der, key)
     }
 
-    /// Issues a leaf. The same authority and request give the same certificate, whichever process asks, and
-    /// whichever encoding the authority's key was read from.
+    /// Issues a leaf. The same authority and request always give the same certificate, in any process and for any
+    /// encoding of the authority's key.
     ///
     /// # Errors
     /// When a name or a time cannot be expressed in a certificate.
@@ -187,7 +187,7 @@ impl Authority {
         let leaf_key = derive::leaf_key(key.secret(), &request.identity);
         let subject = name(&request.organizations, &request.common_name);
         let mut params = leaf_params(request)?;
-        // Python verifies strictly by default since 3.13 and wants the identifier, which Go writes too.
+        // Since 3.13 Python verifies strictly by default and requires the identifier, which Go writes too.
         if let Some(identifier) = key_identifier {
             params.use_authority_key_identifier_extension = true;
             params.key_identifier_method = KeyIdMethod::PreSpecified(identifier.clone());
@@ -228,7 +228,7 @@ impl Authority {
         self.inner.key.signer().key_algorithm()
     }
 
-    /// SHA-256 of the certificate's DER: equal exactly when the authority is.
+    /// SHA-256 of the certificate's DER: equal exactly for equal authorities.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
         self.inner.fingerprint
@@ -245,7 +245,7 @@ impl fmt::Debug for Authority {
 }
 
 impl PartialEq for Authority {
-    /// The certificate names its public key, and the private key was checked against that.
+    /// The certificate contains the public key, and the private key was checked against that.
     fn eq(&self, other: &Self) -> bool {
         self.inner.fingerprint == other.inner.fingerprint
     }
@@ -253,8 +253,8 @@ impl PartialEq for Authority {
 
 impl Eq for Authority {}
 
-/// Whether verifiers will take what the certificate's key signs: basic constraints say that it is an authority, and
-/// its key usage, where there is one, includes `keyCertSign` (RFC 5280 section 4.2.1.3; Go checks both).
+/// Whether verifiers accept signatures of the certificate's key: basic constraints say that it is an authority, and
+/// its key usage, if there is one, includes `keyCertSign` (RFC 5280 section 4.2.1.3; Go checks both).
 fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     let may_sign = match certificate.key_usage() {
         Ok(Some(usage)) => usage.value.key_cert_sign(),

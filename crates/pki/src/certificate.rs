@@ -1,9 +1,9 @@
 //! A certificate before it is signed.
 //!
-//! rcgen writes it; the names are put in here, as bytes. rcgen's own model of a name holds one value per attribute
-//! and one attribute per set, so that a private authority called `DC=com, DC=example` would come out shortened. Go
-//! compares a leaf's issuer with the authority's subject byte by byte (`crypto/x509`, `Certificate.isValid`), so the
-//! issuer has to be exactly what stands in the authority, in its own string types too.
+//! rcgen writes the certificate; the names are inserted here, as bytes. rcgen's own model of a name holds one value
+//! per attribute and one attribute per set, so it would shorten a private authority called `DC=com, DC=example`. Go
+//! compares a leaf's issuer with the authority's subject byte by byte (`crypto/x509`, `Certificate.isValid`), so
+//! the issuer has to be the exact bytes of the subject, including its string types.
 
 use p256::pkcs8::der::{self, Decode as _, Header, Reader as _, SliceReader};
 use rcgen::string::PrintableString;
@@ -21,7 +21,7 @@ const SET: u8 = 0x31;
 const ORGANIZATION: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
 const COMMON_NAME: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x03];
 
-/// Where the fields that we write ourselves stand in a version 3 `TBSCertificate` (RFC 5280 section 4.1).
+/// The positions of the fields that are written here, in a version 3 `TBSCertificate` (RFC 5280 section 4.1).
 const SERIAL: usize = 1;
 const ISSUER: usize = 3;
 const SUBJECT: usize = 5;
@@ -33,8 +33,8 @@ pub(crate) struct Unsigned {
 }
 
 impl Unsigned {
-    /// A certificate for `public_key` between two encoded names; the names in `params` do not count. Its key
-    /// identifier method is the issuer's.
+    /// A certificate for `public_key` with two encoded names, which replace those in `params`. Its key identifier
+    /// method is the issuer's.
     pub(crate) fn new(
         params: &CertificateParams,
         issuer: &[u8],
@@ -55,13 +55,13 @@ impl Unsigned {
         Ok(Self { fields, signature_algorithm: parts[1].to_vec() })
     }
 
-    /// All that the certificate says, except its serial number.
+    /// The whole content of the certificate, except its serial number.
     pub(crate) fn content(&self) -> Vec<u8> {
         let rest = |(index, field): (usize, &Vec<u8>)| (index != SERIAL).then(|| field.clone());
         self.fields.iter().enumerate().filter_map(rest).flatten().collect()
     }
 
-    /// Sets the serial number: big-endian, its first bit 0 and its first byte not.
+    /// Sets the serial number: big-endian, the first bit 0, the first byte not 0.
     pub(crate) fn set_serial(&mut self, serial: &[u8]) {
         self.fields[SERIAL] = element(INTEGER, serial);
     }

@@ -1,9 +1,9 @@
-//! Who a client certificate says its bearer is.
+//! The identity in a client certificate.
 
 use thiserror::Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// The user that a client certificate names: the common name and the organizations (Kubernetes: the groups).
+/// The user of a client certificate: common name and organizations (Kubernetes: the groups).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIdentity {
     /// Subject common name.
@@ -12,7 +12,7 @@ pub struct ClientIdentity {
     pub organizations: Vec<String>,
 }
 
-/// Why a certificate names nobody.
+/// Why a certificate has no identity.
 #[derive(Debug, Error)]
 pub enum ClientIdentityError {
     /// The bytes are not a certificate.

@@ -36,10 +36,10 @@ pub(crate) fn leaf_key(secret: &[u8], identity: &str) -> SecretKey {
         .expect("2^32 independent candidates cannot all be out of range")
 }
 
-/// A positive serial of 16 bytes (RFC 5280 section 4.1.2.2 allows up to 20). It depends on the content as well as on
-/// the identity: a certificate that was renewed or got a new name must not share the serial of the one before.
+/// A positive serial of 16 bytes (RFC 5280 section 4.1.2.2 allows up to 20). It depends on the content as well as
+/// on the identity: a certificate that was renewed or got a new name must not share the serial of the one before.
 pub(crate) fn serial(secret: &[u8], identity: &str, content: &[u8]) -> [u8; 16] {
-    // The length keeps the end of the identity apart from the beginning of the content.
+    // The length separates the end of the identity from the beginning of the content.
     let length = (identity.len() as u64).to_be_bytes();
     let mut serial: [u8; 16] = expand(secret, "serial", &[&length, identity.as_bytes(), content].concat());
     serial[0] = (serial[0] & 0x7f) | 0x40;

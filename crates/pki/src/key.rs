@@ -14,28 +14,28 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// `id-ecPublicKey`, RFC 5480 section 2.1.1.
 const ELLIPTIC_CURVE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
-/// Why the bytes of a key are no key to sign with. Shows nothing of the key.
+/// Why a key cannot be used for signing. Shows nothing of the key.
 #[derive(Debug, Error)]
 pub enum KeyError {
     /// The outer structure cannot be read.
     #[error("its PKCS#8 encoding is damaged")]
     Damaged,
-    /// PKCS#8 names an algorithm that we do not sign with.
+    /// PKCS#8 names an unsupported algorithm.
     #[error("its algorithm {0} is neither RSA nor elliptic curve")]
     UnsupportedAlgorithm(String),
-    /// An elliptic curve key that is not one of ours.
+    /// An unsupported elliptic curve key.
     #[error("it is damaged, or on a curve other than P-256 and P-384")]
     Curve,
-    /// An RSA key that is not one of ours.
+    /// An unsupported RSA key.
     #[error("it is damaged, or not of 2048 to 8192 bits")]
     Rsa(#[source] rcgen::Error),
 }
 
-/// A private key, with what is worked out from it once.
+/// A private key, with values that are computed from it once.
 pub(crate) struct PrivateKey {
     /// As it was read.
     encoded: PrivateKeyDer<'static>,
-    /// What makes the key the one it is, whichever encoding it came in: the scalar, or the PKCS#1 structure.
+    /// The key's identity, whatever its encoding: the scalar, or the PKCS#1 structure.
     secret: Vec<u8>,
     signer: Signer,
 }
@@ -73,7 +73,7 @@ impl PrivateKey {
         &self.secret
     }
 
-    /// The DER it was read from and the PEM label that goes with it.
+    /// The DER it was read from, with its PEM label.
     pub(crate) fn encoded(&self) -> (&'static str, &[u8]) {
         let label = match &self.encoded {
             PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
@@ -103,8 +103,8 @@ fn elliptic_curve(
 
 /// A key that signs certificates.
 ///
-/// Elliptic-curve signatures are made here rather than by rcgen because theirs are randomised: RFC 6979 nonces make
-/// the same certificate come out after every restart. RSA signatures (PKCS#1 v1.5) are deterministic by nature.
+/// Elliptic-curve signatures are made here because rcgen's are randomised: with RFC 6979 nonces, a restart gives
+/// the same certificate. RSA signatures (PKCS#1 v1.5) are deterministic anyway.
 pub(crate) enum Signer {
     Rsa(KeyPair),
     P256 { key: p256::ecdsa::SigningKey, public: Vec<u8> },
@@ -122,7 +122,7 @@ impl Signer {
         Self::P384 { key: secret.into(), public }
     }
 
-    /// Which of the algorithms that Cluster API offers it is.
+    /// The algorithm, if it is one that Cluster API offers.
     pub(crate) fn key_algorithm(&self) -> Option<KeyAlgorithm> {
         match self {
             // RFC 8017, appendix A.1.1: a modulus with a leading zero, the exponent 65537 and three headers, which are

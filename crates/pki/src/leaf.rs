@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::pem;
 
-/// What a leaf certificate shall say.
+/// The content of a leaf certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafRequest {
     /// Subject common name.
@@ -27,8 +27,8 @@ pub struct LeafRequest {
     pub not_before: Timestamp,
     /// End of validity; whole seconds.
     pub not_after: Timestamp,
-    /// What the key is derived from. A leaf that is renewed keeps its identity and with it its key; two different
-    /// leaves of one authority must not share one.
+    /// What the key is derived from. A renewed leaf keeps its identity and with it its key; two different leaves of
+    /// one authority must not share one.
     pub identity: String,
 }
 
@@ -66,7 +66,7 @@ impl Leaf {
 }
 
 impl fmt::Debug for Leaf {
-    /// Shows how long the certificate is, never the key.
+    /// Shows the length of the certificate, never the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Leaf").field("certificate_len", &self.certificate_der.len()).finish_non_exhaustive()
     }
@@ -80,11 +80,11 @@ pub enum IssueError {
     DnsName {
         /// The name as requested.
         name: String,
-        /// What rcgen says.
+        /// The cause.
         #[source]
         source: rcgen::Error,
     },
-    /// A time lies outside of what a certificate can say.
+    /// A time that a certificate cannot express.
     #[error("failed to put {0} into a certificate: outside the years 0000 to 9999")]
     Validity(Timestamp),
     /// The certificate could not be written or signed.

@@ -11,9 +11,9 @@
 //!                                      ClientIdentity ◀── parse_client(certificate)
 //! ```
 //!
-//! Leaves are a function of the authority and the request: the leaf's key is derived from the authority's private key
-//! and the request's identity, its serial from what the certificate says too, and signatures carry no chance. So a
-//! restarted process serves the certificates it served before without having kept any.
+//! A leaf is a function of the authority and the request: its key is derived from the authority's private key and
+//! the request's identity, its serial also from the content, and signatures are deterministic. So a restarted
+//! process serves the same certificates as before without having stored any.
 //!
 //! The crate knows nothing of Kubernetes objects, sockets or clocks, and no error or debug output of it shows a key.
 

@@ -1,4 +1,4 @@
-//! What holds across the crate: authorities of every kind, and verifiers that take what they issue.
+//! Properties of the whole crate: authorities of every kind, and verifiers that accept their leaves.
 
 use std::error::Error;
 use std::sync::{Arc, LazyLock};
@@ -31,7 +31,7 @@ fn authority(algorithm: KeyAlgorithm) -> Authority {
     Authority::generate("kubernetes", algorithm, at(0), at(3650)).unwrap()
 }
 
-/// One authority for all tests that do not change it.
+/// One authority for all tests that do not modify it.
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP256));
 
 fn request() -> LeafRequest {
@@ -379,7 +379,7 @@ fn names_and_times_that_no_certificate_can_say_are_refused() {
     assert_eq!(error.category(), "GenerateFailed");
 }
 
-/// Replaces, cuts or extends: the kinds of damage that keep a parser going for longest.
+/// Replaces, cuts or extends: the kinds of damage that get furthest through a parser.
 fn damage(der: &[u8], place: prop::sample::Index, byte: u8, cut: bool) -> Vec<u8> {
     let mut der = der.to_vec();
     let place = place.index(der.len());

@@ -1,5 +1,5 @@
-//! The handshake: which of the two transports a request asks for. Answers as the kubelet and the API server before
-//! it do (`k8s.io/streaming`, `httpstream`; `k8s.io/apiserver`, `pkg/util/proxy`).
+//! The handshake: which of the two transports a request asks for. The answers are those of the kubelet and of the
+//! API server before it (`k8s.io/streaming`, `httpstream`; `k8s.io/apiserver`, `pkg/util/proxy`).
 
 use std::sync::Arc;
 
@@ -19,20 +19,21 @@ const TUNNEL_PROTOCOL: &str = "SPDY/3.1+portforward.k8s.io";
 const STREAM_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
 const ACCEPTED_PROTOCOL_VERSIONS: HeaderName = HeaderName::from_static("x-accepted-stream-protocol-versions");
 
-/// What the API server says to a request for an upgrade that asks for none.
+/// The API server's answer to a request without an upgrade.
 const UPGRADE_REQUIRED: &str = concat!(
     r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
     r#""message":"Upgrade request required","reason":"BadRequest","code":400}"#,
 );
 
-/// What follows a handshake, until the client goes. Whoever serves the connection runs it as a task of its own.
+/// The future that serves the session until the client goes. The owner of the connection runs it as a task of its
+/// own.
 pub type Session = BoxFuture<'static, Result<(), SessionError>>;
 
 /// The answer to a port-forward request.
 pub struct Answer {
-    /// To be sent. The body explains a refusal.
+    /// Send this. The body explains a refusal.
     pub response: Response<String>,
-    /// To be run once the answer was sent; none after a refusal.
+    /// Run this once the response is sent; none after a refusal.
     pub session: Option<Session>,
 }
 
@@ -40,7 +41,7 @@ pub struct Answer {
 /// `SPDY/3.1+portforward.k8s.io`. Anything else is refused with 400 (403 where no protocol is common), which makes
 /// clients that prefer WebSocket fall back to SPDY.
 ///
-/// The request must have come over HTTP/1.1 from hyper, whose upgrade the session takes over.
+/// The request must have come over HTTP/1.1 from hyper; the session takes over its upgrade.
 pub fn accept<B>(request: Request<B>, target: Arc<dyn Target>) -> Answer {
     let headers = request.headers();
     // HTTP/2 has no upgrades.

@@ -8,8 +8,8 @@
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use thiserror::Error;
 
-/// The longest control frame that is taken. The longest that a port-forward client sends opens a stream with three
-/// short headers: some 80 bytes.
+/// The longest control frame that is accepted. The longest that a port-forward client sends opens a stream with
+/// three short headers: some 80 bytes.
 pub(crate) const CONTROL_MAX: usize = 4 * 1024;
 
 const HEADER: usize = 8;
@@ -34,8 +34,8 @@ pub(crate) enum ResetStatus {
     FlowControl = 7,
 }
 
-/// A frame that means something to a port-forward server. SETTINGS, WINDOW_UPDATE and unknown types do not: the
-/// clients (moby/spdystream) implement no flow control.
+/// A frame that matters to a port-forward server. SETTINGS, WINDOW_UPDATE and unknown types do not: the clients
+/// (moby/spdystream) implement no flow control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// A stream begins; its headers are still compressed.
@@ -44,20 +44,20 @@ pub(crate) enum Frame {
     SynReply { id: u32, header_block: Bytes },
     /// A stream ends at once, in both directions.
     Reset { id: u32, status: u32 },
-    /// An echo is asked for, or given.
+    /// An echo request, or its answer.
     Ping { id: u32 },
     /// The peer opens no more streams.
     GoAway { last: u32, status: u32 },
-    /// Headers after the beginning: they mean nothing here but belong to the compression's history.
+    /// Headers after the beginning: ignored, but part of the compression's history.
     Headers { id: u32, fin: bool, header_block: Bytes },
-    /// Bytes of a stream: a whole frame's, or those of them that have arrived.
+    /// Bytes of a stream: those of a whole frame, or those that have arrived.
     Data { id: u32, fin: bool, bytes: Bytes },
 }
 
-/// How a peer breaks the framing. None of it can be mended: where the next frame begins is lost.
+/// How a peer breaks the framing. Not recoverable: the start of the next frame is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// A control frame that no port-forward client needs.
+    /// A control frame longer than any port-forward client needs.
     #[error("control frame of {0} bytes is longer than {CONTROL_MAX}")]
     TooLong(usize),
     /// A control frame of another protocol.
@@ -76,8 +76,8 @@ pub enum FrameError {
     StreamZero,
 }
 
-/// Reads frames. Data is handed on as it arrives, so that what has to be held is one control frame at most, however
-/// long the data frames are.
+/// Reads frames. Data is passed on as it arrives, so at most one control frame is held, however long the data
+/// frames are.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     /// The data frame whose bytes come next.
@@ -92,7 +92,8 @@ struct Data {
 }
 
 impl Decoder {
-    /// Takes the next frame, or what is there of a data frame, off `buffer`; none until more bytes are there.
+    /// Takes the next frame, or the part of a data frame that has arrived, off `buffer`; none until more bytes
+    /// arrive.
     pub(crate) fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
         loop {
             if let Some(data) = self.data.take() {
@@ -144,7 +145,7 @@ impl Decoder {
     }
 }
 
-/// Reads the body of a control frame; none if it means nothing here.
+/// Reads the body of a control frame; none if the frame is ignored.
 fn control(kind: u16, fin: bool, mut body: Bytes) -> Result<Option<Frame>, FrameError> {
     let length = body.len();
     let fits = match kind {
@@ -338,8 +339,8 @@ mod tests {
         ]
     }
 
-    /// Everything that `pieces` hold, as frames and at last an error, with the pieces of a data frame put together:
-    /// where they were cut says nothing.
+    /// Everything in `pieces`, as frames and at last an error. The pieces of a data frame are joined: where they
+    /// were cut does not matter.
     fn decode_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Frame>, Option<FrameError>) {
         let (mut decoder, mut buffer, mut frames) = (Decoder::default(), BytesMut::new(), Vec::new());
         for piece in pieces {

@@ -7,20 +7,20 @@ use thiserror::Error;
 
 use crate::dictionary::{DICTIONARY, DICTIONARY_ADLER32};
 
-/// Bounds on what a block may say; a port-forward stream has three headers of a few bytes.
+/// Bounds on a block; a port-forward stream has three headers of a few bytes.
 const BLOCK_MAX: usize = 4 * 1024;
 const HEADERS_MAX: u32 = 32;
 
-/// How a peer breaks a header block. It ends the session: the compression's history is lost.
+/// How a peer breaks a header block. It ends the session, because the compression's history is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
     /// It is not a continuation of the connection's zlib stream.
     #[error("header block does not decompress")]
     Compression,
-    /// It says more than a port-forward client has to say.
+    /// It is larger than a port-forward client needs.
     #[error("header block is larger than {BLOCK_MAX} bytes or {HEADERS_MAX} headers")]
     TooLarge,
-    /// It is no list of names and values.
+    /// It is not a list of names and values.
     #[error("header block is malformed")]
     Malformed,
 }
@@ -55,7 +55,7 @@ impl Inflater {
                 usize::try_from(self.0.total_in() - before.0).map_err(|_| HeaderError::Compression)?;
             rest = rest.get(taken..).ok_or(HeaderError::Compression)?;
             match result {
-                // The stream lasts as long as the connection.
+                // The stream has to last as long as the connection.
                 Ok(Status::StreamEnd) => return Err(HeaderError::Compression),
                 Ok(Status::Ok | Status::BufError) => {}
                 Err(error) if error.needs_dictionary().is_some() => {
@@ -101,8 +101,8 @@ fn text(block: &mut &[u8]) -> Option<String> {
 }
 
 /// Writes the blocks of one direction, in order, as deflate's stored blocks (RFC 1951 section 3.2.4). A
-/// port-forward server answers with empty blocks only, so there is nothing to gain from a compressor, whose state
-/// takes some 300 KiB of every session.
+/// port-forward server answers with empty blocks only, so a compressor would save nothing and take some 300 KiB per
+/// session.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     begun: bool,
@@ -114,11 +114,11 @@ impl Writer {
         let mut out = BytesMut::with_capacity(24);
         if !self.begun {
             self.begun = true;
-            // RFC 1950: deflate with a window of 32 KiB, a preset dictionary, and which.
+            // RFC 1950: deflate with a window of 32 KiB and this preset dictionary.
             out.put_slice(&[0x78, 0xbb]);
             out.put_u32(DICTIONARY_ADLER32);
         }
-        // A stored block of four bytes, the count of headers; then the empty one that a sync flush leaves.
+        // A stored block of four bytes, the number of headers; then the empty block of a sync flush.
         out.put_slice(&[0, 4, 0, !4, !0, 0, 0, 0, 0]);
         out.put_slice(&[0, 0, 0, !0, !0]);
         out.freeze()
@@ -133,7 +133,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What a client compresses with.
+    /// The client's compressor.
     pub(crate) struct Deflater(Compress);
 
     impl Deflater {

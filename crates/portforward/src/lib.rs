@@ -8,9 +8,9 @@
 //!                                            └── frame, header_block: bytes to frames (pure)
 //! ```
 //!
-//! A client opens two SPDY streams per forwarded connection, `error` and `data`, tied by a request id (client-go
-//! `tools/portforward`); the bytes of the data stream are those of the connection, and what goes wrong is told as
-//! text on the error stream. One session carries any number of connections, to any ports.
+//! A client opens two SPDY streams per forwarded connection, `error` and `data`, paired by a request id (client-go
+//! `tools/portforward`). The data stream carries the bytes of the connection, the error stream an error as text.
+//! One session carries any number of connections, to any ports.
 //!
 //! ```text
 //!  client                                      server
@@ -24,8 +24,8 @@
 //!                                          ◀── DATA 1 FIN, DATA 3 FIN
 //! ```
 //!
-//! What is behind a port is the [`Target`]'s business: usually something in the same process. The crate dials
-//! nothing, spawns nothing, knows no Kubernetes object and no TLS.
+//! The [`Target`] provides what is behind a port: usually something in the same process. The crate dials nothing,
+//! spawns nothing, and knows no Kubernetes object and no TLS.
 
 mod accept;
 mod dictionary;

@@ -1,4 +1,4 @@
-//! One session: a client's bytes, the [`Streams`] that decide, and the targets, moved by a single future.
+//! One session: a single future moves the bytes of the client and the targets; [`Streams`] decides.
 //!
 //! ```text
 //!  reader ─▶ Decoder ─▶ Streams ─▶ actions ─┬─ Deliver ─▶ 4 pieces per stream ─▶ target
@@ -38,11 +38,11 @@ const DELIVERIES: usize = 4;
 /// Frames queued towards the client.
 const OUTGOING: usize = 2;
 
-/// A client that is silent for so long is gone: every client sends a PING each 5 or 10 seconds (client-go
+/// A client that is silent for this long is gone: every client sends a PING each 5 or 10 seconds (client-go
 /// `transport/spdy`, `tools/portforward`).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How long a client may take to read what it is owed at the end.
+/// How long a client may take to read the last frames.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a session ended early.
@@ -63,7 +63,7 @@ pub enum SessionError {
     /// The client broke the protocol.
     #[error("failed to read the headers of a stream")]
     Headers(#[source] HeaderError),
-    /// The client went without a word.
+    /// The client disappeared silently.
     #[error("failed to hear from the client for {} s", IDLE_TIMEOUT.as_secs())]
     Idle,
 }
@@ -101,10 +101,10 @@ where
         outgoing,
     };
     let mut writing = std::pin::pin!(write_frames(writer, frames));
-    // Reading and writing go on side by side, so that a client that waits for us is never waited for.
+    // Reading and writing run side by side, so that two sides never wait for each other.
     let ended = tokio::select! {
         ended = pump.run(reader) => ended,
-        // It ends by failing only: the pump holds a sender.
+        // It ends only by failing: the pump holds a sender.
         written = &mut writing => return written,
     };
     let status = u32::from(ended.as_ref().is_err_and(SessionError::is_protocol));
@@ -112,7 +112,7 @@ where
     let Pump { outgoing, forwards, .. } = pump;
     drop(forwards);
     let farewell = async move {
-        // The writer may have failed, and then there is nobody to part from.
+        // The writer may have failed; then nobody can be told.
         let _ = outgoing.send(Frame::GoAway { last, status }).await;
     };
     let _ = timeout(FAREWELL_TIMEOUT, futures::future::join(farewell, writing)).await;
@@ -127,7 +127,7 @@ async fn write_frames(
     let mut out = BytesMut::new();
     while let Some(frame) = frames.recv().await {
         frame::encode(&frame, &mut out);
-        // What is queued goes out in one write.
+        // All queued frames go out in one write.
         for _ in 0..OUTGOING {
             if let Ok(frame) = frames.try_recv() {
                 frame::encode(&frame, &mut out);
@@ -144,9 +144,9 @@ async fn write_frames(
     writer.shutdown().await.map_err(SessionError::Write)
 }
 
-/// The way to a target.
+/// The connection to a target.
 struct Connection {
-    /// None once the client is done sending.
+    /// None once the client has ended its side.
     upload: Option<mpsc::Sender<Bytes>>,
     abort: AbortHandle,
 }
@@ -157,8 +157,8 @@ type Ended = (u32, Option<Result<(), String>>);
 struct Pump {
     target: Arc<dyn Target>,
     streams: Streams,
-    /// Yet to be done. While there are any nothing is read, which bounds them: one frame or one passage of time
-    /// gives at most one per stream.
+    /// Actions still to do. Nothing is read while there are any, which bounds them: one frame or one timeout gives
+    /// at most one per stream.
     actions: VecDeque<Action>,
     /// By data stream.
     connections: BTreeMap<u32, Connection>,
@@ -199,7 +199,7 @@ impl Pump {
                     match (room, action) {
                         (Room::Client(permit), Some(Action::Send(frame))) => drop(permit.send(frame)),
                         (Room::Target(permit), Some(Action::Deliver { bytes, .. })) => drop(permit.send(bytes)),
-                        // Whom it was for is gone.
+                        // The receiver is gone.
                         _ => {}
                     }
                     heard = Instant::now();
@@ -220,7 +220,7 @@ impl Pump {
         }
     }
 
-    /// Does what needs no room, up to the first action that does.
+    /// Does the actions that need no room, up to the first that does.
     fn act(&mut self) {
         while let Some(action) = self.actions.pop_front_if(|action| {
             matches!(action, Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. })
@@ -255,7 +255,7 @@ impl Pump {
 enum Room {
     Client(OwnedPermit<Frame>),
     Target(OwnedPermit<Bytes>),
-    /// There is nobody to take it.
+    /// The receiver is gone.
     Nobody,
 }
 

@@ -18,10 +18,10 @@ use crate::header_block::{HeaderError, Headers, Inflater, Writer};
 /// Streams that may be open at a time: 128 forwarded connections, more than a browser behind `kubectl` opens.
 pub(crate) const STREAMS_MAX: usize = 256;
 
-/// How long a stream waits for the other of its pair, as long as the kubelet lets it.
+/// How long a stream waits for the other one of its pair, as in the kubelet.
 pub(crate) const PAIR_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes that a data stream may receive before its error stream is there. Clients open the error stream first.
+/// Bytes that a data stream may receive before its error stream is open. Clients open the error stream first.
 const EARLY_MAX: usize = 16 * 1024;
 
 /// Request ids are small numbers.
@@ -36,7 +36,7 @@ pub(crate) enum Action {
     Connect { data: u32, port: u16 },
     /// Hand bytes to the target.
     Deliver { data: u32, bytes: Bytes },
-    /// Tell the target that no more bytes come.
+    /// Tell the target that no more bytes will come.
     Finish { data: u32 },
     /// Drop the target.
     Abandon { data: u32 },
@@ -48,13 +48,13 @@ enum Kind {
     Data,
 }
 
-/// A stream that waits for the other of its pair.
+/// A stream that waits for the other one of its pair.
 #[derive(Debug)]
 struct Half {
     kind: Kind,
     id: u32,
     port: u16,
-    /// Whether the client is done sending on it.
+    /// Whether the client has ended its side.
     finished: bool,
     early: BytesMut,
     until: Duration,
@@ -112,13 +112,13 @@ impl Streams {
                 self.inflater.read(&header_block)?;
                 actions.extend(self.on_data(id, fin, Bytes::new()));
             }
-            // We open no streams, so nothing is replied to; the block still belongs to the history.
+            // We open no streams, so this replies to nothing; the block is still part of the history.
             Frame::SynReply { header_block, .. } => {
                 self.inflater.read(&header_block)?;
             }
             Frame::Data { id, fin, bytes } => actions.extend(self.on_data(id, fin, bytes)),
             Frame::Reset { id, .. } => actions.extend(self.on_reset(id)),
-            // Even ids would be echoes of ours, and we send none.
+            // Even ids would be answers to pings of ours, and we send none.
             Frame::Ping { id } if id % 2 == 1 => actions.extend([Action::Send(Frame::Ping { id })]),
             Frame::Ping { .. } => {}
             Frame::GoAway { .. } => self.leaving = true,
@@ -126,7 +126,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The connection of a pair has ended, with an error for the client to read.
+    /// The connection of a pair has ended; an error is sent to the client.
     pub(crate) fn on_end(&mut self, data: u32, result: Result<(), String>) -> Vec<Action> {
         let Some(pair) = self.pairs.remove(&data) else { return vec![] };
         let last = match &result {
@@ -134,12 +134,12 @@ impl Streams {
             Err(_) => reset(data, ResetStatus::Cancel),
         };
         let text = result.err().map(|error| format!("error forwarding port {}: {error}", pair.port));
-        // As the kubelet does it: the error stream ends first.
+        // As in the kubelet, the error stream ends first.
         let error = pair.error.map(|error| fin(error, text.unwrap_or_default().into()));
         error.into_iter().chain([last]).collect()
     }
 
-    /// Time has passed: ends streams that have waited long enough for their other.
+    /// Ends streams that have waited too long for their other half.
     pub(crate) fn on_time(&mut self, now: Duration) -> Vec<Action> {
         let late = self.waiting.extract_if(.., |_, half| half.until <= now);
         late.map(|(request, half)| match half.kind {
@@ -149,12 +149,12 @@ impl Streams {
         .collect()
     }
 
-    /// When time matters next.
+    /// The next deadline.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.waiting.values().map(|half| half.until).min()
     }
 
-    /// Whether the client has gone away and nothing is left to do for it.
+    /// Whether the client has gone away and nothing is left to do.
     pub(crate) fn is_over(&self) -> bool {
         self.leaving && self.pairs.is_empty()
     }
@@ -190,7 +190,8 @@ impl Streams {
         let (error, data) = if kind == Kind::Data { (other, half) } else { (half, other) };
         let (port, data, finished, early) = (data.port, data.id, data.finished, data.early.freeze());
         self.pairs.insert(data, Pair { error: Some(error.id), port, receiving: !finished });
-        // The reply comes before any byte of the target: a client drops data of a stream that is not accepted yet.
+        // The reply comes before any byte of the target: a client drops data of a stream that has not been
+        // accepted.
         let mut actions = vec![self.reply(id), Action::Connect { data, port }];
         actions.extend((!early.is_empty()).then_some(Action::Deliver { data, bytes: early }));
         actions.extend(finished.then_some(Action::Finish { data }));
@@ -203,7 +204,7 @@ impl Streams {
             let deliver = (!bytes.is_empty()).then_some(Action::Deliver { data: id, bytes });
             return deliver.into_iter().chain(finished.then_some(Action::Finish { data: id })).collect();
         }
-        // Data of a stream that we have ended may have been under way; what comes on an error stream has no meaning.
+        // Data of a stream that we have ended may have been on its way; data on an error stream is ignored.
         let early = |half: &&mut Half| half.id == id && half.kind == Kind::Data && !half.finished;
         let Some(half) = self.waiting.values_mut().find(early) else { return vec![] };
         if half.early.len() + bytes.len() > EARLY_MAX {
@@ -233,7 +234,7 @@ impl Streams {
     }
 }
 
-/// What a client says of a stream that it opens.
+/// The headers with which a client opens a stream.
 struct Opening {
     kind: Kind,
     port: u16,
@@ -249,7 +250,7 @@ impl Opening {
         };
         let port = headers.get("port")?.parse().ok().filter(|&port| port > 0)?;
         let request = match headers.get("requestid").unwrap_or_default() {
-            // Clients that are old enough send none, and open the two streams one after the other.
+            // Old clients send no id, and open the two streams one after the other.
             "" if kind == Kind::Error => id.to_string(),
             "" => id.wrapping_sub(2).to_string(),
             request if request.len() > REQUEST_ID_MAX => return None,
@@ -540,7 +541,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a client may rely on, whatever it does itself.
+        /// The guarantees to a client, whatever it does.
         #[test]
         fn streams_keep_their_order(steps in vec(step(), 0..80)) {
             let mut session = Session::new();
@@ -563,7 +564,7 @@ mod tests {
                             ended.insert(id);
                         }
                         Action::Send(Frame::Reset { id, status }) => {
-                            // A client that uses an id again is told so under that id.
+                            // A client that reuses an id gets the error under that id.
                             prop_assert!(status == ResetStatus::Protocol as u32 || ended.insert(id));
                         }
                         Action::Send(_) => {}

@@ -1,4 +1,4 @@
-//! What is behind the ports, and the copying between it and a stream.
+//! The targets behind the ports, and the copying between a target and a stream.
 
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
@@ -18,13 +18,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 #[error("{0}")]
 pub struct ConnectError(pub String);
 
-/// What is behind the ports of a pod.
+/// The backend of a pod's ports.
 pub trait Target: Send + Sync + 'static {
     /// Connects to `port`. The returned stream is dropped when the forwarded connection ends.
     fn connect(&self, port: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, ConnectError>>;
 }
 
-/// How much is read from a target at a time: half a TLS record, the most that a control plane's answers take.
+/// How much is read from a target at a time: half a TLS record, the longest usual answer of a control plane.
 const READ_BYTES: usize = 8 * 1024;
 
 /// Serves one forwarded connection: connects, then copies both ways until the target is done. An error is for the
@@ -39,13 +39,13 @@ pub(crate) async fn forward(
     let (mut from_target, mut to_target) = tokio::io::split(connection);
     let upload = async {
         while let Some(bytes) = incoming.recv().await {
-            // A target that takes no more may still have an answer to give, a TLS alert for one.
+            // A target that accepts no more may still send an answer, for example a TLS alert.
             if to_target.write_all(&bytes).await.is_err() || to_target.flush().await.is_err() {
                 incoming.close();
                 return;
             }
         }
-        // The client is done sending and may still read.
+        // The client has ended its side and may still read.
         let _ = to_target.shutdown().await;
     };
     let download = async {

@@ -1,4 +1,4 @@
-//! Whole sessions, by either transport, against a client that plays moby/spdystream's side.
+//! Whole sessions, over either transport, against a client that behaves like moby/spdystream.
 
 #![allow(clippy::unwrap_used, reason = "the client and the ports of the tests are no tests to clippy")]
 
@@ -15,13 +15,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Du
 use tokio::sync::{Notify, mpsc};
 use tokio_tungstenite::tungstenite::Message;
 
-/// What is behind the ports of the tests.
+/// The targets behind the ports of the tests.
 const ECHO: u16 = 7;
-/// Says something and is done.
+/// Sends a greeting and ends.
 const GREETING: u16 = 13;
 /// Answers with the number of bytes once it has seen their end.
 const COUNT: u16 = 80;
-/// Is not there.
+/// Refuses connections.
 const CLOSED: u16 = 81;
 /// Never reads.
 const STUCK: u16 = 82;
@@ -154,7 +154,7 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 31 % 251) as u8).collect()
 }
 
-/// The way of Cluster API's control plane: one connection, some bytes each way, then both ends close.
+/// What Cluster API's control plane does: one connection, some bytes each way, then both ends close.
 async fn echoes<IO: AsyncRead + AsyncWrite + Unpin>(client: &mut Client<IO>) {
     client.forward(1, ECHO, "0").await;
     for length in [1, 517, 4096, 20_000] {
@@ -258,7 +258,7 @@ async fn one_session_carries_connections_to_several_ports() {
     assert_eq!([text(1), text(3)], ["", "echoed"]);
     assert_eq!([text(5), text(7)], ["", "hello"]);
     assert_eq!([text(9), text(11)], ["", "8"]);
-    // The numbers go on where the ended ones stopped.
+    // The ids continue after the ended ones.
     client.forward(13, GREETING, "3").await;
     assert_eq!(client.whole(&[15]).await[&15], b"hello");
 }
@@ -345,7 +345,7 @@ async fn target_that_does_not_read_holds_the_client_back() {
     assert!(tokio::time::timeout(Duration::from_secs(1), flood).await.is_err());
     // The pipes of the test hold 20 KiB, the session its 8 KiB and five pieces of 8 KiB.
     assert!(sent <= 80 * 1024, "{sent} bytes were taken");
-    // A client that is stuck for good is let go.
+    // A client that is stuck for good is dropped.
     assert!(matches!(server.session.await, Ok(Err(SessionError::Idle))));
 }
 

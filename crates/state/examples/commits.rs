@@ -1,4 +1,5 @@
-//! What it costs to wait until a write is kept: writes a second and how long they waited, by how many write at once.
+//! What it costs to wait until a write is kept: writes per second and the time each waited, by the number of
+//! concurrent writers.
 //!
 //! `cargo run --release -p nephele-state --example commits -- FOLDER`
 

@@ -9,8 +9,8 @@ use redb::{Database, DatabaseError, StorageBackend};
 
 use crate::file::{Opener, builder};
 
-/// A disk with one file, which outlives whoever opens it, as a process that ends and another that begins do in a
-/// simulation. It can be full for a while. Cheap to clone, and all clones are one.
+/// A disk with one file. It outlives those who open it, as a disk outlives processes. It can be full for a while.
+/// Cheap to clone; all clones are one disk.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk(Arc<Content>);
 
@@ -18,12 +18,12 @@ pub struct MemoryDisk(Arc<Content>);
 struct Content {
     bytes: Mutex<Vec<u8>>,
     full: AtomicBool,
-    /// Whether somebody has the file open: nobody else can then.
+    /// Whether the file is open; then nobody else can open it.
     open: AtomicBool,
 }
 
 impl MemoryDisk {
-    /// Whether nothing can be written.
+    /// Sets whether nothing can be written.
     pub fn set_full(&self, full: bool) {
         self.0.full.store(full, Ordering::Relaxed);
     }

@@ -10,7 +10,7 @@ use crate::error::Unkept;
 use crate::pending::Header;
 use crate::state::{Handle, Progress};
 
-/// A partition and what was in it.
+/// A partition and its records.
 #[derive(Debug)]
 pub struct Opened {
     /// Where to write from now on.
@@ -28,8 +28,8 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Writes records, or takes away those without a value; all or none of one call are in the file. `mark` is a number
-    /// of the owner's that comes back with the records, never one less than before. Never waits.
+    /// Writes records, and removes those without a value; the file has all records of one call or none. `mark` is a
+    /// number of the caller's that is returned with the records; it must never decrease. Never waits.
     pub fn write(&self, mark: u64, records: Vec<(Vec<u8>, Option<Bytes>)>) {
         let shared = &self.handle.shared;
         let mut pending = shared.pending.lock();
@@ -40,8 +40,8 @@ impl Partition {
         }
     }
 
-    /// Ready when everything that was written before this call is in the file, or could not be written to it: then it
-    /// stays pending, and will be there if the process lives on.
+    /// Ready when everything written before this call is in the file, or could not be written to it. In the second
+    /// case it stays pending and is written later if the process lives on.
     ///
     /// # Errors
     /// When it is not in the file.
@@ -65,7 +65,7 @@ impl Partition {
         }
     }
 
-    /// Whether what is written now can be expected to be kept.
+    /// Whether a write made now is likely to be kept.
     ///
     /// # Errors
     /// When the latest attempt to write the file failed, or it is closed.

@@ -1,4 +1,4 @@
-//! What waits to be committed.
+//! Changes that wait to be committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 
-/// What a partition is called.
+/// The name and identity of a partition.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) identity: String,
-    /// Set under the lock of what is pending: nothing is written to it any more.
+    /// Set under the lock of the pending changes: nothing more is written to it.
     pub(crate) removed: AtomicBool,
 }
 
@@ -21,17 +21,17 @@ pub(crate) struct Header {
 pub(crate) struct Changes {
     pub(crate) header: Arc<Header>,
     pub(crate) mark: u64,
-    /// By key: the newest value, or none for a record that goes.
+    /// By key: the newest value, or none for a removed record.
     pub(crate) records: BTreeMap<Box<[u8]>, Option<Bytes>>,
 }
 
-/// What is to be committed at once.
+/// The changes of one commit.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The number of the newest call that is in it.
+    /// The number of the newest call in it.
     pub(crate) sequence: u64,
     pub(crate) removed: BTreeSet<u64>,
-    /// By the partition's id. None of those that are removed.
+    /// By the partition's id. Removed partitions are not in it.
     pub(crate) partitions: BTreeMap<u64, Changes>,
 }
 
@@ -57,13 +57,13 @@ impl Batch {
         self.removed.insert(id);
     }
 
-    /// Takes all, and goes on counting.
+    /// Takes all changes, and goes on counting.
     pub(crate) fn take(&mut self) -> Self {
         let sequence = self.sequence;
         std::mem::replace(self, Self { sequence, ..Self::default() })
     }
 
-    /// Puts `earlier`, which could not be committed, before what has come since.
+    /// Puts back `earlier`, which could not be committed, behind later changes.
     pub(crate) fn put_back(&mut self, earlier: Self) {
         let Self { sequence: _, removed, partitions } = earlier;
         for (id, earlier) in partitions {

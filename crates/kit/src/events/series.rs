@@ -1,4 +1,4 @@
-//! What was said about which object, and whether to say it again.
+//! Which Events were published about which object, and whether to publish again.
 
 use std::{
     collections::HashMap,
@@ -13,18 +13,18 @@ use super::{Event, NAME_PREFIX_MAX, cut};
 const WRITE_EVERY: SignedDuration = SignedDuration::from_mins(1);
 /// A silence this long ends a series, as it does for the recorders of Kubernetes itself.
 const SERIES_ENDS_AFTER: SignedDuration = SignedDuration::from_mins(6);
-/// The most series remembered: 4,096 of about 100 bytes are 400 KiB. Beyond that the one silent for longest is
-/// forgotten, and its Event would be made anew.
+/// The most series remembered: 4,096 of about 100 bytes are 400 KiB. Beyond that the series that was silent for
+/// longest is forgotten; its Event would be created anew.
 const SERIES_MAX: usize = 4096;
 
 /// What to do about an Event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Say {
-    /// Make an Event of this name.
+    /// Create an Event of this name.
     First { name: String },
     /// Write the count into the Event of this name.
     Again { name: String, count: i32 },
-    /// It was said a moment ago.
+    /// It was written a moment ago.
     Nothing,
 }
 
@@ -44,7 +44,7 @@ struct Series {
 }
 
 impl SeriesLog {
-    /// Takes note of an Event and says what to do about it.
+    /// Records an Event and decides what to do about it.
     pub(super) fn note(&mut self, now: Timestamp, event: &Event) -> Say {
         let key = key(event);
         if let Some(series) = self.running.get_mut(&key)
@@ -83,7 +83,8 @@ impl SeriesLog {
         }
     }
 
-    /// The object's name and a serial that is the time, or one more than the last when the clock stands still.
+    /// The object's name and a serial number: the time, or one more than the last number when the clock stands
+    /// still.
     fn name(&mut self, now: Timestamp, event: &Event) -> String {
         self.last_serial = now.as_nanosecond().max(self.last_serial + 1);
         let object = event.regarding.name.as_deref().unwrap_or("nephele");
@@ -170,7 +171,7 @@ mod tests {
     fn the_log_forgets_the_series_silent_for_longest() {
         let mut log = SeriesLog::default();
         for second in 0..=i64::try_from(SERIES_MAX).expect("small") {
-            // All within the time of a series, so that only the bound makes room.
+            // All within one series, so that only the bound makes room.
             let now = Timestamp::from_millisecond(second).expect("a time in range");
             first(&log.note(now, &event(&format!("m{second}"), "broken")));
         }

@@ -1,7 +1,7 @@
 //! WebSocket frames (RFC 6455 section 5), server side: bytes to events and back, without I/O.
 //!
-//! Message boundaries mean nothing in the tunnel and a client makes one message of each write, of any length; so
-//! payload is handed on as it arrives, and what has to be held is one control frame of at most 131 bytes.
+//! Message boundaries mean nothing in the tunnel, and a client makes one message of each write, of any length. So
+//! payload is passed on as it arrives, and at most one control frame of 131 bytes is held.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use thiserror::Error;
@@ -18,14 +18,14 @@ const PONG: u8 = 10;
 
 const CONTROL_MAX: u64 = 125;
 
-/// What a client says.
+/// What a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Bytes of a binary message.
     Data(Bytes),
     /// A ping, to be answered with the same bytes.
     Ping(Bytes),
-    /// The client sends no more.
+    /// The client has ended its side.
     Close,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum WebSocketError {
 pub(crate) struct Decoder {
     /// Whether a message has begun and not ended.
     in_message: bool,
-    /// What is still to come of a data frame, and how it is masked.
+    /// The rest of a data frame, and its mask.
     payload: Option<(u64, Mask)>,
 }
 
@@ -206,7 +206,7 @@ mod tests {
         decode_pieces([bytes].into_iter())
     }
 
-    /// All events, neighbouring data put together: where it was cut says nothing.
+    /// All events, with neighbouring data joined: where it was cut does not matter.
     fn decode_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Event>, WebSocketError> {
         let (mut decoder, mut buffer) = (Decoder::default(), BytesMut::new());
         let mut events: Vec<Event> = Vec::new();

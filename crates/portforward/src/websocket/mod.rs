@@ -17,10 +17,11 @@ const READ_BYTES: usize = 8 * 1024;
 /// How much is sent in a message.
 const WRITE_MAX: usize = 32 * 1024;
 
-/// Answers to pings that may wait until the client reads; those beyond are left out, as RFC 6455 section 5.5.3 lets.
+/// Pongs that may wait until the client reads; further ones are omitted, as RFC 6455 section 5.5.3 allows.
 const PONGS_MAX: usize = 1024;
 
-/// Close codes of RFC 6455 section 7.4.1. Kubernetes clients take 1000 for an end of file and any other for an error.
+/// Close codes of RFC 6455 section 7.4.1. Kubernetes clients take 1000 for an end of file and any other code for an
+/// error.
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
 
@@ -28,15 +29,15 @@ const PROTOCOL_ERROR: u16 = 1002;
 pub(crate) struct Tunnel<IO> {
     io: IO,
     decoder: Decoder,
-    /// Read, not decoded.
+    /// Read but not decoded.
     inbox: BytesMut,
-    /// Decoded, not handed on.
+    /// Decoded but not passed on.
     received: Bytes,
-    /// Encoded, not written: a message and a few pongs at most.
+    /// Encoded but not written: a message and a few pongs at most.
     outbox: BytesMut,
-    /// The client sends no more.
+    /// The client has ended its side.
     ended: bool,
-    /// We send no more; the close is in the outbox or gone.
+    /// This side has ended; the close frame is in the outbox or sent.
     closed: bool,
     close_code: u16,
 }
@@ -56,7 +57,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Tunnel<IO> {
         }
     }
 
-    /// Decodes until there are bytes to hand on; false when more have to be read first.
+    /// Decodes until there are bytes to pass on; false when more have to be read first.
     fn decode(&mut self) -> io::Result<bool> {
         while self.received.is_empty() && !self.ended {
             match self.decoder.decode(&mut self.inbox) {
@@ -127,7 +128,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Tunnel<IO> {
     ) -> Poll<io::Result<()>> {
         loop {
             let decoded = self.decode()?;
-            // Answers to pings and to a close go out when they can. That they cannot is for the writer to find out.
+            // Pongs and the answer to a close go out when they can. If they cannot, the writer finds out.
             if !self.outbox.is_empty()
                 && let Poll::Ready(Ok(())) = self.poll_outbox(cx)
             {
@@ -150,7 +151,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Tunnel<IO> {
 impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Tunnel<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.closed {
-            // A client that has closed wants to hear no more, not even a farewell.
+            // A client that has closed reads nothing more, not even a farewell.
             return Poll::Ready(Ok(bytes.len()));
         }
         ready!(self.poll_outbox(cx))?;

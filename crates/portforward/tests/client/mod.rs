@@ -1,5 +1,5 @@
-//! The client's side, as client-go and moby/spdystream play it, written from the specification: no code of the
-//! crate is used but its dictionary. The server is hyper over an in-process pipe.
+//! The client's side, as client-go and moby/spdystream implement it, written from the specification: it uses no
+//! code of the crate but the dictionary. The server is hyper over an in-process pipe.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -60,7 +60,7 @@ pub(crate) struct Client<IO> {
     compress: Compress,
     decompress: Decompress,
     received: BytesMut,
-    /// Frames of streams that nobody has asked for yet.
+    /// Frames of streams that were not read yet.
     frames: VecDeque<Frame>,
 }
 

@@ -1,4 +1,5 @@
-//! Whatever is written, and whenever the power goes: the file has a prefix of it, with all that was said to be kept.
+//! Whatever is written, and whenever the power fails: the file has a prefix of the writes, with all that were
+//! promised.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +14,11 @@ const PARTITIONS: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Writes one or two records: a number of the step's, or nothing.
+    /// Writes one or two records: the step's number, or nothing.
     Write { partition: usize, keys: Vec<(u8, bool)> },
-    /// Removes the partition and makes it again.
+    /// Removes the partition and opens it again.
     Remake { partition: usize },
-    /// Waits until all is kept.
+    /// Waits until all writes are kept.
     Wait,
 }
 
@@ -30,10 +31,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All partitions, without those that have nothing: one is in the file with its first record.
+/// All partitions with records: a partition is in the file from its first record on.
 type Model = Vec<Records>;
 
-/// The model after each number of steps, none of them included.
+/// The model after each number of steps, from zero.
 fn histories(steps: &[Step]) -> Vec<Model> {
     let mut now: Model = vec![Records::new(); PARTITIONS.len()];
     let mut all = vec![now.clone()];
@@ -67,7 +68,7 @@ fn found(disk: &Disk) -> Model {
     PARTITIONS.iter().map(|name| records(&state.partition(name, "x").expect("readable"))).collect()
 }
 
-/// Runs the steps and gives the images of the disk, each with the number of steps that were kept for sure by then.
+/// Runs the steps and returns the images of the disk, each with the number of steps that were promised by then.
 fn run(steps: &[Step], seed: u64) -> (Vec<(u64, Disk)>, Disk) {
     let runtime = Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use redb::StorageBackend;
 
-/// Cloning shares it: what a process that opens the file again finds.
+/// Clones share it, as processes that open the file one after the other do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk(Arc<Mutex<Content>>);
 
 #[derive(Debug, Default)]
 struct Content {
-    /// What a loss of power leaves.
+    /// The bytes after a loss of power.
     synced: Vec<u8>,
-    /// What the process sees.
+    /// The bytes that the process sees.
     seen: Vec<u8>,
-    /// Writes since they were the same.
+    /// Writes since the last synchronisation.
     unsynced: Vec<(usize, Vec<u8>)>,
     full: bool,
-    /// Images are taken at each synchronisation, before and after, if somebody watches.
+    /// If set, images are taken before and after each synchronisation.
     watch: Option<Watch>,
 }
 
@@ -45,19 +45,20 @@ impl Disk {
         self.0.lock().full = full;
     }
 
-    /// From now on takes an image around each synchronisation, together with what `number` says just before it.
+    /// From now on takes an image before and after each synchronisation, with the result of `number` just before
+    /// it.
     pub(super) fn watch(&self, seed: u64, number: impl Fn() -> u64 + Send + 'static) {
         self.0.lock().watch = Some(Watch { number: Box::new(number), random: seed | 1, images: Vec::new() });
     }
 
-    /// The images, each of what a loss of power at that moment leaves.
+    /// The images: the disk after a loss of power at each moment.
     pub(super) fn images(&self) -> Vec<(u64, Disk)> {
         self.0.lock().watch.take().map(|watch| watch.images).unwrap_or_default()
     }
 }
 
 impl Content {
-    /// What is synchronised, and any of the pages that were written since: a disk writes them in the order it likes.
+    /// The synchronised bytes and any of the pages written since: a disk writes them in any order.
     fn take_image(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let number = (watch.number)();

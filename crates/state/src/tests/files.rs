@@ -1,4 +1,4 @@
-//! Files on a real disk: whose they are, and what is wrong with them.
+//! Files on a real disk: their permissions, and what is wrong with them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -114,7 +114,7 @@ async fn file_of_another_format_is_named() {
     assert!(error.contains(": it has format 2 and not 1; use the version that wrote it, "), "{error}");
 }
 
-/// Whatever is damaged: what opens has all, and what does not is refused by the file's name.
+/// Whatever is damaged: a file that opens has everything, and any other is refused by name.
 #[tokio::test]
 async fn damaged_file_is_refused_or_whole() {
     let directory = Directory::new();
