@@ -1,12 +1,12 @@
-//! What claims cost this side: the controllers, on one thread, against an API server in the same process.
+//! The cost of claims on this side: the controllers, on one thread, against an API server in the same process.
 //!
 //! ```sh
 //! cargo bench -p nephele-ipam-controller --bench claims -- [CLAIMS [POOLS]]
 //! ```
 //!
-//! It counts the requests for each claim and the processor time of the controllers and of the API server, whose own
-//! threads it runs on. Without a network, etcd and webhooks a claim costs less than on a cluster: compare two versions
-//! of the controllers, and leave rates to `cargo xtask bench claims`.
+//! It counts the requests per claim and the CPU time of the controllers and of the API server, each on its own
+//! threads. Without a network, etcd and webhooks a claim costs less than on a cluster: use it to compare two
+//! versions of the controllers, and `cargo xtask bench claims` for rates.
 #![allow(clippy::print_stdout, reason = "a command for people")]
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ use prometheus::Registry;
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
-/// Names of the threads, by which their time is told apart.
+/// Thread names, by which CPU time is attributed.
 const CONTROLLERS: &str = "controllers";
 const SERVER: &str = "server";
 /// Requests of the load that are under way at a time.
@@ -43,7 +43,7 @@ const REQUESTS_MAX: usize = 32;
 /// Frames of an answer that the server is ahead of its reader.
 const FRAMES_MAX: usize = 64;
 
-/// Requests of the controllers by method, plural, subresource and status; watches are left out.
+/// Requests of the controllers by method, plural, subresource and status; without watches.
 type Requests = Arc<Mutex<BTreeMap<String, usize>>>;
 
 fn main() {
@@ -225,7 +225,7 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// Processor time of the threads of this name so far (proc_pid_stat(5), in hundredths of a second).
+/// CPU time of the threads of this name so far (proc_pid_stat(5), in hundredths of a second).
 fn seconds(name: &str) -> f64 {
     let threads = fs::read_dir("/proc/self/task").expect("this is Linux").flatten();
     let of_name = threads.filter(|thread| {

@@ -38,7 +38,7 @@ pub(crate) struct Context {
     pub(crate) filter: WatchFilter,
     /// The namespace of the claims that are seen; none for all.
     pub(crate) watch_namespace: Option<String>,
-    /// Who this process is in the status of pools: new at each start.
+    /// The identity of this process in the status of pools: new at each start.
     pub(crate) holder: String,
     pub(crate) reclaim_orphans: bool,
     pub(crate) overlaps: Overlaps,
@@ -79,7 +79,7 @@ impl Ahead {
         self.note(claim, GONE);
     }
 
-    /// Whether a newer version than this one was written, or the claim is gone.
+    /// Whether this version is older than one that was written, or the claim is gone.
     pub(crate) fn is_behind(&self, claim: &IPAddressClaim) -> bool {
         let Some(uid) = claim.metadata.uid.as_deref() else { return false };
         let mut versions = self.versions.lock();
@@ -140,19 +140,20 @@ impl Context {
         self.claim(owner).is_some_and(|claim| claim.metadata.uid.as_deref() == Some(uid))
     }
 
-    /// Whether the claim of this uid exists, as far as this process can see. Claims that others reconcile count as existing.
+    /// Whether the claim of this uid exists, as far as this process can see. Claims that other managers reconcile
+    /// count as existing.
     pub(crate) fn is_known(&self, owner: &Owner, uid: &str) -> bool {
         let sees_it = self.filter == WatchFilter::default()
             && self.watch_namespace.as_deref().is_none_or(|namespace| namespace == owner.namespace());
         !sees_it || self.is_here(owner, uid)
     }
 
-    /// Has every claim on a pool reconciled soon: the pool was created, was deleted, or serves claims again.
+    /// Requests a reconcile of every claim on a pool: the pool was created, was deleted, or serves claims again.
     pub(crate) fn wake_claims_of(&self, pool: &PoolKey) {
         self.wake_claims(|claim| PoolKey::of_claim(claim).as_ref() == Some(pool));
     }
 
-    /// Has all such claims reconciled soon.
+    /// Requests a reconcile of all such claims.
     pub(crate) fn wake_claims(&self, wanted: impl Fn(&IPAddressClaim) -> bool) {
         let claims = self.claims.state();
         let woken = claims.iter().filter(|claim| wanted(claim));
@@ -171,7 +172,7 @@ pub(crate) fn cluster_name(claim: &IPAddressClaim) -> Option<&str> {
     named.or_else(|| labels::value(&claim.metadata, labels::CLUSTER_NAME))
 }
 
-/// Why a claim is paused, by itself or with its Cluster, in whichever way that is; none when it is not.
+/// Why a claim is paused, by itself or through its Cluster; none when it is not.
 pub(crate) fn why_paused(claim: &IPAddressClaim, cluster: Option<&Cluster>) -> Option<String> {
     let annotated = cluster.and_then(|cluster| paused_message("Cluster", &cluster.metadata, false));
     let mut reasons: Vec<String> = paused(claim, cluster).into_iter().chain(annotated).collect();

@@ -15,7 +15,7 @@
 //! process is in objects: IPAddresses, pending allocations in the status of a pool, and, for an address that is held back,
 //! the deletion timestamp of its IPAddress.
 //!
-//! The crate knows neither the simulated cloud nor who creates claims.
+//! The crate knows neither the simulated cloud nor the creators of claims.
 
 mod address;
 mod claim;

@@ -30,7 +30,7 @@ struct Families {
 
 const POOL_LABELS: [&str; 3] = ["kind", "namespace", "name"];
 
-/// A gauge of a pool each. The labels name the pool: there are as many as people made, and they go with their pool.
+/// Gauges per pool. The labels name the pool, so there are as many series as pools; they are removed with the pool.
 const POOL_GAUGES: [(&str, &str); 6] = [
     ("nephele_ipam_pool_addresses_total", "Addresses or prefixes that the pool can hand out."),
     ("nephele_ipam_pool_addresses_free", "Of these, how many are free."),
@@ -44,7 +44,7 @@ impl Metrics {
     /// Declares the metrics in a registry.
     ///
     /// # Errors
-    /// When the registry has a metric of one of these names already.
+    /// When the registry already has a metric of one of these names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let mut pool = Vec::new();
         for (name, help) in POOL_GAUGES {

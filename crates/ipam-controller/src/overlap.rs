@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::pool::{PoolKey, Space};
 
-/// What is done about pools that overlap.
+/// What to do about pools that overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OverlapPolicy {
     /// Nothing: each pool hands out its addresses by itself, as the in-cluster IPAM provider does.
@@ -28,8 +28,8 @@ impl Overlaps {
         Self { policy, sets: Mutex::default() }
     }
 
-    /// The pool has these addresses from now on; none when its spec cannot be used. Returns the other pools that have
-    /// something in common with what it had or has: their status has to change.
+    /// Sets the addresses of the pool; none when its spec is invalid. Returns the other pools that overlap its old
+    /// or new addresses: their status has to change.
     pub(crate) fn specify(&self, pool: &PoolKey, space: Option<&Space>) -> Vec<PoolKey> {
         if self.policy == OverlapPolicy::Off {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What allocating, releasing and rebuilding cost: `cargo bench -p nephele-ipam`.
+//! The cost of allocating, releasing and rebuilding: `cargo bench -p nephele-ipam`.
 //!
 //! Owners are made before the clock starts; each measured call ends with the pool changed, its maps included.
 
@@ -32,13 +32,13 @@ fn owners(count: usize) -> Vec<Owner> {
         .collect()
 }
 
-/// The order of no order: every index once.
+/// Every index once, in no apparent order.
 fn scattered(count: usize) -> impl Iterator<Item = usize> {
     // Coprime to every power of ten.
     (0..count).map(move |index| index * 7_919 % count)
 }
 
-/// A pool from which nothing has been taken, until `n` are.
+/// An empty pool, until `n` addresses are allocated.
 #[divan::bench(args = [1_000, 100_000, MILLION], sample_count = 10, sample_size = 1)]
 fn allocate(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -71,7 +71,7 @@ fn allocate_prefix(bencher: Bencher<'_, '_>, n: usize) {
     });
 }
 
-/// Of a pool in use with a gap at every second address: one is released and the next allocated.
+/// A pool in use with a gap at every second address: one is released and the next allocated.
 #[divan::bench(args = [1_000, 100_000, MILLION], sample_count = 10, sample_size = 1)]
 fn release_and_allocate_among_gaps(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -92,7 +92,7 @@ fn release_and_allocate_among_gaps(bencher: Bencher<'_, '_>, n: usize) {
     });
 }
 
-/// A pool made again from what exists, in no order.
+/// A pool rebuilt from existing addresses, in no apparent order.
 #[divan::bench(args = [1_000, 100_000, MILLION], sample_count = 5, sample_size = 1)]
 fn rebuild(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -113,7 +113,7 @@ fn rebuild(bencher: Bencher<'_, '_>, n: usize) {
         });
 }
 
-/// A pool of prefixes made again from what exists, in no order.
+/// A pool of prefixes rebuilt from existing ones, in no apparent order.
 #[divan::bench(args = [100_000], sample_count = 5, sample_size = 1)]
 fn rebuild_prefixes(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -133,7 +133,7 @@ fn rebuild_prefixes(bencher: Bencher<'_, '_>, n: usize) {
     );
 }
 
-/// What a pool costs before anything is allocated, by its size: look at the allocations.
+/// The cost of a pool before anything is allocated, by its size: see the allocations.
 #[divan::bench(args = ["10.0.0.0/28", "10.0.0.0/8", "fd00::/124", "fd00::/64"], sample_count = 100)]
 fn make(addresses: &str) -> AddressPool {
     let (_, prefix) = addresses.split_once('/').expect("a CIDR");

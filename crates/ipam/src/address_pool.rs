@@ -12,7 +12,7 @@ use crate::{
     usage::Usage,
 };
 
-/// Who holds which address of one pool, and what is free. Plain data: it knows no objects.
+/// The owners of the addresses of one pool, and the free addresses. Plain data: it knows no objects.
 ///
 /// Allocating and releasing take O(log n), whatever the size of the pool; its memory goes with what is in use.
 ///
@@ -27,36 +27,36 @@ pub struct AddressPool {
     out_of_range: usize,
 }
 
-/// What [`AddressPool::adopt`] or [`crate::PrefixPool::adopt`] found.
+/// The result of [`AddressPool::adopt`] or [`crate::PrefixPool::adopt`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adoption {
-    /// Whether the spec would allow to allocate it.
+    /// Whether the spec allows it to be allocated.
     pub in_range: bool,
-    /// Others that hold the same, or for prefixes one that overlaps; ascending. More than none is a conflict.
+    /// Other owners of the same or, for prefixes, of an overlapping one; sorted. Any is a conflict.
     pub also_held_by: Vec<Owner>,
 }
 
 /// Why an address was not allocated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocateAddressError {
-    /// Nothing is free. Worth another try when something is released, or when the pool grows.
+    /// Nothing is free. Try again when something is released, or when the pool grows.
     #[error("no address available")]
     Exhausted,
     /// The wanted address is outside, excluded, reserved or the gateway.
     #[error("address {0} cannot be allocated from the pool")]
     NotAllocatable(IpAddr),
-    /// Someone else has the wanted address.
+    /// Another owner has the wanted address.
     #[error("address {address} is in use by {owner}")]
     InUse {
         /// The wanted address.
         address: IpAddr,
-        /// Who has it.
+        /// Its owner.
         owner: Owner,
     },
 }
 
 impl AllocateAddressError {
-    /// A word for metrics and reasons, of a closed set.
+    /// A word for metrics and reasons, from a fixed set.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -68,23 +68,23 @@ impl AllocateAddressError {
 }
 
 impl AddressPool {
-    /// A pool of which nothing is in use.
+    /// An empty pool.
     #[must_use]
     pub fn new(layout: AddressLayout) -> Self {
         let free = FreeIntervals::new(allocatable(&layout));
         Self { layout, free, holdings: Holdings::default(), out_of_range: 0 }
     }
 
-    /// What the pool was made from.
+    /// The layout of the pool.
     #[must_use]
     pub fn layout(&self) -> &AddressLayout {
         &self.layout
     }
 
-    /// The address of `owner`: the one it has, whatever it wants, else the wanted one, else the lowest that is free.
+    /// The address of `owner`: the one it already has, else the wanted one, else the lowest free one.
     ///
     /// # Errors
-    /// Nothing is free, or the wanted address is not. Nothing changes then.
+    /// Nothing is free, or the wanted address is not. Then nothing changes.
     pub fn allocate(
         &mut self,
         owner: &Owner,
@@ -118,10 +118,10 @@ impl AddressPool {
         Ok(())
     }
 
-    /// Takes note that `owner` has `address`: for rebuilding a pool from what exists, in any order.
+    /// Records that `owner` has `address`: for rebuilding a pool from what exists, in any order.
     ///
-    /// Never refuses: an address outside of the spec is counted, one that others have stays in use until all have
-    /// released it, and an owner may have several, of which the lowest is the answer to `allocate`.
+    /// Never refuses. An address outside of the spec is counted. An address with several owners stays in use until
+    /// all have released it. An owner may have several addresses; `allocate` returns the lowest.
     pub fn adopt(&mut self, owner: Owner, address: IpAddr) -> Adoption {
         let in_range = self.layout.allocatable().contains(address);
         let also_held_by =
@@ -136,7 +136,7 @@ impl AddressPool {
         Adoption { in_range, also_held_by }
     }
 
-    /// Gives back every address of `owner`, and says which those were. What nobody else has is free.
+    /// Releases every address of `owner` and returns them. Addresses without another owner become free.
     pub fn release(&mut self, owner: &Owner) -> Vec<IpAddr> {
         let addresses: Vec<_> = self.holdings.keys_of(owner).collect();
         for address in &addresses {
@@ -145,7 +145,7 @@ impl AddressPool {
         addresses
     }
 
-    /// Gives back one address of `owner`; false when `owner` does not have it.
+    /// Releases one address of `owner`; false when `owner` does not have it.
     pub fn release_address(&mut self, owner: &Owner, address: IpAddr) -> bool {
         let known = self.holdings.has(owner, address);
         if self.holdings.remove(owner, address) {
@@ -158,7 +158,7 @@ impl AddressPool {
         known
     }
 
-    /// Goes by another spec from now on. What is in use stays so.
+    /// Switches to another layout. What is in use stays in use.
     pub fn replace_layout(&mut self, layout: AddressLayout) {
         self.layout = layout;
         let family = self.layout.family();
@@ -176,12 +176,12 @@ impl AddressPool {
         self.holdings.key_of(owner)
     }
 
-    /// Who has `address`, ascending; more than one is a conflict.
+    /// The owners of `address`, sorted; more than one is a conflict.
     pub fn owners_of(&self, address: IpAddr) -> impl Iterator<Item = &Owner> {
         self.holdings.owners_of(address)
     }
 
-    /// Every address in use and an owner of it, ascending by address and owner.
+    /// Every address in use with each of its owners, sorted.
     pub fn in_use(&self) -> impl Iterator<Item = (IpAddr, &Owner)> {
         self.holdings.iter().flat_map(|(address, owners)| owners.iter().map(move |owner| (address, owner)))
     }

@@ -9,8 +9,9 @@ use crate::{
 
 /// Addresses of one family from a first to a last, both included.
 ///
-/// Text forms, decided in this order: with a `-` it is a range (`10.0.0.10-10.0.0.20`), with a `/` a CIDR whose host
-/// bits are masked off (`10.0.0.1/24` is all of `10.0.0.0/24`), else one address. No blanks; v6 zones are dropped.
+/// Text forms, in this order: with a `-` it is a range (`10.0.0.10-10.0.0.20`), with a `/` a CIDR whose host bits
+/// are masked off (`10.0.0.1/24` is all of `10.0.0.0/24`), else one address. Spaces are not allowed; v6 zones are
+/// dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressRange {
     family: Family,
@@ -89,7 +90,7 @@ impl AddressRange {
         self.family == other.family && self.first <= other.first && other.last <= self.last
     }
 
-    /// How many addresses; the 2^128 of `::/0` are told as `u128::MAX`.
+    /// How many addresses; the 2^128 of `::/0` are reported as `u128::MAX`.
     #[must_use]
     pub fn count(self) -> u128 {
         (self.last - self.first).saturating_add(1)
@@ -101,7 +102,8 @@ impl FromStr for AddressRange {
 
     fn from_str(entry: &str) -> Result<Self, Self::Err> {
         if let Some((first, last)) = entry.split_once('-') {
-            // A zone could hold one, and would be dropped: a prefix of a range's end would go unnoticed.
+            // A zone could contain a slash, and would be dropped: a prefix length at the end of a range would go
+            // unnoticed.
             if entry.contains('/') {
                 return Err(ParseRangeError::PrefixInRange(entry.to_owned()));
             }
@@ -119,7 +121,7 @@ impl FromStr for AddressRange {
 }
 
 impl fmt::Display for AddressRange {
-    /// One address alone, more as `first-last`.
+    /// A single address as itself, more as `first-last`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first == self.last {
             write!(f, "{}", self.first())
@@ -138,7 +140,7 @@ pub enum ParseRangeError {
     /// Not a CIDR.
     #[error(transparent)]
     Prefix(#[from] ParsePrefixError),
-    /// An end of the range is no address.
+    /// An end of the range is not an address.
     #[error("failed to read an end of range {range:?}")]
     End {
         /// The whole range.

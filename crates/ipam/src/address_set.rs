@@ -50,7 +50,7 @@ impl AddressSet {
         Self { v4: self.v4.subtract(&other.v4), v6: self.v6.subtract(&other.v6) }
     }
 
-    /// Addresses that are in both, for two pools the addresses either may give out.
+    /// Addresses that are in both: for two pools, those that either may allocate.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         Self { v4: self.v4.intersect(&other.v4), v6: self.v6.intersect(&other.v6) }
@@ -75,7 +75,7 @@ impl AddressSet {
         self.v4.is_empty() && self.v6.is_empty()
     }
 
-    /// How many addresses; more than `u128::MAX`, which is all of v6, is told as that.
+    /// How many addresses; 2^128, which is all of v6, is reported as `u128::MAX`.
     #[must_use]
     pub fn count(&self) -> u128 {
         let count = |intervals: &Intervals| intervals.count().unwrap_or(u128::MAX);
@@ -88,7 +88,7 @@ impl AddressSet {
         self.ranges().next().map(AddressRange::first)
     }
 
-    /// The ranges, ascending, v4 first, as few as can be.
+    /// The ranges, ascending, v4 first, as few as possible.
     pub fn ranges(&self) -> impl Iterator<Item = AddressRange> {
         let of = |family| {
             let ranges = self.intervals(family).as_slice().iter();
@@ -115,7 +115,7 @@ impl FromIterator<IpAddr> for AddressSet {
 }
 
 impl fmt::Display for AddressSet {
-    /// The ranges, separated by blanks.
+    /// The ranges, separated by spaces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, range) in self.ranges().enumerate() {
             write!(f, "{}{range}", if index == 0 { "" } else { " " })?;

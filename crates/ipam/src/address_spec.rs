@@ -1,4 +1,4 @@
-//! The spec of a pool of addresses: what it says, what is wrong with it, and what may be allocated from it.
+//! The spec of a pool of addresses: its meaning, its errors, and the addresses it allows.
 
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ pub struct AddressPoolSpec {
     pub address_reuse_grace_period_seconds: Option<i64>,
 }
 
-/// A spec that was found good: one family, everything read, the allocatable addresses worked out.
+/// A valid spec: one family, all entries parsed, the allocatable addresses computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressLayout {
     family: Family,
@@ -61,7 +61,7 @@ impl AddressLayout {
         self.gateway
     }
 
-    /// Everything that may ever be allocated: without exclusions, reserved addresses and gateway.
+    /// All addresses that may be allocated: without exclusions, reserved addresses and gateway.
     #[must_use]
     pub fn allocatable(&self) -> &AddressSet {
         &self.allocatable
@@ -69,10 +69,10 @@ impl AddressLayout {
 }
 
 impl AddressPoolSpec {
-    /// Checks every rule and works out what may be allocated.
+    /// Checks every rule and computes the allocatable addresses.
     ///
     /// # Errors
-    /// Everything that is wrong. Whether all entries are in one subnet is only looked at when nothing else is.
+    /// Everything that is wrong. Whether all entries are in one subnet is checked only when nothing else is wrong.
     pub fn validate(&self) -> Result<AddressLayout, Vec<FieldError>> {
         let mut errors = Vec::new();
         if self.addresses.is_empty() {
@@ -106,9 +106,9 @@ impl AddressPoolSpec {
         })
     }
 
-    /// What may be allocated as far as the spec can be read: what cannot be read counts for nothing.
+    /// The allocatable addresses, ignoring entries that cannot be read.
     ///
-    /// For specs that are stored and bad, of which addresses may be in use nevertheless.
+    /// For stored specs that are invalid: their addresses may be in use all the same.
     #[must_use]
     pub fn allocatable(&self) -> AddressSet {
         let read = |entries: &[String]| {
@@ -138,7 +138,7 @@ impl AddressPoolSpec {
         addresses.subtract(excluded).subtract(&kept_back.into_iter().collect())
     }
 
-    /// The prefix, when the family of `address` has such a length.
+    /// The prefix, if it is a valid length for the family of `address`.
     fn subnet_prefix(&self, address: IpAddr) -> Option<u8> {
         u8::try_from(self.prefix).ok().filter(|prefix| *prefix <= Family::of(address).bits())
     }
@@ -189,7 +189,7 @@ fn read_entries(field: &'static str, entries: &[String], errors: &mut Vec<FieldE
     set
 }
 
-/// Whether one has addresses of a family and the other of the other one.
+/// Whether one set has only v4 addresses and the other only v6 addresses.
 fn families_differ(one: &AddressSet, other: &AddressSet) -> bool {
     let has = |set: &AddressSet, family| !set.intervals(family).is_empty();
     has(one, Family::V4) && has(other, Family::V6) || has(one, Family::V6) && has(other, Family::V4)

@@ -38,7 +38,7 @@ impl<T: Ord> Few<T> {
         self.others = others.into();
     }
 
-    /// Takes `element` out, unless it is the only one: false says that nothing would be left.
+    /// Removes `element`, unless it is the only one: then returns false.
     #[must_use]
     pub(crate) fn remove(&mut self, element: &T) -> bool {
         let mut others = std::mem::take(&mut self.others).into_vec();

@@ -1,4 +1,4 @@
-//! What is wrong with a field of a pool, in the API machinery's words.
+//! Errors in fields of a pool, in the API machinery's words.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::parse::quote;
 pub struct FieldError {
     /// Path in the object, such as `spec.addresses`.
     pub field: &'static str,
-    /// What is refused: for one bad entry of a list that entry, for a bad list all of it.
+    /// The refused value: a bad entry of a list, or the whole list.
     pub value: FieldValue,
     /// Why. The texts are those of the in-cluster provider, which users and tests know.
     pub message: String,

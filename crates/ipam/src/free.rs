@@ -1,4 +1,5 @@
-//! What is free, as an ordered map of intervals: lowest, take and give back in O(log n) of the number of gaps.
+//! The free numbers, as an ordered map of intervals: taking the lowest, taking and giving back are O(log n) in the
+//! number of gaps.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +19,12 @@ impl FreeIntervals {
         Self { last: set.as_slice().iter().copied().collect(), count: set.count().unwrap_or(0) }
     }
 
-    /// How many numbers; `None` is all 2^128 of them, which `u128` cannot say.
+    /// How many numbers; `None` for all 2^128 of them, which do not fit a `u128`.
     pub(crate) fn count(&self) -> Option<u128> {
         (self.count > 0 || self.last.is_empty()).then_some(self.count)
     }
 
-    /// Takes the lowest number.
+    /// Removes and returns the lowest number.
     pub(crate) fn take_lowest(&mut self) -> Option<u128> {
         let (first, last) = self.last.pop_first()?;
         if first < last {
@@ -33,7 +34,7 @@ impl FreeIntervals {
         Some(first)
     }
 
-    /// The interval that holds `number`.
+    /// The interval that contains `number`.
     fn around(&self, number: u128) -> Option<(u128, u128)> {
         self.overlapping(number, number)
     }
@@ -44,7 +45,7 @@ impl FreeIntervals {
         (first <= to).then_some((from, to))
     }
 
-    /// Takes out whatever of `first..=last` is free.
+    /// Removes all free numbers of `first..=last`.
     pub(crate) fn take(&mut self, first: u128, last: u128) {
         while let Some((from, to)) = self.overlapping(first, last) {
             self.last.remove(&from);
@@ -58,7 +59,7 @@ impl FreeIntervals {
         }
     }
 
-    /// Gives back `first..=last`, none of which is free, and merges it with its neighbours.
+    /// Adds `first..=last`, none of which is free, and merges it with its neighbours.
     pub(crate) fn give_back(&mut self, first: u128, last: u128) {
         debug_assert!(
             self.last.range(..=last).next_back().is_none_or(|(_, &to)| to < first),

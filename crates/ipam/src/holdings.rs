@@ -1,4 +1,4 @@
-//! Who holds what, and what is held by whom.
+//! A map of owners and keys, in both directions.
 
 use std::{
     collections::{BTreeMap, btree_map, hash_map},
@@ -10,15 +10,15 @@ use crate::{
     owner::{OwnHash, Owner},
 };
 
-/// Without a random key, unlike what the lint is about, and never iterated. It is what each allocation looks at first; a
-/// tree of a million texts takes four times as long.
+/// A hash map without a random key, which is never iterated. Each allocation looks here first; a tree of a million
+/// texts takes four times as long.
 #[expect(clippy::disallowed_types, reason = "its order does not show")]
 type ByOwner<K> = hash_map::HashMap<Owner, Few<K>, BuildHasherDefault<OwnHash>>;
 
-/// Pairs of owner and key, looked up from both ends.
+/// Pairs of owner and key, looked up from either side.
 ///
-/// Nothing here forbids two owners of one key or two keys of one owner: objects made by hand can say so, and then both
-/// stand until one is released. That keeps the outcome of a rebuild independent of its order.
+/// A key may have two owners, and an owner two keys: objects made by hand can be like that, and both stay until one
+/// is released. So the result of a rebuild does not depend on its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holdings<K> {
     by_owner: ByOwner<K>,
@@ -72,7 +72,7 @@ impl<K: Ord + Copy> Holdings<K> {
         self.by_key.range(keys).map(|(key, _)| *key)
     }
 
-    /// Adds a pair; true when nobody held the key before.
+    /// Adds a pair; true when the key had no owner before.
     pub(crate) fn insert(&mut self, owner: Owner, key: K) -> bool {
         match self.by_owner.entry(owner.clone()) {
             hash_map::Entry::Vacant(entry) => {
@@ -94,7 +94,7 @@ impl<K: Ord + Copy> Holdings<K> {
         }
     }
 
-    /// Takes a pair away; true when nobody holds the key after it. False, too, when there was no such pair.
+    /// Removes a pair; true when the key has no owner after it. False, too, when there was no such pair.
     pub(crate) fn remove(&mut self, owner: &Owner, key: K) -> bool {
         match self.by_owner.get_mut(owner) {
             Some(keys) if keys.contains(&key) => {

@@ -1,7 +1,7 @@
 //! Sets of numbers as sorted, disjoint, non-adjacent, inclusive intervals. A set costs what its intervals cost,
 //! whatever their length.
 
-/// An immutable set. The order of what it was made from does not show.
+/// An immutable set, equal for equal contents whatever they were made from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Intervals(Vec<(u128, u128)>);
 
@@ -35,7 +35,7 @@ impl Intervals {
         self.0.is_empty()
     }
 
-    /// How many numbers; `None` is all 2^128 of them, which `u128` cannot say.
+    /// How many numbers; `None` for all 2^128 of them, which do not fit a `u128`.
     pub(crate) fn count(&self) -> Option<u128> {
         // Disjoint intervals that are not the whole sum to less than 2^128.
         self.0.iter().try_fold(0_u128, |sum, (first, last)| Some(sum + (last - first).checked_add(1)?))

@@ -1,4 +1,4 @@
-//! Addresses and prefixes of pools: what a spec means, what is wrong with it, and who has what.
+//! Addresses and prefixes of pools: the meaning of a spec, its errors, and the owner of each address.
 //!
 //! ```text
 //!   AddressPoolSpec ──validate──▶ AddressLayout ──▶ AddressPool::{adopt, allocate, release, usage, …}
@@ -9,11 +9,11 @@
 //!        └── entries ──▶ AddressRange ──▶ AddressSet: union, subtract, intersect
 //! ```
 //!
-//! Sets are disjoint intervals, never lists or bitmaps: a /8 of v4 or a /64 of v6 costs as much as a /28. The order in
-//! which a pool is rebuilt from what exists does not show in it, and the same owner always gets the same answer.
+//! Sets are disjoint intervals, never lists or bitmaps: a /8 of v4 or a /64 of v6 costs as much as a /28. A pool
+//! rebuilt from what exists is the same in any order, and the same owner always gets the same answer.
 //!
-//! The crate has no I/O, no async, no clock and no source of entropy, and does not know what a
-//! Kubernetes object is. It takes specs as they were written and never panics over them.
+//! The crate has no I/O, no async, no clock and no source of entropy, and knows no Kubernetes objects. It takes
+//! specs as they were written and never panics on them.
 
 mod address_pool;
 mod address_range;

@@ -1,4 +1,4 @@
-//! Who holds an address.
+//! The owner of an address.
 
 use std::{
     cmp::Ordering,
@@ -12,8 +12,9 @@ use std::{
 /// A handle; clones share the text. Neither a namespace nor a name can hold a `/`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Of the text, kept so that a table of owners can grow without looking at texts all over memory. Unkeyed: equal
-    /// hashes cost time, and whoever may make names collide may also make as many claims.
+    /// The hash of the text, stored so that a table of owners can grow without reading texts all over memory.
+    /// Unkeyed: equal hashes only cost time, and a client that could make names collide could also make as many
+    /// claims.
     hash: u64,
     text: Arc<str>,
 }

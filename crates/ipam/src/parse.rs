@@ -1,7 +1,7 @@
-//! The text of addresses and prefixes, as Go's `net/netip` reads it, and its words for what it cannot read.
+//! Addresses and prefixes as text, parsed as Go's `net/netip` does, with its error messages.
 //!
-//! `std` agrees on what an address is except for one thing: v6 zones (`fe80::1%eth0`), accepted here and dropped. The
-//! words matter because users meet them in the admission error of a gateway.
+//! `std` agrees on what an address is, except for v6 zones (`fe80::1%eth0`), which are accepted here and dropped.
+//! The messages matter because users see them in the admission error of a gateway.
 
 use std::{
     fmt,
@@ -195,7 +195,7 @@ pub enum ParsePrefixError {
     /// No `/`.
     #[error("{0:?} has no prefix length")]
     NoLength(String),
-    /// What is before the `/` is no address.
+    /// The text before the `/` is not an address.
     #[error("failed to read the address of prefix {prefix:?}")]
     Address {
         /// The whole text.
@@ -207,7 +207,7 @@ pub enum ParsePrefixError {
     /// A zone, which a prefix cannot have.
     #[error("prefix {0:?} has a zone")]
     Zone(String),
-    /// What is after the `/` is no decimal number without sign and leading zeros.
+    /// The text after the `/` is not a decimal number without sign and leading zeros.
     #[error("the length of prefix {0:?} is not a number")]
     Length(String),
     /// More bits than an address of its family has.
@@ -215,7 +215,7 @@ pub enum ParsePrefixError {
     LengthOutOfRange(String),
 }
 
-/// An address, not masked, and a prefix length within what its family allows.
+/// An address, not masked, and a prefix length that its family allows.
 ///
 /// # Errors
 /// Whatever `netip.ParsePrefix` refuses.
@@ -234,7 +234,7 @@ pub(crate) fn parse_prefix(input: &str) -> Result<(IpAddr, u8), ParsePrefixError
     }
     match length.parse() {
         Ok(length) if length <= Family::of(address).bits() => Ok((address, length)),
-        // A number of digits only that does not fit is too great.
+        // Digits that do not fit are a number that is too large.
         _ => Err(ParsePrefixError::LengthOutOfRange(text())),
     }
 }
@@ -253,7 +253,7 @@ pub(crate) fn quote(text: &str) -> String {
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
             '\u{b}' => quoted.push_str("\\v"),
-            // Printable, which `escape_debug` leaves as it is; the quote it would escape is no concern of Go's.
+            // Printable, so `escape_debug` leaves it as it is; Go does not escape the single quote.
             '\'' => quoted.push('\''),
             _ if character.escape_debug().count() == 1 => quoted.push(character),
             _ => match u32::from(character) {

@@ -10,7 +10,7 @@ use crate::{
     owner::Owner, prefix::Prefix, prefix_spec::PrefixLayout, usage::Usage,
 };
 
-/// Who holds which prefix of one pool, and what is free.
+/// The owners of the prefixes of one pool, and the free prefixes.
 ///
 /// All prefixes allocated are of one length, so a prefix is a number, its leading bits, and the pool a set of such
 /// numbers like any other. Prefixes of other lengths can only be adopted; they take every number they overlap.
@@ -29,24 +29,24 @@ pub struct PrefixPool {
 /// Why a prefix was not allocated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocatePrefixError {
-    /// Nothing is free. Worth another try when something is released, or when the pool grows.
+    /// Nothing is free. Try again when something is released, or when the pool grows.
     #[error("no prefix available")]
     Exhausted,
     /// The wanted prefix is outside, excluded, not aligned or of another length.
     #[error("prefix {0} cannot be allocated from the pool")]
     NotAllocatable(Prefix),
-    /// Someone else has the wanted prefix, or one that overlaps.
+    /// Another owner has the wanted prefix, or one that overlaps it.
     #[error("prefix {prefix} is in use by {owner}")]
     InUse {
         /// The wanted prefix.
         prefix: Prefix,
-        /// Who has it.
+        /// Its owner.
         owner: Owner,
     },
 }
 
 impl AllocatePrefixError {
-    /// A word for metrics and reasons, of a closed set.
+    /// A word for metrics and reasons, from a fixed set.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -58,23 +58,23 @@ impl AllocatePrefixError {
 }
 
 impl PrefixPool {
-    /// A pool of which nothing is in use.
+    /// An empty pool.
     #[must_use]
     pub fn new(layout: PrefixLayout) -> Self {
         let free = FreeIntervals::new(layout.allocatable_blocks());
         Self { layout, free, holdings: Holdings::default(), lengths: BTreeMap::new(), out_of_range: 0 }
     }
 
-    /// What the pool was made from.
+    /// The layout of the pool.
     #[must_use]
     pub fn layout(&self) -> &PrefixLayout {
         &self.layout
     }
 
-    /// The prefix of `owner`: the one it has, whatever it wants, else the wanted one, else the lowest that is free.
+    /// The prefix of `owner`: the one it already has, else the wanted one, else the lowest free one.
     ///
     /// # Errors
-    /// Nothing is free, or the wanted prefix is not. Nothing changes then.
+    /// Nothing is free, or the wanted prefix is not. Then nothing changes.
     pub fn allocate(&mut self, owner: &Owner, wanted: Option<Prefix>) -> Result<Prefix, AllocatePrefixError> {
         if let Some(prefix) = self.holdings.key_of(owner) {
             return Ok(prefix);
@@ -105,10 +105,11 @@ impl PrefixPool {
         }
     }
 
-    /// Takes note that `owner` has `prefix`, of whatever length: for rebuilding a pool from what exists, in any order.
+    /// Records that `owner` has `prefix`, of any length: for rebuilding a pool from what exists, in any order.
     ///
-    /// Never refuses: a prefix the spec does not allow is counted and blocks what it overlaps, one that others have
-    /// stays in use until all have released it, and an owner may have several, of which the lowest is its answer.
+    /// Never refuses. A prefix that the spec does not allow is counted and blocks what it overlaps. A prefix with
+    /// several owners stays in use until all have released it. An owner may have several prefixes; `allocate`
+    /// returns the lowest.
     pub fn adopt(&mut self, owner: Owner, prefix: Prefix) -> Adoption {
         let in_range = self.layout.is_allocatable(prefix);
         let overlapping = self.owners_overlapping(prefix).into_iter();
@@ -121,7 +122,7 @@ impl PrefixPool {
         Adoption { in_range, also_held_by }
     }
 
-    /// Gives back every prefix of `owner`, and says which those were.
+    /// Releases every prefix of `owner` and returns them.
     pub fn release(&mut self, owner: &Owner) -> Vec<Prefix> {
         let prefixes: Vec<_> = self.holdings.keys_of(owner).collect();
         for prefix in &prefixes {
@@ -130,7 +131,7 @@ impl PrefixPool {
         prefixes
     }
 
-    /// Gives back one prefix of `owner`; false when `owner` does not have it.
+    /// Releases one prefix of `owner`; false when `owner` does not have it.
     pub fn release_prefix(&mut self, owner: &Owner, prefix: Prefix) -> bool {
         if !self.holdings.has(owner, prefix) {
             return false;
@@ -152,7 +153,7 @@ impl PrefixPool {
         true
     }
 
-    /// Goes by another spec from now on. What is in use stays so.
+    /// Switches to another layout. What is in use stays in use.
     pub fn replace_layout(&mut self, layout: PrefixLayout) {
         self.layout = layout;
         let taken = Intervals::new(self.holdings.keys().map(|prefix| self.layout.blocks(prefix)));
@@ -167,15 +168,15 @@ impl PrefixPool {
         self.holdings.key_of(owner)
     }
 
-    /// Who has exactly `prefix`, ascending; more than one is a conflict.
+    /// The owners of exactly `prefix`, sorted; more than one is a conflict.
     pub fn owners_of(&self, prefix: Prefix) -> impl Iterator<Item = &Owner> {
         self.holdings.owners_of(prefix)
     }
 
-    /// Who has a prefix that has an address in common with `prefix`, ascending.
+    /// The owners of prefixes that overlap `prefix`, sorted.
     #[must_use]
     pub fn owners_overlapping(&self, prefix: Prefix) -> Vec<&Owner> {
-        // Two in one block may be apart nevertheless, when they are longer than the pool's.
+        // Two prefixes in one block may still be disjoint, when they are longer than the pool's.
         let overlapping = self.overlapping(prefix).filter(|other| other.overlaps(prefix));
         let mut owners: Vec<_> = overlapping.flat_map(|other| self.holdings.owners_of(other)).collect();
         owners.sort_unstable();
@@ -183,7 +184,7 @@ impl PrefixPool {
         owners
     }
 
-    /// Every prefix in use and an owner of it, ascending by prefix and owner.
+    /// Every prefix in use with each of its owners, sorted.
     pub fn in_use(&self) -> impl Iterator<Item = (Prefix, &Owner)> {
         self.holdings.iter().flat_map(|(prefix, owners)| owners.iter().map(move |owner| (prefix, owner)))
     }
@@ -194,7 +195,7 @@ impl PrefixPool {
         Usage::new(self.layout.allocatable_blocks(), &self.free, self.holdings.pairs(), self.out_of_range)
     }
 
-    /// Adds a pair; true when nobody held the prefix before.
+    /// Adds a pair; true when the prefix had no owner before.
     fn insert(&mut self, owner: Owner, prefix: Prefix) -> bool {
         let first = self.holdings.insert(owner, prefix);
         if first {
@@ -203,13 +204,13 @@ impl PrefixPool {
         first
     }
 
-    /// Prefixes in use whose blocks have one in common with those of `prefix`.
+    /// Prefixes in use that share a block with `prefix`.
     fn overlapping(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> {
         // Longer than the pool's, it shares its block with its neighbours.
         let whole = Prefix::new(prefix.base(), prefix.length().min(self.layout.allocation_prefix_length()));
         let (_, last) = whole.range().numbers();
         let inside = self.holdings.range(whole..=Prefix::new(Ipv6Addr::from_bits(last), Family::V6.bits()));
-        // What holds it from outside begins where it does, cut to a shorter length.
+        // A prefix that contains it begins where it does, cut to a shorter length.
         let around =
             self.lengths.range(..whole.length()).map(move |(length, _)| Prefix::new(whole.base(), *length));
         around.filter(|outer| self.holdings.is_held(*outer)).chain(inside)

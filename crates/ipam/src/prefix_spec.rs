@@ -1,4 +1,4 @@
-//! The spec of a pool of prefixes: what it says, what is wrong with it, and what may be allocated from it.
+//! The spec of a pool of prefixes: its meaning, its errors, and the prefixes it allows.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ const LENGTH: &str = "spec.allocationPrefixLength";
 const GATEWAY: &str = "spec.gateway";
 const EXCLUDED: &str = "spec.excludedPrefixes";
 
-/// Length of allocated prefixes where a spec says none.
+/// Length of allocated prefixes where a spec has none.
 pub const DEFAULT_ALLOCATION_PREFIX_LENGTH: u8 = 64;
 
 /// The spec of an InClusterPrefixPool or a GlobalInClusterPrefixPool, as it was written. v6 only.
@@ -27,13 +27,13 @@ pub struct PrefixPoolSpec {
     pub prefixes: Vec<String>,
     /// Length of allocated prefixes; 0 is [`DEFAULT_ALLOCATION_PREFIX_LENGTH`].
     pub allocation_prefix_length: i64,
-    /// Copied to what is allocated, and not kept back; empty is none.
+    /// Copied to each IPAddress, and not reserved; empty is none.
     pub gateway: String,
-    /// Addresses, ranges and CIDRs none of which an allocated prefix may have in it.
+    /// Addresses, ranges and CIDRs that no allocated prefix may contain or overlap.
     pub excluded_prefixes: Vec<String>,
 }
 
-/// A spec that was found good, the allocatable prefixes worked out.
+/// A valid spec, with the allocatable prefixes computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixLayout {
     length: u8,
@@ -102,7 +102,7 @@ fn blocks_of(length: u8, (first, last): (u128, u128)) -> (u128, u128) {
 }
 
 impl PrefixPoolSpec {
-    /// The length in force: the one given, or the default for 0.
+    /// The effective length: the given one, or the default for 0.
     #[must_use]
     pub fn effective_allocation_prefix_length(&self) -> i64 {
         match self.allocation_prefix_length {
@@ -117,10 +117,10 @@ impl PrefixPoolSpec {
             .filter(|length| (1..=Family::V6.bits()).contains(length))
     }
 
-    /// Checks every rule and works out what may be allocated.
+    /// Checks every rule and computes the allocatable prefixes.
     ///
     /// # Errors
-    /// Everything that is wrong. Without prefixes, or with a length that cannot be, nothing else is looked at.
+    /// Everything that is wrong. Without prefixes, or with an impossible length, nothing else is checked.
     pub fn validate(&self) -> Result<PrefixLayout, Vec<FieldError>> {
         if self.prefixes.is_empty() {
             return Err(vec![FieldError::new(PREFIXES, &*self.prefixes, "prefixes is required")]);
@@ -142,9 +142,9 @@ impl PrefixPoolSpec {
         }
     }
 
-    /// What may be allocated as far as the spec can be read: what cannot be read counts for nothing.
+    /// The layout, ignoring entries that cannot be read.
     ///
-    /// None when there is no length to read. For specs that are stored and bad.
+    /// None when there is no readable length. For stored specs that are invalid.
     #[must_use]
     pub fn readable_layout(&self) -> Option<PrefixLayout> {
         let length = self.length()?;
@@ -156,7 +156,7 @@ impl PrefixPoolSpec {
         Some(PrefixLayout::new(length, self.read_gateway(&mut unheeded), &prefixes, &excluded))
     }
 
-    /// What is allowed and likely not meant: for the admission answer of a create and an update.
+    /// Settings that are valid but probably not intended: for the admission answer to a create and an update.
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         if self.effective_allocation_prefix_length() != i64::from(Family::V6.bits()) {

@@ -1,4 +1,4 @@
-//! Whether a spec may take the place of another one while addresses of the pool are in use.
+//! Whether a spec may replace another while addresses of the pool are in use.
 
 use std::net::IpAddr;
 
@@ -29,13 +29,14 @@ fn listed(entries: impl Iterator<Item = String>) -> String {
     entries.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether `new` may follow `old` in a pool of which `in_use` is allocated.
+/// Whether `new` may replace `old` in a pool in which `in_use` is allocated.
 ///
-/// Only what `old` allows and `new` does not is a reason against it: an address that is out of range already does not
-/// forbid other changes, annotations and finalizers among them. An `old` that is not good counts as far as it can be read.
+/// It may not if an address in use is allowed by `old` and not by `new`. An address that is already out of range
+/// does not forbid other changes, such as annotations and finalizers. Of an invalid `old`, the readable part
+/// counts.
 ///
 /// # Errors
-/// The addresses that would be put out of range.
+/// The addresses that would be out of range.
 pub fn check_address_pool_update(
     old: &AddressPoolSpec,
     new: &AddressPoolSpec,
@@ -45,10 +46,10 @@ pub fn check_address_pool_update(
     if lost.is_empty() { Ok(()) } else { Err(UpdateError::AddressesInUse(lost)) }
 }
 
-/// Whether `new` may follow `old` in a pool of which `in_use` is allocated; see [`check_address_pool_update`].
+/// Whether `new` may replace `old` in a pool in which `in_use` is allocated; see [`check_address_pool_update`].
 ///
 /// # Errors
-/// Another length of allocated prefixes, or the prefixes that would be put out of range.
+/// A changed length of allocated prefixes, or the prefixes that would be out of range.
 pub fn check_prefix_pool_update(
     old: &PrefixPoolSpec,
     new: &PrefixPoolSpec,

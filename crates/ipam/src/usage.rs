@@ -4,31 +4,32 @@ use crate::{free::FreeIntervals, intervals::Intervals};
 
 /// Counts of a pool, in addresses or, for a prefix pool, in prefixes of its length.
 ///
-/// Counts that `u128` cannot say (2^128) are told as `u128::MAX`.
+/// Counts that do not fit a `u128` (2^128) are reported as `u128::MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// What the spec allows to allocate.
+    /// How many the spec allows.
     pub total: u128,
-    /// Of `total`, what can be allocated now.
+    /// How many of `total` can be allocated now.
     pub free: u128,
-    /// Of `total`, what cannot: in use, or part of a prefix in use that has another length.
+    /// How many of `total` cannot: in use, or part of a prefix in use that has another length.
     pub taken: u128,
-    /// What is allocated: IPAddress objects, inside and outside of the spec. Two objects of one address count twice.
+    /// How many are allocated: IPAddress objects, inside and outside of the spec. Two objects of one address count
+    /// twice.
     pub used: u128,
     /// Different addresses in use that the spec does not allow.
     pub out_of_range: u128,
 }
 
-/// Counts as the status of a pool has them.
+/// Counts in the form of a pool's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusCounts {
-    /// What the spec allows to allocate.
+    /// How many the spec allows.
     pub total: i64,
-    /// What can be allocated now; never negative.
+    /// How many can be allocated now; never negative.
     pub free: i64,
-    /// What is allocated.
+    /// How many are allocated.
     pub used: i64,
-    /// What is in use and not allowed by the spec.
+    /// How many are in use and not allowed by the spec.
     pub out_of_range: i64,
 }
 
@@ -41,7 +42,7 @@ impl Usage {
     ) -> Self {
         let total = allocatable.count();
         let left = free.count();
-        // In the ring of 2^128 numbers, where both wholes are 0.
+        // Modulo 2^128, so that both full counts are 0.
         let taken = match (total, left) {
             (None, Some(0)) => u128::MAX,
             _ => total.unwrap_or(0).wrapping_sub(left.unwrap_or(0)),
@@ -55,8 +56,8 @@ impl Usage {
         }
     }
 
-    /// As 64-bit integers. What is more becomes `i64::MAX`; a total that had to be cut so is what `free` is counted
-    /// down from, so that it still goes down with every allocation.
+    /// As 64-bit integers. Larger counts become `i64::MAX`; then `free` is counted down from the cut total, so that
+    /// it still falls with every allocation.
     #[must_use]
     pub fn status_counts(&self) -> StatusCounts {
         let saturated = |count: u128| i64::try_from(count).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! A pool of addresses against a model that lists everything: none twice, none outside, in any order.
+//! A pool of addresses against a model that lists everything: no address twice, none outside, in any order.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -84,7 +84,7 @@ fn cases() -> impl Strategy<Value = (AddressPoolSpec, Vec<Step>)> {
     (0..WINDOWS.len()).prop_flat_map(|window| (specs(window), steps(window)))
 }
 
-/// Everything listed, nothing clever.
+/// The model: everything listed, nothing clever.
 struct Model {
     allocatable: BTreeSet<IpAddr>,
     pairs: BTreeSet<(Owner, IpAddr)>,
@@ -160,7 +160,7 @@ impl Model {
     }
 }
 
-/// Plays the steps on both and compares after each; gives the pool in the end.
+/// Runs the steps on both and compares after each; returns the final pool.
 fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseError> {
     let mut model = Model::new(spec);
     let mut pool = AddressPool::new(spec.validate().expect("specs are good"));

@@ -1,4 +1,4 @@
-//! What pools give out, take back and count (`U22` to `U29`, `U39` to `U49`, `E1`, `E3`, `E7`, `E11`, `E19`).
+//! What pools allocate, release and count (`U22` to `U29`, `U39` to `U49`, `E1`, `E3`, `E7`, `E11`, `E19`).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -201,7 +201,7 @@ fn addresses_out_of_range_are_counted_and_free_is_never_negative() {
     assert_eq!(pool.usage().status_counts(), StatusCounts { total: 8, free: 6, used: 5, out_of_range: 3 });
     pool.replace_layout(layout(&["10.0.0.40"]));
     assert_eq!(pool.usage().status_counts(), StatusCounts { total: 1, free: 1, used: 5, out_of_range: 5 });
-    // The owner keeps what it has; what comes back is not given out.
+    // The owner keeps its address; a released address is not allocated again.
     assert_eq!(pool.allocate(&owner("next-0"), None), Ok(address("10.0.0.10")));
     assert_eq!(pool.release(&owner("next-0")), [address("10.0.0.10")]);
     assert_eq!(pool.usage().status_counts(), StatusCounts { total: 1, free: 1, used: 4, out_of_range: 4 });

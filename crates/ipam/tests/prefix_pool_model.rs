@@ -1,4 +1,4 @@
-//! A pool of prefixes against a model that lists everything: none twice, none outside, in any order.
+//! A pool of prefixes against a model that lists everything: no prefix twice, none outside, in any order.
 
 use std::{collections::BTreeSet, net::Ipv6Addr};
 
@@ -177,7 +177,7 @@ fn owner(number: u8) -> Owner {
     Owner::new("default", &format!("cluster-{number}"))
 }
 
-/// Plays the steps on both and compares after each.
+/// Runs the steps on both and compares after each.
 fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseError> {
     let mut model = Model { allocatable: allocatable(spec), pairs: BTreeSet::new() };
     let mut pool = PrefixPool::new(spec.validate().expect("specs are good"));

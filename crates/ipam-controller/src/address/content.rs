@@ -58,7 +58,7 @@ pub(crate) fn adopted(
     Ok(address)
 }
 
-/// Whether the IPAddress that exists is the one that was to be created: the answer to the first request was lost, or another
+/// Whether the existing IPAddress is the one to create: the answer to the first request was lost, or another
 /// manager created it.
 pub(crate) fn same(there: &IPAddress, made: &IPAddress) -> bool {
     let claim = |address: &IPAddress| {

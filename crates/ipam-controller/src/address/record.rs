@@ -23,10 +23,10 @@ pub(crate) struct Record {
     pub(crate) block: Option<Block>,
     /// The uid of the claim that owns it, when one does.
     pub(crate) claim_uid: Option<Box<str>>,
-    /// Whether its pool owns it too, which nobody but this provider says.
+    /// Whether its pool owns it too; only this provider adds that owner.
     pub(crate) owned_by_pool: bool,
     pub(crate) finalizers: Finalizers,
-    /// When its deletion was asked for.
+    /// When its deletion was requested.
     pub(crate) deleted_at: Option<Timestamp>,
 }
 
@@ -64,7 +64,7 @@ impl Record {
         Some((pool, owner, record))
     }
 
-    /// Whether this provider, not a person, looks after it.
+    /// Whether this provider, not a person, manages it.
     pub(crate) fn is_managed(&self) -> bool {
         self.finalizers != Finalizers::Foreign || self.claim_uid.is_some() || self.owned_by_pool
     }
@@ -94,13 +94,13 @@ pub(crate) fn claim_owner<'a>(
     owners.iter().flatten().find(|owner| is_reference_to(owner, CLAIM_KIND, name))
 }
 
-/// Whether an owner reference is to the object of this kind of the group and this name, whatever the version.
+/// Whether an owner reference is to the object of this kind, group and name, whatever the version.
 pub(crate) fn is_reference_to(owner: &OwnerReference, kind: &str, name: &str) -> bool {
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
     group == GROUP && owner.kind == kind && owner.name == name
 }
 
-/// A resource version as a number; zero for what is none.
+/// A resource version as a number; zero when it is not one.
 pub(crate) fn version(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -14,9 +14,9 @@ use super::record::{CLAIM_KIND, Finalizers, Record, is_reference_to};
 pub(crate) enum Left {
     /// It is gone.
     Nothing,
-    /// It is being deleted, and somebody else's finalizer holds it.
+    /// It is being deleted, but another finalizer holds it.
     Held,
-    /// It was changed meanwhile; the watch will show how.
+    /// It was changed meanwhile; the watch will show the change.
     Changed,
 }
 

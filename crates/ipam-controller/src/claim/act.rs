@@ -23,7 +23,7 @@ pub(super) enum Binding {
     Done,
     /// It is not possible before something changes that is watched, for this reason.
     Refused(String),
-    /// The management API does not take it, for this reason. Nothing tells when it would.
+    /// The management API refuses it, for this reason. Nothing tells when it would accept it.
     Denied(String),
     /// Another IPAddress has its name. The pool knows of that now, and has to be asked again.
     AskAgain,
@@ -193,7 +193,7 @@ pub(super) async fn release(
     }
     let claims = Api::<IPAddressClaim>::namespaced(context.client.clone(), name.namespace());
     match patch::remove_finalizer(&claims, claim, finalizers::CLAIM).await.map_err(Error::Claim)? {
-        // Others hold it still.
+        // Other finalizers still hold it.
         Some(left) if !left.finalizers().is_empty() => context.ahead.wrote(&left),
         // The answer to the last write is of the version before it.
         _ => context.ahead.deleted(claim),
@@ -236,7 +236,7 @@ async fn give_back(
             }
             Ok(None)
         }
-        // It is in use until others remove their finalizers, which is no reason for the claim to stay.
+        // It is in use until others remove their finalizers, but the claim need not stay for that.
         Left::Held => Ok(None),
         Left::Changed => Ok(Some(SHORTLY)),
     }

@@ -1,4 +1,4 @@
-//! Which pool.
+//! The key of a pool.
 
 use std::fmt;
 

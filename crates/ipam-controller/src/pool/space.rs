@@ -1,4 +1,4 @@
-//! The addresses or prefixes of one pool, and who has which.
+//! The addresses or prefixes of one pool, and their owners.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use nephele_ipam::{
 
 use super::kinds::PoolSpec;
 
-/// What one IPAddress takes out of a pool.
+/// What one IPAddress takes from a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Block {
     /// A single address.
@@ -21,7 +21,7 @@ pub(crate) enum Block {
 }
 
 impl Block {
-    /// What the spec of an IPAddress says; none when it cannot be read.
+    /// The address or prefix in an IPAddress's spec; none when it cannot be read.
     pub(crate) fn read(kind: PoolKind, address: &str, prefix: Option<i32>) -> Option<Self> {
         let address = parse_address(address).ok()?;
         if !kind.has_prefixes() {
@@ -34,7 +34,7 @@ impl Block {
         }
     }
 
-    /// As an IPAddress says it.
+    /// The address in an IPAddress's spec.
     pub(crate) fn address(self) -> IpAddr {
         match self {
             Self::Address(address) => address,
@@ -59,14 +59,14 @@ impl Block {
     }
 }
 
-/// Why nothing was taken out of a pool.
+/// Why nothing was allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// There is nothing left.
     Exhausted,
-    /// The address that was asked for is not to be had as long as this holds it.
+    /// The wanted address is not available while this block holds it.
     Taken { by: Block, message: String },
-    /// The address that was asked for is none of the pool's.
+    /// The wanted address is not in the pool.
     Impossible { message: String },
 }
 
@@ -82,12 +82,12 @@ pub(crate) enum Space {
 pub(crate) struct Grant {
     pub(crate) address: IpAddr,
     pub(crate) prefix: u8,
-    /// As the pool's spec has it; empty for none.
+    /// As in the pool's spec; empty for none.
     pub(crate) gateway: String,
 }
 
 impl Space {
-    /// An allocator of which nothing is taken.
+    /// An allocator with nothing allocated.
     ///
     /// # Errors
     /// What is wrong with the spec.
@@ -104,10 +104,10 @@ impl Space {
         }
     }
 
-    /// Goes by another spec; what is taken stays so.
+    /// Switches to another spec; what is allocated stays allocated.
     ///
     /// # Errors
-    /// What is wrong with the spec; nothing changed then.
+    /// What is wrong with the spec; then nothing changes.
     pub(crate) fn respecify(&mut self, spec: &PoolSpec) -> Result<(), Vec<FieldError>> {
         match (self, spec) {
             (Self::Addresses { pool, gateway }, PoolSpec::Addresses(spec)) => {
@@ -123,7 +123,7 @@ impl Space {
         Ok(())
     }
 
-    /// Takes the wanted address or the lowest that is free.
+    /// Allocates the wanted address, or the lowest free one.
     pub(crate) fn allocate(&mut self, owner: &Owner, wanted: Option<IpAddr>) -> Result<Block, Refusal> {
         match self {
             Self::Addresses { pool, .. } => {
@@ -162,7 +162,7 @@ impl Space {
         }
     }
 
-    /// Takes note that `owner` has this.
+    /// Records that `owner` has this block.
     pub(crate) fn adopt(&mut self, owner: &Owner, block: Block) {
         match (self, block) {
             (Self::Addresses { pool, .. }, Block::Address(address)) => {
@@ -171,12 +171,13 @@ impl Space {
             (Self::Prefixes { pool, .. }, Block::Prefix(prefix)) => {
                 pool.adopt(owner.clone(), prefix);
             }
-            // Records are read by the kind of the pool.
+            // Records are read according to the kind of the pool.
             (Self::Addresses { .. }, Block::Prefix(_)) | (Self::Prefixes { .. }, Block::Address(_)) => {}
         }
     }
 
-    /// Gives back what `owner` has of this, to be had at once: an address that is held back has its IPAddress still.
+    /// Frees this block of `owner` at once. An address that is held back still has its IPAddress, so it is not
+    /// released yet.
     pub(crate) fn release(&mut self, owner: &Owner, block: Block) {
         match (self, block) {
             (Self::Addresses { pool, .. }, Block::Address(address)) => {
@@ -189,12 +190,12 @@ impl Space {
         }
     }
 
-    /// Somebody other than `owner` who has this or, for a prefix, one that overlaps it.
+    /// An owner other than `owner` that has this block or, for a prefix, an overlapping one.
     pub(crate) fn rival(&self, owner: &Owner, block: Block) -> Option<Owner> {
         self.owners(block).into_iter().find(|other| other != owner)
     }
 
-    /// Everybody who has this or, for a prefix, one that overlaps it, in the order of their names.
+    /// Every owner that has this block or, for a prefix, an overlapping one, sorted by name.
     pub(crate) fn owners(&self, block: Block) -> Vec<Owner> {
         match (self, block) {
             (Self::Addresses { pool, .. }, Block::Address(address)) => {
@@ -209,7 +210,7 @@ impl Space {
         }
     }
 
-    /// The same in full.
+    /// The complete grant of a block.
     pub(crate) fn grant(&self, block: Block) -> Grant {
         match self {
             Self::Addresses { pool, gateway } => {
@@ -223,7 +224,7 @@ impl Space {
         }
     }
 
-    /// Counts, as the status of a pool has them.
+    /// Counts, in the form of a pool's status.
     pub(crate) fn counts(&self) -> StatusCounts {
         match self {
             Self::Addresses { pool, .. } => pool.usage().status_counts(),
@@ -231,7 +232,7 @@ impl Space {
         }
     }
 
-    /// Every address that may be handed out.
+    /// Every address that may be allocated.
     pub(crate) fn allocatable(&self) -> AddressSet {
         match self {
             Self::Addresses { pool, .. } => pool.layout().allocatable().clone(),
@@ -240,7 +241,7 @@ impl Space {
     }
 }
 
-/// The spec of a pool of addresses, as the allocator takes it.
+/// The spec of a pool of addresses, in the allocator's form.
 pub(crate) fn address_spec(spec: &InClusterIPPoolSpec) -> AddressPoolSpec {
     AddressPoolSpec {
         addresses: spec.addresses.clone(),
@@ -252,7 +253,7 @@ pub(crate) fn address_spec(spec: &InClusterIPPoolSpec) -> AddressPoolSpec {
     }
 }
 
-/// The spec of a pool of prefixes, as the allocator takes it.
+/// The spec of a pool of prefixes, in the allocator's form.
 pub(crate) fn prefix_spec(spec: &InClusterPrefixPoolSpec) -> PrefixPoolSpec {
     PrefixPoolSpec {
         prefixes: spec.prefixes.clone(),
@@ -262,8 +263,8 @@ pub(crate) fn prefix_spec(spec: &InClusterPrefixPoolSpec) -> PrefixPoolSpec {
     }
 }
 
-/// For how many seconds an address of the pool is held back after it was released; none where the kind or the spec
-/// has no such thing.
+/// For how many seconds a released address of the pool is held back; zero where the kind or the spec has no grace
+/// period.
 pub(crate) fn grace_period_seconds(spec: &PoolSpec) -> i64 {
     match spec {
         PoolSpec::Addresses(spec) => spec.address_reuse_grace_period_seconds.unwrap_or(0).max(0).into(),

@@ -1,4 +1,4 @@
-//! The IPAddresses of a pool, as the API server has them at this moment.
+//! The IPAddresses of a pool, as the API server has them now.
 
 use kube::{Api, Client, api::ListParams};
 use nephele_api::ipam::{
@@ -41,7 +41,7 @@ impl InUse {
         Ok(found)
     }
 
-    /// Shows the addresses of the pool to `look`, for as long as it wants more.
+    /// Passes the addresses of the pool to `look` until it returns false.
     async fn visit(&self, mut look: impl FnMut(IPAddressSpec) -> bool) -> Result<(), kube::Error> {
         let api: Api<IPAddress> = match &self.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),

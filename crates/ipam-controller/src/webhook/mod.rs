@@ -1,13 +1,13 @@
-//! Admission of pools: what the API server asks before a pool is created, changed or deleted.
+//! Admission of pools: what is checked before a pool is created, changed or deleted.
 //!
 //! ```text
 //!  AdmissionRequest ──▶ spec: rules of the fields ──▶ in_use: IPAddresses of the pool, where they matter ──▶ answer
 //! ```
 //!
-//! Paths, verdicts and texts are those of the in-cluster IPAM provider, with three differences that each let more
-//! through: a spec that does not change is not judged again, so that a pool that is bad already can still be annotated
-//! and lose its finalizer; an address that is out of range already does not forbid other changes; and a pool that
-//! `clusterctl move` deletes here goes although it has addresses.
+//! Paths, verdicts and texts are those of the in-cluster IPAM provider, with three differences, each of which
+//! allows more. A spec that does not change is not checked again, so an invalid pool can still be annotated and
+//! lose its finalizer. An address that is already out of range does not forbid other changes. A pool that
+//! `clusterctl move` deletes may still have addresses.
 
 mod in_use;
 mod spec;
@@ -28,14 +28,14 @@ use serde_json::Value;
 
 use self::{in_use::InUse, spec::PoolRules};
 
-/// What a client reads who deletes a pool that is in use.
+/// The answer to a client that deletes a pool in use.
 const IN_USE: &str =
     "Pool has IPAddresses allocated. Cannot delete Pool until all IPAddresses have been removed.";
 
 /// Adds the handlers of all kinds of pools, and their conversion.
 ///
 /// # Panics
-/// When the webhook has handlers for their paths, or a conversion, already.
+/// When the webhook already has handlers for their paths, or a conversion.
 #[must_use]
 pub fn register(webhook: Webhook, client: &Client) -> Webhook {
     let webhook = validated::<InClusterIPPool>(webhook, client, PoolKind::InClusterIPPool);
@@ -53,7 +53,7 @@ pub fn register(webhook: Webhook, client: &Client) -> Webhook {
     webhook.convert(GROUP, conversion::convert)
 }
 
-/// Where the API server sends its questions about a kind; `verb` is `validate` or `mutate`.
+/// The path of the webhook for a kind; `verb` is `validate` or `mutate`.
 #[must_use]
 pub fn path(verb: &str, kind: PoolKind) -> String {
     format!("/{verb}-ipam-cluster-x-k8s-io-v1alpha2-{}", kind.as_str().to_lowercase())
@@ -72,7 +72,7 @@ where
     })
 }
 
-/// Zero stands for the default, which the schema does not let through.
+/// Zero means the default, but the schema does not accept it.
 fn fill_in_length(pool: &mut Value) {
     let Some(spec) = pool["spec"].as_object_mut() else { return };
     if spec.get("allocationPrefixLength").is_none_or(|length| *length == 0) {
@@ -119,7 +119,7 @@ fn checked<S: PoolRules>(kind: PoolKind, name: &str, spec: &S) -> Result<Vec<Str
     Ok(spec.warnings())
 }
 
-/// Whether somebody said that the pool may be deleted whatever it has handed out.
+/// Whether the pool may be deleted although it has addresses in use.
 fn may_go_in_use(meta: &ObjectMeta) -> bool {
     let annotations = meta.annotations.as_ref();
     [annotations::SKIP_DELETE_VALIDATION, annotations::DELETE_FOR_MOVE]

@@ -1,4 +1,4 @@
-//! The rules of the two sorts of specs.
+//! The rules of both kinds of specs.
 
 use std::net::IpAddr;
 
@@ -12,21 +12,21 @@ use nephele_ipam::{
 
 use crate::pool::{address_spec, prefix_spec};
 
-/// What there is to say of a pool's spec.
+/// The rules of a pool's spec.
 pub(super) trait PoolRules: PartialEq + Send + Sync {
-    /// Whether the spec can be at all.
+    /// Whether the spec is valid.
     ///
     /// # Errors
     /// Everything that is wrong with it.
     fn check(&self) -> Result<(), Vec<FieldError>>;
 
-    /// What can be and is likely not meant.
+    /// Settings that are valid but probably not intended.
     fn warnings(&self) -> Vec<String>;
 
-    /// Whether something that this spec hands out is nothing that `new` would: only then does it matter what is in use.
+    /// Whether this spec allows something that `new` does not: only then do the addresses in use matter.
     fn allows_more_than(&self, new: &Self) -> bool;
 
-    /// Whether `new` may follow while this is in use.
+    /// Whether the spec may change to `new` while these addresses are in use.
     ///
     /// # Errors
     /// Why not.
@@ -73,7 +73,7 @@ impl PoolRules for InClusterPrefixPoolSpec {
     }
 }
 
-/// The prefix of an IPAddress; nothing for one that has none, which somebody made by hand.
+/// The prefix of an IPAddress; none for one without, which was made by hand.
 fn prefix(address: &IPAddressSpec) -> Option<Prefix> {
     let IpAddr::V6(base) = parse_address(&address.address).ok()? else { return None };
     let length = u8::try_from(address.prefix?).ok().filter(|length| (1..=128).contains(length))?;

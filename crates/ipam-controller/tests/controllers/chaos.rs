@@ -31,7 +31,7 @@ use crate::world::{claim, controllers, is_ready, settings, spec};
 /// As many addresses as make claims wait, and few enough for every address to be used again and again.
 const ADDRESSES: &str = "10.0.0.1-10.0.0.6";
 const ADDRESS_COUNT: usize = 6;
-/// Simulated time that what is left has to be seen to in.
+/// Simulated time within which the rest has to settle.
 const SETTLES_WITHIN: Duration = Duration::from_secs(1200);
 
 /// How long a process may take to end.
@@ -48,7 +48,7 @@ struct Connection {
 struct Fate {
     lost: bool,
     answer_lost: bool,
-    /// It arrives, but long after its sender has given it up.
+    /// It arrives, but long after its sender has stopped waiting.
     given_up: bool,
     before: Duration,
     after: Duration,
@@ -66,7 +66,7 @@ impl Connection {
         Fate { lost, answer_lost, given_up, before, after: delay(&mut draws) }
     }
 
-    /// The process stands still: nothing that it sends arrives before it goes on.
+    /// The process is suspended: nothing that it sends arrives before it resumes.
     fn freeze(&self, time: Duration) {
         *self.frozen_until.lock() = Instant::now() + time;
     }
@@ -137,14 +137,14 @@ impl Process {
         Self { connection, shutdown, task }
     }
 
-    /// Ends it where it stands; what it sent is on its way.
+    /// Kills it; its requests are still on their way.
     async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
         self.shutdown.cancel();
     }
 
-    /// Asks it to end, and waits no longer than the manager does.
+    /// Tells it to stop, and waits no longer than the manager does.
     async fn stop(mut self) {
         self.shutdown.cancel();
         match timeout(DRAIN_MAX, &mut self.task).await {
@@ -159,7 +159,7 @@ enum Step {
     Make,
     /// Delete one of the claims.
     Delete(usize),
-    /// Take a claim away by force, finalizers and all.
+    /// Remove a claim by force, finalizers and all.
     Remove(usize),
     Freeze(usize, u64),
     Restart(usize),
@@ -181,7 +181,8 @@ fn steps(with_force: bool) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 20..60)
 }
 
-/// The bound claims with their addresses. Claims that go are left out: their address is about to be somebody else's.
+/// The bound claims with their addresses. Claims that are being deleted are left out: another claim may get their
+/// address.
 async fn bound(api: &ManagementApi) -> Vec<(String, String)> {
     let addresses = Api::<IPAddress>::all(api.client()).list(&ListParams::default()).await.expect("a list");
     let by_owner: BTreeMap<(String, String), String> = addresses
@@ -223,7 +224,7 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
     for step in steps {
         match step {
             Step::Make => {
-                // Names come again, as those of machines do.
+                // Names are reused, as those of machines are.
                 let name = format!("claim-{}", made % 17);
                 made += 1;
                 let object = claim(&name, PoolKind::InClusterIPPool, "pool");
@@ -261,8 +262,7 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
     }
     // Whatever is still on its way arrives.
     sleep(Duration::from_secs(60)).await;
-    // What a process made that ended before it could tell, or take it back, is an orphan: it is reclaimed when that is
-    // asked for.
+    // A process that was killed may leave an orphan behind; it is reclaimed when that is configured.
     let healthy = Process::start(&api, 0, false, Settings { reclaim_orphans: true, ..settings() });
     let settled = timeout(SETTLES_WITHIN, async {
         loop {

@@ -58,7 +58,7 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
 const IP: PoolKind = PoolKind::InClusterIPPool;
 const GLOBAL: PoolKind = PoolKind::GlobalInClusterIPPool;
 
-/// Looks at everything that there is: a claim that was made later has its address, so all before had their turn.
+/// Waits until everything before was reconciled: a claim created now has its address.
 async fn everything_had_its_turn(world: &World) {
     world.pool("barrier", spec(&["10.255.0.1"], 8, "")).await;
     world.claim("barrier", IP, "barrier").await;
@@ -238,7 +238,7 @@ async fn a_paused_pool_gives_nothing_and_takes_nothing_back() {
     assert_eq!(address(&world, "test").await, "10.0.0.50");
 
     world.set_paused::<InClusterIPPool>("pool", true).await;
-    // A claim that asks is told so: the pause has been seen.
+    // A new claim reports the pause: it has been seen.
     world.claim("later", IP, "pool").await;
     world.waits("later", "Paused").await;
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
@@ -487,7 +487,7 @@ async fn an_ip_address_of_the_name_and_another_pool_is_said_and_waited_for() {
     world.claim("test", IP, "pool").await;
     let message = world.waits("test", "AllocationFailed").await;
     assert_eq!(message, "IPAddress default/test exists and is of another pool, OtherPool elsewhere");
-    // It keeps nothing from others while it waits.
+    // It blocks nobody while it waits.
     world.claim("another", IP, "pool").await;
     assert_eq!(address(&world, "another").await, "10.0.0.1");
     world.delete::<IPAddressClaim>(NAMESPACE, "another").await;
@@ -536,12 +536,12 @@ async fn a_wanted_address_is_had_or_the_reason_why_not() {
     }
     world.api.create(&wanting("malformed", "ten")).await;
     assert!(world.waits("malformed", "AllocationFailed").await.contains("is not an address"));
-    // Those that cannot be served keep nobody waiting.
+    // Claims that cannot be served block nobody.
     world.claim("plain", IP, "pool").await;
     assert_eq!(address(&world, "plain").await, "10.0.0.1");
     world.delete::<IPAddressClaim>(NAMESPACE, "first").await;
     assert_eq!(address(&world, "taken").await, "10.0.0.7");
-    // A claim that waits can be let go.
+    // A claim that waits can be deleted.
     world.delete::<IPAddressClaim>(NAMESPACE, "outside").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "outside").await;
     world.stop().await;

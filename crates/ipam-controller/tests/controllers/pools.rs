@@ -19,7 +19,7 @@ use crate::world::{PATIENCE, World, counted, counts, reservation, settings, spec
 const IP: PoolKind = PoolKind::InClusterIPPool;
 const GLOBAL: PoolKind = PoolKind::GlobalInClusterIPPool;
 
-/// Waits until the pool's condition is so.
+/// Waits until the pool has this condition.
 async fn says(world: &World, pool: &str, kind: &str, reason: &str, message: &str) {
     world
         .eventually::<InClusterIPPool>(NAMESPACE, pool, reason, |pool| {
@@ -103,7 +103,7 @@ async fn a_pool_stays_until_its_last_address_is_gone() {
     world.bound("test").await;
     world.delete::<InClusterIPPool>(NAMESPACE, "pool").await;
     says(&world, "pool", "Ready", "Deleting", "Waiting for 1 address to be released").await;
-    // It serves nobody on its way out.
+    // It serves no claim while it is being deleted.
     world.claim("late", IP, "pool").await;
     assert_eq!(world.waits("late", "PoolNotReady").await, "InClusterIPPool default/pool is being deleted");
     let pool: InClusterIPPool = world.api.get("pool").await;
@@ -155,7 +155,7 @@ async fn a_spec_that_cannot_be_used_is_said_and_mended() {
         .patch::<InClusterIPPool>("pool", &json!({ "spec": { "addresses": ["10.0.0.10-10.0.0.20"] } }))
         .await;
     assert_eq!(world.bound("test").await.spec.address, "10.0.0.10");
-    // What is bound stays so, whatever becomes of the spec, and can be given back.
+    // A bound address stays bound, whatever happens to the spec, and can be released.
     world.api.patch::<InClusterIPPool>("pool", &json!({ "spec": { "addresses": ["nonsense"] } })).await;
     world.claim("late", IP, "pool").await;
     world.waits("late", "PoolNotReady").await;
@@ -186,12 +186,12 @@ async fn a_malformed_ip_address_is_told_and_stops_nobody() {
     world.stop().await;
 }
 
-/// A bound claim that somebody took away by force, with what is left of it.
+/// A bound claim that was removed by force, and the IPAddress it leaves.
 async fn orphan(world: &World) {
     world.pool("pool", spec(&["10.0.0.10-10.0.0.20"], 24, "")).await;
     world.claim("test", IP, "pool").await;
     world.bound("test").await;
-    // Nobody gets in between.
+    // Nothing happens in between.
     let patch = json!({ "metadata": { "annotations": { nephele_kit::PAUSED_ANNOTATION: "" } } });
     world.api.patch::<IPAddressClaim>("test", &patch).await;
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
@@ -295,7 +295,7 @@ async fn metrics_tell_of_each_pool_while_it_is_there() {
     }
     world.delete::<InClusterIPPool>(NAMESPACE, "pool").await;
     world.gone::<InClusterIPPool>(NAMESPACE, "pool").await;
-    // A claim is told that the pool is gone after that is known everywhere.
+    // A claim reports a missing pool only once that is known everywhere.
     world.claim("late", IP, "pool").await;
     world.waits("late", "PoolNotReady").await;
     assert!(metrics().iter().all(|line| !line.starts_with("nephele_ipam_pool_")), "{:?}", metrics());

@@ -98,7 +98,7 @@ fn client(api: &ManagementApi, delays: Delays, sent: &Arc<Sent>) -> Client {
     Client::new(service, NAMESPACE)
 }
 
-/// All news come so much later, and in order.
+/// All watch events arrive this much later, in order.
 fn late(body: Body, lag: Duration) -> Body {
     let later = body.into_data_stream().map(move |news| {
         let due = sleep(lag);
@@ -114,7 +114,7 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("claim-{number:04}")).collect()
 }
 
-/// Three writes for each claim, and at most one in five for the pool; nothing is refused, and nothing is asked.
+/// Three writes for each claim, and at most one in five for the pool; no request is refused, and nothing is read.
 fn check(
     mut requests: BTreeMap<String, usize>,
     expected: [&str; 3],
@@ -193,7 +193,7 @@ async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     assert_eq!(told.len(), CLAIMS);
     let place: BTreeMap<&str, usize> =
         told.iter().enumerate().map(|(place, (name, _))| (name.as_str(), place)).collect();
-    // Never overtaken by more than are worked on at a time.
+    // A claim is never overtaken by more than are worked on at a time.
     let overtaken = names.iter().enumerate().map(|(order, name)| place[name.as_str()].saturating_sub(order));
     let most = overtaken.max().expect("there are claims");
     let mut latencies: Vec<Duration> = told.iter().map(|(name, at)| *at - created[name]).collect();

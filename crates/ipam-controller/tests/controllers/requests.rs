@@ -1,5 +1,5 @@
-//! What the controllers send for a claim, to the last request, while the watch of claims is behind; and for whom first,
-//! while the management API is slower than they are.
+//! All requests of the controllers for a claim while the watch of claims lags; and whom they serve first while the
+//! management API is slower than they are.
 //!
 //! Time is paused: it jumps to whatever is due next.
 
@@ -27,7 +27,7 @@ use crate::world::{World, settings, spec};
 
 const CLAIMS: usize = 60;
 
-/// By how much the watch of claims is behind: far longer than a release takes.
+/// The lag of the watch of claims: far longer than a release takes.
 const LAG: Duration = Duration::from_secs(2);
 /// News that are on their way at once; more than the claims have.
 const ON_THEIR_WAY_MAX: usize = 10_000;
@@ -35,14 +35,14 @@ const ON_THEIR_WAY_MAX: usize = 10_000;
 /// How long the busy management API works on a request.
 const WORK: Duration = Duration::from_millis(10);
 
-/// One request of the controllers, watches left out.
+/// One request of the controllers; not for watches.
 #[derive(Debug)]
 struct Sent {
     /// Method, plural, and subresource after a slash, with the answer unless it is a success.
     what: String,
     /// The object's name, empty for a list.
     name: String,
-    /// Places in the order of all that was sent and answered.
+    /// Positions in the order of all requests and answers.
     sent: usize,
     answered: usize,
 }
@@ -65,7 +65,7 @@ impl Log {
         std::mem::take(&mut *self.requests.lock())
     }
 
-    /// A client for whose requests so much is done at a time, each taking [`WORK`].
+    /// A client with a bound on requests in progress, each taking [`WORK`].
     fn busy_client(api: &ManagementApi, at_a_time: usize) -> Client {
         let (server, work) = (api.server().clone(), Arc::new(Semaphore::new(at_a_time)));
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -82,7 +82,7 @@ impl Log {
         Client::new(service, NAMESPACE)
     }
 
-    /// A client whose requests are noted, and whose watches of claims are behind.
+    /// A client that records its requests, and whose watches of claims lag.
     fn client(self: &Arc<Self>, api: &ManagementApi) -> Client {
         let (log, server) = (Arc::clone(self), api.server().clone());
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -131,7 +131,7 @@ fn described(path: &str) -> (String, String) {
     (format!("{plural}{separator}{}", parts.next().unwrap_or_default()), name.to_owned())
 }
 
-/// Everything comes later, and in order.
+/// Everything arrives later, in order.
 fn behind(body: Body) -> Body {
     let later = body.into_data_stream().map(|news| {
         let due = sleep(LAG);
@@ -154,7 +154,7 @@ fn tally(requests: &[Sent]) -> BTreeMap<&str, usize> {
     tally
 }
 
-/// That of each claim the first was answered before the second was sent.
+/// Checks that of each claim the first request was answered before the second was sent.
 fn assert_order(requests: &[Sent], first: &str, second: &str) {
     let of = |what: &str| -> BTreeMap<&str, &Sent> {
         let such = requests.iter().filter(|request| request.what == what);
@@ -186,7 +186,7 @@ async fn nothing_is_sent_twice_and_nothing_out_of_turn_while_the_watch_is_behind
         ("POST ipaddresses", CLAIMS),
     ];
     assert_eq!(tally(&bind), expected.into());
-    // It is held before it has an address, and told of that only once it is there.
+    // The finalizer comes before the address, and the status only after it.
     assert_order(&bind, "PATCH ipaddressclaims", "POST ipaddresses");
     assert_order(&bind, "POST ipaddresses", "PATCH ipaddressclaims/status");
 

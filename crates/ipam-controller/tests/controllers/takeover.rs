@@ -1,4 +1,4 @@
-//! A cluster in which the in-cluster IPAM provider was at work until now: its objects as it leaves them.
+//! A cluster in which the in-cluster IPAM provider worked until now, with the objects it leaves.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
@@ -71,13 +71,13 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
     }
     let deleted = api.api::<IPAddressClaim>().delete("leaving", &DeleteParams::default()).await;
     deleted.expect("it is being deleted");
-    // Its IPAddress is gone, and the provider was about to let it go.
+    // Its IPAddress is gone, and the provider was about to remove its finalizer.
     let mut released = claim("released", PoolKind::InClusterIPPool, "pool");
     released.finalizers_mut().push(finalizers::CLAIM.into());
     api.create(&released).await;
     let deleted = api.api::<IPAddressClaim>().delete("released", &DeleteParams::default()).await;
     deleted.expect("it is being deleted");
-    // Found nothing free, or not seen yet.
+    // It was not seen yet, or nothing was free.
     let mut waiting = claim("waiting", PoolKind::InClusterIPPool, "pool");
     waiting.finalizers_mut().push(finalizers::CLAIM.into());
     api.create(&waiting).await;
@@ -90,7 +90,7 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
 
     let world = World::over(api.clone(), settings());
     for ip_address in before {
-        // To the last field, so that nothing was even written.
+        // Equal in every field, so nothing was even written.
         assert_eq!(world.bound(&ip_address.name_any()).await, ip_address);
     }
     let addresses = [world.bound("waiting").await, world.bound("new").await].map(|made| made.spec.address);
@@ -118,7 +118,7 @@ async fn a_decision_for_a_claim_without_a_group_is_seen_through_in_the_version_t
     let mut groupless = claim("claim", PoolKind::InClusterIPPool, "pool");
     groupless.spec.pool_ref.api_group = String::new();
     let groupless = api.create(&groupless).await;
-    // Another manager decided and is gone. This one does not look after the claim.
+    // Another manager decided and is gone. This one does not reconcile the claim.
     let pending = json!({ "name": "claim", "uid": groupless.uid(), "address": "10.0.0.5" });
     let left = json!({ "allocator": { "holder": "another", "revision": 1 }, "pending": [pending] });
     api.patch_status::<InClusterIPPool>("pool", &left).await;

@@ -1,4 +1,4 @@
-//! A management API and the controllers over it, and what a test asks of them.
+//! A management API and the controllers on it, with the questions that tests ask.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// The controllers over any client, as one process has them. Stopped by the token.
+/// The controllers of one process, over any client. Stopped by the token.
 pub(crate) fn controllers(
     client: Client,
     settings: Settings,
@@ -90,7 +90,7 @@ impl World {
         Self::through(api, client, settings)
     }
 
-    /// The controllers speak to the management API by this client.
+    /// The controllers reach the management API through this client.
     pub(crate) fn through(api: ManagementApi, client: Client, settings: Settings) -> Self {
         let shutdown = CancellationToken::new();
         let (registry, controllers) = controllers(client, settings, shutdown.clone());
@@ -170,7 +170,7 @@ impl World {
         self.create_in(NAMESPACE, &cluster).await
     }
 
-    /// Sets or takes away the annotation that pauses.
+    /// Sets or removes the annotation that pauses an object.
     pub(crate) async fn set_paused<K>(&self, name: &str, paused: bool)
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -208,7 +208,7 @@ impl World {
         ready(&claim).expect("just seen").message.clone()
     }
 
-    /// Waits until an object is as wanted.
+    /// Waits until an object satisfies `wanted`.
     pub(crate) async fn eventually<K>(
         &self,
         namespace: &str,
@@ -251,7 +251,7 @@ impl World {
         timeout(PATIENCE, watching).await.ok()
     }
 
-    /// Waits until an object of any scope, or its absence, is as wanted.
+    /// Waits until an object of any scope, or its absence, satisfies `wanted`.
     pub(crate) async fn eventually_so<K>(
         &self,
         api: Api<K>,
@@ -294,7 +294,7 @@ impl World {
         deleted.unwrap_or_else(|error| panic!("{namespace}/{name} is not deleted: {error}"));
     }
 
-    /// Takes the finalizers of an object away, as somebody in a hurry does.
+    /// Removes the finalizers of an object, as people in a hurry do.
     pub(crate) async fn strip<K>(&self, name: &str)
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -351,7 +351,7 @@ pub(crate) fn claim(name: &str, kind: PoolKind, pool: &str) -> IPAddressClaim {
     claim
 }
 
-/// An IPAddress as somebody makes it by hand.
+/// An IPAddress made by hand.
 pub(crate) fn reservation(name: &str, pool: &str, address: &str) -> IPAddress {
     let spec = json!({
         "claimRef": { "name": name },

@@ -83,7 +83,7 @@ fn a_missing_pool_is_said_and_does_not_keep_a_claim_from_going() {
     let message = "InClusterIPPool ns/pool does not exist";
     assert_eq!(plan(&claim(), &fetched), waiting("PoolNotReady", message, true));
     assert_eq!(plan(&held(deleted(claim())), &fetched), Wish::Plan(Plan::Release));
-    // Its address is as good as it was.
+    // Its address stays valid.
     assert_eq!(plan(&bound(held(claim())), &fetched), leave(Outcome::WaitingOn("PoolNotReady")));
 }
 
@@ -128,7 +128,7 @@ fn a_wanted_address_is_read_or_said_to_be_none() {
     };
     assert_eq!(reason, "AllocationFailed");
     assert!(message.starts_with("the annotation ipam.nephele.dev/address is not an address: "), "{message}");
-    // Somebody wrote that after the claim had got one.
+    // The annotation was changed after the claim got its address.
     assert_eq!(plan(&bound(wanting("10.0.0")), &fetched()), Wish::Address { wanted: None });
 }
 

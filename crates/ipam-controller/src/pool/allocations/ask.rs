@@ -1,4 +1,4 @@
-//! What claims ask: for an address, and what they have.
+//! Requests of claims: for an address, and for what they have.
 
 use std::mem;
 
@@ -206,7 +206,7 @@ impl Allocations {
         until
     }
 
-    /// The management API has answered such a request.
+    /// The management API has answered the request.
     pub(crate) fn answered(&mut self, owner: &Owner, uid: &str, until: Instant) {
         self.each_decision(owner, uid, |decision| {
             if let Some(index) = decision.unanswered.iter().position(|sent| *sent == until) {

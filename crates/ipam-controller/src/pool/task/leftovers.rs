@@ -1,4 +1,4 @@
-//! What claims leave to their pool: decisions that no claim completes, IPAddresses that are held back, and orphans.
+//! What claims leave behind: decisions that no claim completes, IPAddresses that are held back, and orphans.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Identifiers of rows are those of the in-cluster provider's suite.
+//! The identifiers of the rows are those of the in-cluster provider's suite.
 
 mod address_pools;
 mod prefix_pools;
@@ -16,7 +16,7 @@ use super::*;
 
 const NAMESPACE: &str = "default";
 
-/// What is asked; the object's metadata comes with it.
+/// An admission request, except the object's metadata.
 #[derive(Clone)]
 enum Ask {
     Create(Value),
@@ -65,7 +65,7 @@ where
     answer.map_err(|denial| (denial.code(), denial.message().to_owned()))
 }
 
-/// Makes an IPAddress of the pool, as another program would.
+/// Creates an IPAddress of the pool, as another program would.
 async fn use_address(api: &ManagementApi, namespace: &str, kind: PoolKind, address: &str, prefix: i32) {
     let name = address.replace([':', '.'], "-");
     let object: IPAddress = serde_json::from_value(json!({
