@@ -5,10 +5,10 @@
 #                                                                      takes FOLDER/nephele, built before with
 #     RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile dist --package nephele-cli --target "$(uname -m)-unknown-linux-gnu"
 #
-# The second way needs no network and no base image; the end-to-end tests use it. Its stage comes first, because older
-# builders build every stage before the one that is asked for. docker and podman take the same arguments.
+# The second way needs no network and no base image; the end-to-end tests use it. Its stage comes first, because
+# older builders build every stage before the requested one. docker and podman take the same arguments.
 #
-# For another processor, arm64 on amd64 say, either way:
+# For another processor, for example arm64 on amd64, in either way:
 #
 #   buildah build --platform linux/arm64 -t nephele:arm64 .            in a container, emulated: needs qemu-user-static
 #   buildah build --platform linux/arm64 -t nephele:arm64 --target prebuilt FOLDER

@@ -21,8 +21,8 @@
 {{- end -}}
 
 {{/*
-Name of a role or binding that is called so in config/, with `root` and `kind`. Those of the IPAM provider there have the
-names that people know from the in-cluster provider.
+Name of a role or binding, from its `name` in config/, with `root` and `kind`. In config/, those of the IPAM provider have the
+names of the in-cluster provider.
 */}}
 {{- define "nephele.roleName" -}}
 {{- if hasPrefix "Cluster" .kind -}}
@@ -35,8 +35,8 @@ names that people know from the in-cluster provider.
 {{- end -}}
 
 {{/*
-Rules about kinds with a namespace (`inside`) and `without`: the others are a group's whole, or called global. IPAddresses
-are read everywhere besides: those of global pools are in every namespace.
+Splits rules into those about namespaced kinds (`inside`) and cluster-scoped ones (`without`), which are whole groups or have
+names with `global`. IPAddresses are also read in all namespaces, because those of global pools can be in any.
 */}}
 {{- define "nephele.splitRules" -}}
 {{- $groups := list "admissionregistration.k8s.io" "apiextensions.k8s.io" "authentication.k8s.io" "authorization.k8s.io" -}}
@@ -73,7 +73,7 @@ are read everywhere besides: those of global pools are in every namespace.
 {{- end -}}
 {{- end -}}
 
-{{/* By these a Deployment and the Services find the manager's pods; they cannot change. */}}
+{{/* Labels by which the Deployment and the Services select the manager's pods; they cannot change. */}}
 {{- define "nephele.selector" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -85,7 +85,7 @@ control-plane: controller-manager
 {{- printf "%s-runtime-extension" (include "nephele.fullname" .) -}}
 {{- end -}}
 
-{{/* By these a Deployment and the Services find the extension's pods; they cannot change. */}}
+{{/* Labels by which the Deployment and the Services select the extension's pods; they cannot change. */}}
 {{- define "nephele.extensionSelector" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -102,7 +102,7 @@ app.kubernetes.io/component: runtime-extension
 {{- end -}}
 {{- end -}}
 
-{{/* What the extension may do where it answers: read its answers and record them in ConfigMaps, and request updates in place. */}}
+{{/* Permissions of the extension in the namespaces it serves: read and record answers in ConfigMaps, and request updates in place. */}}
 {{- define "nephele.extensionRules" -}}
 - apiGroups: [""]
   resources: [configmaps]
@@ -117,7 +117,7 @@ app.kubernetes.io/component: runtime-extension
 /etc/nephele/client-authority
 {{- end -}}
 
-{{/* Flags of the extension, each with its value in one argument. Every replica answers, and none has to lead. */}}
+{{/* Flags of the extension, each with its value in one argument. Every replica answers, so none has to lead. */}}
 {{- define "nephele.extensionArgs" -}}
 - --roles=runtime-extension
 - --runtime-extension-port={{ .Values.runtimeExtension.port | int }}
@@ -143,17 +143,17 @@ app.kubernetes.io/component: runtime-extension
 {{- end }}
 {{- end -}}
 
-{{/* Whether the manager is this provider: `root`, `role`. Empty for no. */}}
+{{/* Whether the manager has this role: `root`, `role`. Empty for no. */}}
 {{- define "nephele.is" -}}
 {{- if or (not .root.Values.roles) (has .role .root.Values.roles) -}}yes{{- end -}}
 {{- end -}}
 
-{{/* Which provider objects belong to that all roles share, as clusterctl calls it. */}}
+{{/* The provider of objects that all roles share, by clusterctl's name. */}}
 {{- define "nephele.provider" -}}
 {{- if include "nephele.is" (dict "root" . "role" "infrastructure") -}}infrastructure-in-memory{{- else -}}ipam-in-cluster{{- end -}}
 {{- end -}}
 
-{{/* Every object says which provider it belongs to, as clusterctl has it. */}}
+{{/* Labels of every object; the provider is named as by clusterctl. */}}
 {{- define "nephele.labels" -}}
 {{- with .Values.commonLabels }}
 {{- toYaml . }}
@@ -177,7 +177,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* The name that stands for the pod in endpoints; empty when it is the pod's address. */}}
+{{/* The host in endpoints; empty when it is the pod's address. */}}
 {{- define "nephele.advertiseHost" -}}
 {{- $workload := .Values.workload -}}
 {{- if $workload.advertiseHost -}}
@@ -188,7 +188,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* What the manager is told. Each flag with its value in one argument, which is the form that others can change. */}}
+{{/* Flags of the manager, each with its value in one argument, the form that other tools can change. */}}
 {{- define "nephele.args" -}}
 {{- $election := .Values.leaderElection -}}
 {{- if .Values.roles -}}
@@ -283,12 +283,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
-{{/* Where a certificate of somebody else's is mounted. */}}
+{{/* Where a given certificate is mounted. */}}
 {{- define "nephele.certificateFolder" -}}
 /tmp/k8s-webhook-server/serving-certs
 {{- end -}}
 
-{{/* Whether the manager serves webhooks: there is a Service before those of one of its providers. Empty for no. */}}
+{{/* Whether the manager serves webhooks: one of its roles has a Service for them. Empty for no. */}}
 {{- define "nephele.servesWebhooks" -}}
 {{- $serves := "" -}}
 {{- if .Values.webhooks.enabled -}}
@@ -302,12 +302,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- $serves -}}
 {{- end -}}
 
-{{/* Whether it serves them with a certificate of somebody else's. Empty for no. */}}
+{{/* Whether it serves them with a given certificate. Empty for no. */}}
 {{- define "nephele.givenCertificate" -}}
 {{- if include "nephele.servesWebhooks" . -}}{{- .Values.webhooks.certificate.secret -}}{{- end -}}
 {{- end -}}
 
-{{/* What the pod tells the process about itself. */}}
+{{/* The pod's environment for the process. */}}
 {{- define "nephele.env" -}}
 {{- if include "nephele.is" (dict "root" . "role" "infrastructure") -}}
 - name: POD_IP
@@ -325,8 +325,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 
 {{/*
-What clusterctl has installed is clusterctl's: each would change the other's objects. `lookup` finds nothing where no
-cluster is asked, as with `helm template`.
+Refuses to take over objects that clusterctl has installed: each would change the other's objects. Without a cluster, as with
+`helm template`, `lookup` finds nothing.
 */}}
 {{- define "nephele.checkClusterctl" -}}
 {{- $inventory := "clusterctl.cluster.x-k8s.io/v1alpha3" -}}
@@ -342,7 +342,7 @@ cluster is asked, as with `helm template`.
 {{- end -}}
 {{- end -}}
 
-{{/* Values that fit the schema one by one, and do not fit together. */}}
+{{/* Values that are valid one by one, but not together. */}}
 {{- define "nephele.check" -}}
 {{- include "nephele.checkClusterctl" . -}}
 {{- $workload := .Values.workload -}}
@@ -359,7 +359,7 @@ cluster is asked, as with `helm template`.
 {{- fail "rbac.namespaced needs watch.namespace: a manager of all namespaces needs permissions in all" -}}
 {{- end -}}
 {{- if and .Values.runtimeExtension.enabled (eq (include "nephele.extensionAccount" .) (include "nephele.serviceAccountName" .)) -}}
-{{- fail "runtimeExtension.serviceAccount has to be another account than serviceAccount: whoever reaches the extension acts with its rights" -}}
+{{- fail "runtimeExtension.serviceAccount has to be another account than serviceAccount: a client of the extension acts with its rights" -}}
 {{- end -}}
 {{- if has $type (list "ClusterIP" "NodePort" "LoadBalancer") -}}
 {{- if ge (sub $last $first) 500 -}}

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub const TRUE: &str = "True";
 /// The status of a condition that does not hold.
 pub const FALSE: &str = "False";
-/// The status of a condition nobody knows about.
+/// The status of a condition that is not known.
 pub const UNKNOWN: &str = "Unknown";
 
 /// Types of conditions.
@@ -23,7 +23,7 @@ pub mod types {
     pub const DELETING: &str = "Deleting";
     /// The load balancer in front of the control plane answers.
     pub const LOAD_BALANCER_AVAILABLE: &str = "LoadBalancerAvailable";
-    /// The cloud that a cluster names is there.
+    /// The cloud that the cluster names exists.
     pub const CLOUD_AVAILABLE: &str = "CloudAvailable";
     /// The certificate authorities that Cluster API made for the cluster can be used.
     pub const CERTIFICATE_AUTHORITIES_AVAILABLE: &str = "CertificateAuthoritiesAvailable";
@@ -35,11 +35,11 @@ pub mod types {
     pub const ETCD_PROVISIONED: &str = "EtcdProvisioned";
     /// The API server answers.
     pub const API_SERVER_PROVISIONED: &str = "APIServerProvisioned";
-    /// The machine is being updated in place, or that failed.
+    /// The machine is being updated in place, or the update failed.
     pub const UPDATING: &str = "Updating";
-    /// The machines of a pool are made from what the pool says now.
+    /// The machines of a pool have the pool's current template.
     pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
-    /// The machines of a pool are there and up, as many as wanted.
+    /// As many machines of a pool are up as wanted.
     pub const REPLICAS_READY: &str = "ReplicasReady";
     /// Cluster API's own, on the Cluster: the first control plane node is up.
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
@@ -51,7 +51,7 @@ pub mod reasons {
     pub const READY: &str = "Ready";
     /// `Ready` does not hold.
     pub const NOT_READY: &str = "NotReady";
-    /// Nobody knows whether `Ready` holds.
+    /// It is unknown whether `Ready` holds.
     pub const READY_UNKNOWN: &str = "ReadyUnknown";
     /// It is there.
     pub const PROVISIONED: &str = "Provisioned";
@@ -61,13 +61,13 @@ pub mod reasons {
     pub const AVAILABLE: &str = "Available";
     /// The object is being deleted.
     pub const DELETING: &str = "Deleting";
-    /// Nothing is left of what the object stood for.
+    /// Nothing is left of the object's resources.
     pub const DELETION_COMPLETED: &str = "DeletionCompleted";
-    /// Something of ours failed.
+    /// Nephele itself failed.
     pub const INTERNAL_ERROR: &str = "InternalError";
     /// Nothing is done for the object.
     pub const PAUSED: &str = "Paused";
-    /// The object is looked after.
+    /// The object is reconciled.
     pub const NOT_PAUSED: &str = "NotPaused";
     /// The Cluster's infrastructure is not provisioned yet.
     pub const WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY: &str = "WaitingForClusterInfrastructureReady";
@@ -75,40 +75,40 @@ pub mod reasons {
     pub const WAITING_FOR_CONTROL_PLANE_INITIALIZED: &str = "WaitingForControlPlaneInitialized";
     /// The bootstrap provider has not named its Secret yet.
     pub const WAITING_FOR_BOOTSTRAP_DATA: &str = "WaitingForBootstrapData";
-    /// The simulated start-up takes its time.
+    /// The simulated start-up takes this long.
     pub const WAITING_FOR_STARTUP_TIMEOUT: &str = "WaitingForStartupTimeout";
-    /// An address was claimed from a pool, and its provider has not said anything about the claim yet. What it says is
-    /// the reason from then on, such as `PoolExhausted`.
+    /// An address was claimed from a pool, but its provider has not reported on the claim yet. Later the reason is
+    /// the provider's, such as `PoolExhausted`.
     pub const WAITING_FOR_IP_ADDRESS: &str = "WaitingForIPAddress";
-    /// An object of the name that a claim for an address would have belongs to someone else.
+    /// An IPAddressClaim of the name that is needed belongs to another owner.
     pub const IP_ADDRESS_CLAIM_TAKEN: &str = "IPAddressClaimTaken";
-    /// What a pool gave is no address.
+    /// A pool gave a text that is not an address.
     pub const INVALID_IP_ADDRESS: &str = "InvalidIPAddress";
-    /// The management cluster knows no claims for addresses: Cluster API's definitions of them are missing.
+    /// The management cluster does not have Cluster API's kinds for claims of addresses.
     pub const IPAM_NOT_INSTALLED: &str = "IPAMNotInstalled";
-    /// A pool has not as many machines up as wanted, or more.
+    /// A pool has more or fewer machines up than wanted.
     pub const WAITING_FOR_REPLICAS: &str = "WaitingForReplicas";
     /// A pool has as many machines up as wanted.
     pub const REPLICAS_READY: &str = "ReplicasReady";
-    /// Machines of a pool were made from what it said before.
+    /// Machines of a pool have an earlier template.
     pub const NOT_UP_TO_DATE: &str = "NotUpToDate";
-    /// Machines of a pool are made from what it says now.
+    /// All machines of a pool have its current template.
     pub const UP_TO_DATE: &str = "UpToDate";
-    /// The stage before is not through.
+    /// The stage before is not over.
     pub const WAITING_FOR_VM_PROVISIONED: &str = "WaitingForVMProvisioned";
-    /// The stage before is not through.
+    /// The stage before is not over.
     pub const WAITING_FOR_NODE_PROVISIONED: &str = "WaitingForNodeProvisioned";
     /// A control plane machine needs the cluster's certificate authorities, and they are not there yet.
     pub const WAITING_FOR_CERTIFICATE_AUTHORITIES: &str = "WaitingForCertificateAuthorities";
     /// A Secret with a certificate authority holds something else.
     pub const INVALID_CERTIFICATE_AUTHORITY: &str = "InvalidCertificateAuthority";
-    /// What the user wrote cannot be done.
+    /// The user's configuration is invalid.
     pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
     /// The name is too long to be part of a host name.
     pub const NAME_TOO_LONG: &str = "NameTooLong";
     /// The cluster has no failure domain of that name.
     pub const UNKNOWN_FAILURE_DOMAIN: &str = "UnknownFailureDomain";
-    /// The cloud that the cluster names is not there.
+    /// The cloud that the cluster names does not exist.
     pub const CLOUD_NOT_FOUND: &str = "CloudNotFound";
     /// The cloud has no instance type of that name.
     pub const UNKNOWN_INSTANCE_TYPE: &str = "UnknownInstanceType";
@@ -118,7 +118,7 @@ pub mod reasons {
     pub const UNSUPPORTED_KUBERNETES_VERSION: &str = "UnsupportedKubernetesVersion";
     /// The endpoint's port is taken, or none is free.
     pub const PORT_UNAVAILABLE: &str = "PortUnavailable";
-    /// Somebody terminated the simulated instance, which does not come back.
+    /// The simulated instance was terminated, and does not come back.
     pub const INSTANCE_TERMINATED: &str = "InstanceTerminated";
     /// The simulated stage failed.
     pub const STARTUP_FAILED: &str = "StartupFailed";
@@ -128,11 +128,11 @@ pub mod reasons {
     pub const IN_PLACE_UPDATE_FAILED: &str = "InPlaceUpdateFailed";
     /// No update is under way.
     pub const NOT_UPDATING: &str = "NotUpdating";
-    /// An extension has the machine wait, and says why.
+    /// An extension delays the machine; the message says why.
     pub const WAITING_FOR_HOOK: &str = "WaitingForHook";
-    /// An extension that has a say in the machine could not be asked, or said that it failed.
+    /// An extension for machines did not answer, or reported a failure.
     pub const HOOK_FAILED: &str = "HookFailed";
-    /// There are as many machines in the namespace as there may be. Another one is made when one of them is gone.
+    /// The namespace has as many machines as allowed. Another one is created when one of them is gone.
     pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
     /// The cloud refused the request.
     pub const CLOUD_REFUSED: &str = "CloudRefused";
@@ -151,7 +151,7 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: impl Into<Stri
     }
 }
 
-/// Puts a condition into the list, in place of the one of its type or at the end.
+/// Sets a condition: replaces the one of its type, or appends it.
 ///
 /// `lastTransitionTime` becomes `now` (in whole seconds, as Kubernetes writes times) when the status is new, and stays
 /// what it was otherwise; the time that `condition` brings is ignored.
@@ -178,13 +178,13 @@ pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition
     conditions.iter().find(|condition| condition.type_ == kind)
 }
 
-/// Whether the condition of a type is there and holds.
+/// Whether the condition of a type exists and holds.
 #[must_use]
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status == TRUE)
 }
 
-/// When the condition of a type came to hold, while it does.
+/// Since when the condition of a type has held, if it does.
 #[must_use]
 pub fn true_since(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
     let condition = find(conditions, kind)?;

@@ -5,9 +5,9 @@
 
 /// A claim has its address.
 pub const ADDRESS_ALLOCATED: &str = "AddressAllocated";
-/// A claim could not get an address, for a reason that the message tells.
+/// A claim could not get an address; the message says why.
 pub const ALLOCATION_FAILED: &str = "AllocationFailed";
-/// The pool of a claim is missing, paused, being deleted, or cannot be read as a pool.
+/// The pool of a claim is missing, paused or being deleted, or its spec is invalid.
 pub const POOL_NOT_READY: &str = "PoolNotReady";
 /// The pool of a claim has no address left.
 pub const POOL_EXHAUSTED: &str = "PoolExhausted";
