@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::Context;
 use clap::{ArgAction, Args};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use nephele_manager::{Config, Manager, Options, RequestRate, Verbosity, connect, parse_duration};
+use nephele_manager::{Config, Manager, Options, RequestRate, Verbosity, connect};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -75,7 +75,7 @@ struct Controllers {
     watch_filter: String,
     /// How often every object is looked at without having changed; 0 for never.
     #[arg(long, env = "NEPHELE_SYNC_PERIOD", value_name = "DURATION", default_value = "10m",
-          value_parser = parse_duration)]
+          value_parser = nephele_go_duration::parse)]
     sync_period: Duration,
     /// How many objects of each kind are reconciled at a time, where the kind has no number of its own.
     #[arg(long, env = "NEPHELE_MAX_CONCURRENT_RECONCILES", value_name = "NUMBER")]
@@ -119,15 +119,15 @@ struct Election {
     leader_election_id: String,
     /// How long others see the lease unchanged before they take it.
     #[arg(long, env = "NEPHELE_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION", default_value = "15s",
-          value_parser = parse_duration)]
+          value_parser = nephele_go_duration::parse)]
     leader_elect_lease_duration: Duration,
     /// How long the holder tries to renew the lease before it gives up.
     #[arg(long, env = "NEPHELE_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION", default_value = "10s",
-          value_parser = parse_duration)]
+          value_parser = nephele_go_duration::parse)]
     leader_elect_renew_deadline: Duration,
     /// The time between two attempts to take or renew the lease.
     #[arg(long, env = "NEPHELE_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", default_value = "2s",
-          value_parser = parse_duration)]
+          value_parser = nephele_go_duration::parse)]
     leader_elect_retry_period: Duration,
 }
 
@@ -268,7 +268,7 @@ struct SimulatedCloud {
     max_machines_per_namespace: u32,
     /// How long a new connection to a workload cluster waits for a first control plane before it is closed.
     #[arg(long, env = "NEPHELE_CONNECTION_HOLD", value_name = "DURATION", default_value = "9s",
-          value_parser = parse_duration)]
+          value_parser = nephele_go_duration::parse)]
     connection_hold: Duration,
     /// What every random draw starts from: the same seed and the same names give the same delays.
     #[arg(long, env = "NEPHELE_SEED", default_value_t = Options::default().seed)]

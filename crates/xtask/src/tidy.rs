@@ -28,12 +28,13 @@ const PURE: [(&str, &[&str]); 13] = [
 ];
 
 /// Crates that use no crate of ours.
-const LEAVES: [&str; 10] = [
+const LEAVES: [&str; 11] = [
     "nephele-api",
     "nephele-apiserver",
     "nephele-engine",
     "nephele-error-chain",
     "nephele-etcd",
+    "nephele-go-duration",
     "nephele-ipam",
     "nephele-listen",
     "nephele-pki",

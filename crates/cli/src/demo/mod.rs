@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use nephele_kit::wall_clock;
-use nephele_manager::{Config, Manager, Options, parse_duration};
+use nephele_manager::{Config, Manager, Options};
 use nephele_standin::Plan;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -42,7 +42,7 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     once: bool,
     /// How long to wait for all clusters to be up.
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
     /// Where to write kubeconfigs, the log and the journal [default: a new directory for temporary files]
     #[arg(long, value_name = "DIRECTORY")]

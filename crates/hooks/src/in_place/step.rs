@@ -8,7 +8,8 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine,
     update::{Software, Update},
 };
-use nephele_api::start_up::{DurationError, JitterError, StartupDuration, StartupJitter};
+use nephele_api::start_up::{JitterError, StartupJitter};
+use nephele_go_duration::DurationError;
 use nephele_runtime_sdk::hooks::{ResponseStatus, Settings, UpdateMachineResponse};
 use thiserror::Error;
 
@@ -46,7 +47,7 @@ impl Pace {
         let setting = |name, usual: &str| settings.get(name).cloned().unwrap_or_else(|| usual.to_owned());
         let duration = setting(IN_PLACE_UPDATE_DURATION, DURATION);
         let jitter = setting(IN_PLACE_UPDATE_JITTER, "");
-        StartupDuration::parse(&duration).map_err(PaceError::Duration)?;
+        nephele_go_duration::parse(&duration).map_err(PaceError::Duration)?;
         if !jitter.is_empty() {
             StartupJitter::parse(&jitter).map_err(PaceError::Jitter)?;
         }
@@ -113,7 +114,7 @@ pub fn step(
 /// Has the caller ask again when the update should be over. What it says is the same while it lasts: Cluster API shows it
 /// in a condition.
 fn waits(update: &Update, now: Timestamp) -> UpdateMachineResponse {
-    let duration = StartupDuration::parse(&update.duration).unwrap_or_default().get();
+    let duration = nephele_go_duration::parse(&update.duration).unwrap_or_default();
     let passed = now.duration_since(update.asked_at.0);
     let left = duration.saturating_sub(Duration::try_from(passed).unwrap_or_default());
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nephele_api::start_up::{StartupDuration, StartupJitter};
+use nephele_api::start_up::StartupJitter;
 use nephele_runtime_sdk::{
     hooks::{Failure, ValidateTopologyRequest, ValidateTopologyResponse},
     topology::{Template, Walk},
@@ -54,7 +54,7 @@ fn machine(template: &mut Template<'_>, spec: &[&str]) -> Result<(), Failure> {
             Failure::new(format!("behaviour of {whose}: {part}.provisioning.{what} {reason}"))
         };
         if let Some(text) = provisioning["startupDuration"].as_str() {
-            StartupDuration::parse(text).map_err(|error| failed("startupDuration", error.to_string()))?;
+            nephele_go_duration::parse(text).map_err(|error| failed("startupDuration", error.to_string()))?;
         }
         if let Some(text) = provisioning["startupJitter"].as_str() {
             StartupJitter::parse(text).map_err(|error| failed("startupJitter", error.to_string()))?;

@@ -4,7 +4,7 @@ use nephele_api::core::Machine;
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::pool_machine::{VERSION_ANNOTATION, annotation};
 use nephele_api::infrastructure::v1beta2::update::{self, UPDATE_IN_PROGRESS_ANNOTATION};
-use nephele_api::start_up::{StartupDuration, StartupJitter};
+use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{Files, MachineUpdate, Software, StartUp};
 
 /// What the machine of an object runs.
@@ -41,7 +41,7 @@ fn is_updating(object: &InMemoryMachine, machine: &Machine) -> bool {
 pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
     let asked = object.update().filter(|update| update.ended.is_none())?;
     // Who asks writes them as they are read; a hand that wrote something else gets an update at once.
-    let duration = StartupDuration::parse(&asked.duration).unwrap_or_default().get();
+    let duration = nephele_go_duration::parse(&asked.duration).unwrap_or_default();
     let jitter = StartupJitter::parse(&asked.jitter).unwrap_or_default().get();
     Some(Box::new(MachineUpdate {
         asked_at: asked.asked_at.0,

@@ -1,6 +1,7 @@
 //! From loose objects to what can be acted on. Pure.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
@@ -11,7 +12,7 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{
 };
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
-use nephele_api::start_up::{StartupDuration, StartupJitter};
+use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
     Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Software,
     Stage, StartUp,
@@ -335,14 +336,14 @@ fn part_start_up((stage, component): (Stage, Component)) -> Result<(Stage, Start
     };
     let provisioning = component.provisioning;
     let duration = match provisioning.startup_duration.as_str() {
-        "" => StartupDuration::default(),
-        text => StartupDuration::parse(text).map_err(|error| mistake("startupDuration", &error))?,
+        "" => Duration::ZERO,
+        text => nephele_go_duration::parse(text).map_err(|error| mistake("startupDuration", &error))?,
     };
     let jitter = match provisioning.startup_jitter.as_str() {
         "" => StartupJitter::default(),
         text => StartupJitter::parse(text).map_err(|error| mistake("startupJitter", &error))?,
     };
-    Ok((stage, StartUp { duration: duration.get(), jitter: jitter.get() }))
+    Ok((stage, StartUp { duration, jitter: jitter.get() }))
 }
 
 /// Where a machine is to be placed: where its Machine says, or its pool.

@@ -9,7 +9,7 @@ use http::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::wire::{self, Bytes, GoDuration};
+use crate::wire::{self, Bytes};
 
 /// How an extension is reached (Cluster API, `extensionconfig_types.go`): by a URL or as a Service of the cluster, and
 /// what its certificate is judged by.
@@ -184,8 +184,10 @@ impl Endpoint {
     pub fn uri(&self, hook_path: &str, timeout: Duration) -> Result<Uri, http::Error> {
         let path = clean(&format!("{}/{hook_path}", self.path));
         let query = match &self.query {
-            Some(query) if !query.is_empty() => format!("{query}&timeout={}", GoDuration(timeout)),
-            _ => format!("timeout={}", GoDuration(timeout)),
+            Some(query) if !query.is_empty() => {
+                format!("{query}&timeout={}", nephele_go_duration::format(timeout))
+            }
+            _ => format!("timeout={}", nephele_go_duration::format(timeout)),
         };
         Uri::builder()
             .scheme(Scheme::HTTPS)

@@ -27,7 +27,6 @@ use crate::{
     catalog::Catalog,
     hooks::discovery::{TIMEOUT_SECONDS_DEFAULT, TIMEOUT_SECONDS_MAX},
     openapi,
-    wire::GoDuration,
 };
 
 /// Room for bodies is given in pieces of so many bytes.
@@ -235,9 +234,9 @@ fn patience(query: Option<&str>, timeout: Duration) -> Duration {
         .unwrap_or_default()
         .split('&')
         .find_map(|pair| pair.strip_prefix("timeout="))
-        .and_then(|text| text.parse::<GoDuration>().ok())
-        .filter(|said| !said.0.is_zero());
-    said.map_or(timeout, |said| said.0).min(seconds_of(TIMEOUT_SECONDS_MAX))
+        .and_then(|text| nephele_go_duration::parse(text).ok())
+        .filter(|said| !said.is_zero());
+    said.unwrap_or(timeout).min(seconds_of(TIMEOUT_SECONDS_MAX))
 }
 
 fn seconds_of(seconds: i32) -> Duration {
