@@ -42,7 +42,7 @@ impl Cluster {
     /// When it is not in time, with the conditions of all that belongs to it.
     pub async fn settled(&self, control_plane: usize, workers: usize) -> anyhow::Result<()> {
         let what = format!("{} to be available with {control_plane} + {workers} machines", self.name);
-        until(&what, LIMIT, async || {
+        self.until(&what, async || {
             let cluster = self.get().await?;
             let is = |kind: &str, status: &str| state::is(&cluster, kind, status);
             let quiet = ["ScalingUp", "ScalingDown", "RollingOut"].iter().all(|kind| is(kind, "False"));
@@ -52,10 +52,8 @@ impl Cluster {
                 ready.partition(|machine| is_control_plane(machine));
             let complete = (of_control_plane.len(), others.len()) == (control_plane, workers)
                 && machines.len() == control_plane + workers;
-            if is("Available", "True") && quiet && complete {
-                return Ok(Look::Done(()));
-            }
-            Ok(Look::NotYet(self.state().await?))
+            let settled = is("Available", "True") && quiet && complete;
+            Ok(Look::when(settled, || format!("{} machines", machines.len())))
         })
         .await
     }
@@ -66,13 +64,31 @@ impl Cluster {
     ///
     /// When it is not in time, with the conditions of all that belongs to it.
     pub async fn available(&self) -> anyhow::Result<()> {
-        until(&format!("{} to be available", self.name), LIMIT, async || {
-            if state::is(&self.get().await?, "Available", "True") {
-                return Ok(Look::Done(()));
-            }
-            Ok(Look::NotYet(self.state().await?))
+        self.until(&format!("{} to be available", self.name), async || {
+            let found = self.get().await?;
+            Ok(Look::when(state::is(&found, "Available", "True"), || state::line(&found)))
         })
         .await
+    }
+
+    /// Waits until something has happened to the cluster.
+    ///
+    /// # Errors
+    ///
+    /// When it has not in time, with the conditions of all that belongs to the cluster. They are asked for only then:
+    /// that takes six requests, and many tests wait at once.
+    pub async fn until<T>(
+        &self,
+        what: &str,
+        look: impl AsyncFnMut() -> anyhow::Result<Look<T>>,
+    ) -> anyhow::Result<T> {
+        match until(what, LIMIT, look).await {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                let state = self.state().await.unwrap_or_else(|error| format!("{error:#}"));
+                Err(error.context(state))
+            }
+        }
     }
 
     /// The Cluster object.

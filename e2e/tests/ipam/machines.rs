@@ -71,28 +71,29 @@ async fn machine_without_an_address_says_why_and_recovers_when_the_pool_grows() 
     scope.pool(kinds::IP_POOL, "pool", pool(12)).await?;
     // One control plane machine and three workers: one address is missing.
     let cluster = scope.plain_with("cluster", Shape::new(1, 3), from_pools(&["pool"])).await?;
-    let machine = until("the last Machine to say that the pool has no address", LIMIT, async || {
-        let machines = cluster.machines(None).await?;
-        let says = |machine: &&Value| {
-            let condition = state::condition(machine, "InfrastructureReady");
-            condition.is_some_and(|condition| {
-                let message = condition["message"].as_str().unwrap_or_default();
-                condition["status"] == "False"
-                    && message.contains("PoolExhausted")
-                    && message.contains("InClusterIPPool")
-                    && message.contains("has no address left")
-            })
-        };
-        let short: Vec<_> = machines.iter().filter(says).map(state::name).collect();
-        let [machine] = *short.as_slice() else { return Ok(Look::NotYet(cluster.state().await?)) };
-        // The rest is through.
-        let ready = machines.iter().filter(|machine| state::is(machine, "Ready", "True")).count();
-        if (ready, machines.len()) != (3, 4) {
-            return Ok(Look::NotYet(cluster.state().await?));
-        }
-        Ok(Look::Done(machine.to_owned()))
-    })
-    .await?;
+    let machine = cluster
+        .until("the last Machine to say that the pool has no address", async || {
+            let machines = cluster.machines(None).await?;
+            let says = |machine: &&Value| {
+                let condition = state::condition(machine, "InfrastructureReady");
+                condition.is_some_and(|condition| {
+                    let message = condition["message"].as_str().unwrap_or_default();
+                    condition["status"] == "False"
+                        && message.contains("PoolExhausted")
+                        && message.contains("InClusterIPPool")
+                        && message.contains("has no address left")
+                })
+            };
+            let short: Vec<_> = machines.iter().filter(says).map(state::name).collect();
+            let [machine] = *short.as_slice() else { return Ok(Look::NotYet(format!("{short:?}"))) };
+            // The rest is through.
+            let ready = machines.iter().filter(|machine| state::is(machine, "Ready", "True")).count();
+            if (ready, machines.len()) != (3, 4) {
+                return Ok(Look::NotYet(format!("{ready} of {} are ready", machines.len())));
+            }
+            Ok(Look::Done(machine.to_owned()))
+        })
+        .await?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(3, 3)).await?;
 
     scope.apply_pool(kinds::IP_POOL, "pool", pool(20)).await?;

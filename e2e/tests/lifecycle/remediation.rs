@@ -64,14 +64,12 @@ fn health_check(cluster: &Cluster, checks: &Value) -> Value {
 
 /// Waits until another worker is there instead, and the Node is gone.
 async fn replaced(cluster: &Cluster, machine: &str, node: &str) -> anyhow::Result<()> {
-    until("the machine to be replaced", LIMIT, async || {
-        let replaced = worker(cluster).await.is_ok_and(|(name, _)| name != machine);
-        if replaced {
-            return Ok(Look::Done(()));
-        }
-        Ok(Look::NotYet(cluster.state().await?))
-    })
-    .await?;
+    cluster
+        .until("the machine to be replaced", async || {
+            let (name, _) = worker(cluster).await?;
+            Ok(Look::when(name != machine, || name))
+        })
+        .await?;
     cluster.settled(1, 1).await?;
     let nodes = cluster.workload().await?.node_identities().await?;
     assert!(nodes.iter().all(|(name, _)| name != node), "{node} is still among {nodes:?}");

@@ -10,8 +10,7 @@ use nephele_e2e::{
     Cluster, Look, Scope, Shape,
     cluster::Role,
     management::{Kind, kinds},
-    state, until,
-    wait::LIMIT,
+    state,
 };
 use serde_json::{Value, json};
 
@@ -80,17 +79,15 @@ async fn rolled_over_to_another_template(scope: &Scope, cluster: &Cluster) -> an
     workers[0]["infrastructure"]["templateRef"]["name"] = json!(next);
     let rebased = json!({"spec": {"workers": {"machineDeployments": workers.take()}}});
     scope.management.patch(kinds::CLUSTER_CLASS, &scope.namespace, "in-memory", &rebased).await?;
-    until("the worker to be made from the other template", LIMIT, async || {
-        let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
-        let is_new = |machine: &&Value| machine["spec"]["behaviour"] == slower();
-        let is_gone = !machines.iter().any(|machine| state::name(machine) == before);
-        let new = machines.iter().filter(is_new).count();
-        if is_gone && new == 1 {
-            return Ok(Look::Done(()));
-        }
-        Ok(Look::NotYet(format!("{new} new of {}\n{}", machines.len(), cluster.state().await?)))
-    })
-    .await?;
+    cluster
+        .until("the worker to be made from the other template", async || {
+            let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
+            let is_new = |machine: &&Value| machine["spec"]["behaviour"] == slower();
+            let is_gone = !machines.iter().any(|machine| state::name(machine) == before);
+            let new = machines.iter().filter(is_new).count();
+            Ok(Look::when(is_gone && new == 1, || format!("{new} new of {}", machines.len())))
+        })
+        .await?;
     cluster.settled(1, 1).await
 }
 

@@ -57,16 +57,17 @@ async fn control_plane_and_workers_are_upgraded_machine_by_machine() -> anyhow::
 /// Waits until so many machines of a role are there, all of the new version. Counts in the status of their owner lag
 /// behind a change of its spec.
 async fn upgraded(cluster: &Cluster, role: Role, replicas: usize) -> anyhow::Result<()> {
-    until(&format!("{role:?} machines to be upgraded"), LIMIT, async || {
-        let machines = cluster.machines(Some(role)).await?;
-        let new =
-            machines.iter().filter(|machine| machine["status"]["nodeInfo"]["kubeletVersion"] == NEW).count();
-        if (new, machines.len()) == (replicas, replicas) {
-            return Ok(Look::Done(()));
-        }
-        Ok(Look::NotYet(format!("{new} of {} machines are new\n{}", machines.len(), cluster.state().await?)))
-    })
-    .await
+    cluster
+        .until(&format!("{role:?} machines to be upgraded"), async || {
+            let machines = cluster.machines(Some(role)).await?;
+            let new = machines
+                .iter()
+                .filter(|machine| machine["status"]["nodeInfo"]["kubeletVersion"] == NEW)
+                .count();
+            let upgraded = (new, machines.len()) == (replicas, replicas);
+            Ok(Look::when(upgraded, || format!("{new} of {} machines are new", machines.len())))
+        })
+        .await
 }
 
 async fn versions(workload: &Workload) -> anyhow::Result<Vec<String>> {
