@@ -1,4 +1,4 @@
-//! The allocator, and how much the program holds of it.
+//! The allocator, and how much memory the program has allocated.
 
 use prometheus::{
     IntGauge, Registry,
@@ -7,16 +7,16 @@ use prometheus::{
 };
 use tikv_jemalloc_ctl::{epoch, stats};
 
-/// Gives memory back that bursts took, which the system's allocator keeps.
+/// Returns memory to the system after bursts, which the system's allocator keeps.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Registers `nephele_allocated_bytes`. Resident memory also has what the allocator keeps for later, so a small leak is
-/// only seen in this one.
+/// Registers `nephele_allocated_bytes`. Resident memory includes what the allocator keeps for later, so only this
+/// metric shows a small leak.
 ///
 /// # Errors
 ///
-/// When the registry has a metric of that name.
+/// When the registry already has a metric of that name.
 pub(crate) fn register(registry: &Registry) -> prometheus::Result<()> {
     let bytes =
         IntGauge::new("nephele_allocated_bytes", "Bytes that the program has allocated and not freed")?;
@@ -34,7 +34,7 @@ impl Collector for Allocated {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // Statistics are those of the last epoch. An allocator that was built without them leaves the gauge at zero.
+        // Statistics are those of the last epoch. An allocator built without them leaves the gauge at zero.
         let allocated = epoch::advance().and_then(|_| stats::allocated::read());
         self.bytes.set(allocated.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)));
         self.bytes.collect()

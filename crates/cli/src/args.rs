@@ -2,11 +2,11 @@
 
 use std::{ffi::OsString, path::Path};
 
-/// The name under which the image starts this binary (`command: [/manager]`, as every provider of Cluster API has
-/// it). So called, it is `nephele manager` and all arguments are flags of that.
+/// The name under which the image starts this binary (`command: [/manager]`, as in every provider of Cluster API).
+/// Under that name, it is `nephele manager` and all arguments are flags of that.
 const MANAGER: &str = "manager";
 
-/// The arguments with what Go's flag libraries take for granted: the manager by its name, and `_` for `-` within the
+/// The arguments with two rules of Go's flag libraries applied: the manager by its name, and `_` for `-` within the
 /// name of a flag (k8s.io/component-base, `WordSepNormalizeFunc`).
 pub(crate) fn normalised(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args = args.into_iter();
@@ -28,7 +28,7 @@ fn hyphenated(arg: OsString) -> OsString {
     }
 }
 
-/// Reads a truth value as Go does (`strconv.ParseBool`).
+/// Parses a boolean as Go does (`strconv.ParseBool`).
 pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

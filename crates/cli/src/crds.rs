@@ -11,7 +11,7 @@ use anyhow::Context;
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let text = yaml()?;
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // The reader has seen enough, as `head` does.
+        // The reader has closed the pipe, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => written.map(|()| ExitCode::SUCCESS).context("failed to print the definitions"),
     }

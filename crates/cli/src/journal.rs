@@ -1,4 +1,4 @@
-//! `nephele journal`: what a simulated cloud was asked and what happened in it.
+//! `nephele journal`: the calls of a simulated cloud, and the events in it.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -11,16 +11,16 @@ use nephele_engine::{Line, Replay};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Play a journal that a manager kept to a new cloud, and say where that does otherwise.
+    /// Replay a manager's journal on a new cloud, and report the first difference.
     ///
-    /// Every request is made again at the time it was made, and each answer and each event has to be the one that was kept.
-    /// A cloud that does the same for the same seed can be trusted to do it the next time.
+    /// Makes every call again at the time it was made. Each answer and each event has to equal the one in the
+    /// journal, which shows that the same seed gives the same cloud.
     Replay(ReplayArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// The file that `nephele manager --journal FILE` wrote.
+    /// The file written by `nephele manager --journal FILE`.
     file: PathBuf,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn run(action: &Action) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Plays the journal, and says what came of it.
+/// Replays the journal, and returns a summary.
 fn replay(path: &Path) -> anyhow::Result<String> {
     let file = File::open(path).with_context(|| format!("failed to open {}", path.display()))?;
     let mut lines = BufReader::new(file).lines().zip(1u64..).peekable();
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// A journal of one machine that came and went.
+    /// A journal of one machine that was created and deleted.
     fn journal() -> Vec<String> {
         let id = ResourceId {
             account: "default".into(),

@@ -6,15 +6,14 @@ use nephele_manager::Verbosity;
 use tracing::Dispatch;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, reload::Handle, util::SubscriberInitExt as _};
 
-/// How much is logged, and in which form. To stderr.
+/// The level and format of logs. They go to stderr.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct Logging {
-    /// How much is logged: up to 3 what changed, from 4 also what was looked at, from 6 everything. RUST_LOG, where
-    /// set, decides instead.
+    /// The log level: up to 3 changes, from 4 also what was examined, from 6 everything. RUST_LOG overrides it.
     #[arg(short = 'v', long = "v", env = "NEPHELE_V", value_name = "LEVEL", default_value_t = 2)]
     pub(crate) verbosity: u8,
-    /// One line of text or one JSON object per message.
+    /// Log format: one line of text or one JSON object per message.
     #[arg(long, env = "NEPHELE_LOGGING_FORMAT", value_enum, default_value_t = Format::Text)]
     pub(crate) logging_format: Format,
 }
@@ -26,7 +25,7 @@ pub(crate) enum Format {
 }
 
 impl Logging {
-    /// Sends the log messages of the process where they belong, and returns the way to change how many there are.
+    /// Sets up the log of the process, and returns a function that changes its level.
     pub(crate) fn install(&self) -> anyhow::Result<Verbosity> {
         let filter = match std::env::var("RUST_LOG") {
             Ok(directives) if !directives.is_empty() => EnvFilter::try_new(&directives)
@@ -38,7 +37,7 @@ impl Logging {
         Ok(verbosity)
     }
 
-    /// What takes the log messages, and the way to change how many there are.
+    /// The log subscriber, and a function that changes its level.
     fn logger<W>(&self, filter: EnvFilter, ansi: bool, writer: W) -> (Dispatch, Verbosity)
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -61,12 +60,12 @@ impl Logging {
 
 fn verbosity<S: 'static>(filter: Handle<EnvFilter, S>) -> Verbosity {
     Arc::new(move |level| {
-        // Fails only when nobody logs any more.
+        // Fails only when nothing logs any more.
         let _ = filter.reload(EnvFilter::new(directives(level)));
     })
 }
 
-/// Our own crates by the level asked for; libraries speak up only for problems, and at the highest levels. The client
+/// Our own crates at the requested level; libraries only report problems, except at the highest levels. The client
 /// builder is silenced, because it logs as an error each failed request that it also returns.
 fn directives(verbosity: u8) -> &'static str {
     match verbosity {
@@ -93,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// What is logged.
+    /// The log output.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -122,7 +121,7 @@ mod tests {
         }
     }
 
-    /// What a manager logs at level 2, until the cluster `first` is provisioned, and what at level 4, until `second` is.
+    /// The log of a manager at level 2 until the cluster `first` is provisioned, and at level 4 until `second` is.
     async fn logged(format: Format, workload_ports: &str) -> [String; 2] {
         let log = Log::default();
         let logging = Logging { verbosity: 2, logging_format: format };
@@ -158,7 +157,8 @@ mod tests {
         [at_two, at_four]
     }
 
-    /// Cluster API, docs/book/src/developer/core/logging.md: messages begin with a capital letter and have no full stop.
+    /// Cluster API, docs/book/src/developer/core/logging.md: messages begin with a capital letter and have no full
+    /// stop.
     #[tokio::test]
     async fn every_line_of_json_is_an_object_with_time_level_message_and_what_it_is_about() {
         let [at_two, at_four] = logged(Format::Json, "48600-48609").await.map(|text| {

@@ -1,4 +1,4 @@
-//! The binary `nephele`: arguments, environment, signals and logging, then straight into the libraries.
+//! The binary `nephele`: arguments, environment, signals and logging; everything else is in the libraries.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 
@@ -29,18 +29,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the manager: the infrastructure provider and the simulated cloud behind it.
+    /// Run the manager: the providers of its roles and the simulated cloud.
     Manager(Box<ManagerArgs>),
-    /// Run everything in one process, without a Kubernetes: two clusters come up while you watch.
+    /// Run everything in one process, without Kubernetes, and watch two clusters come up.
     Demo(DemoArgs),
-    /// Print everything the provider consists of, as clusterctl installs it.
+    /// Print all objects of a provider, as clusterctl installs it.
     Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
     Crds,
-    /// Look at what a simulated cloud did.
+    /// Replay the journal of a simulated cloud.
     #[command(subcommand)]
     Journal(journal::Action),
-    /// Judge extensions of the Runtime SDK.
+    /// Check extensions for Cluster API's Runtime SDK.
     #[command(subcommand)]
     Runtime(runtime::Action),
     /// Print the version.

@@ -1,4 +1,4 @@
-//! What belongs to a process as a whole: threads, signals, the provider of cryptography.
+//! Threads, signals and the cryptography provider of the process.
 
 use std::{process::ExitCode, thread::available_parallelism};
 
@@ -6,16 +6,15 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The exit code of a process that was told twice to stop: 128 and the number of SIGINT.
+/// The exit code of a process that was told twice to stop: 128 plus the number of SIGINT.
 const TOLD_TWICE: i32 = 130;
 
-/// Runs a command until it ends. SIGTERM and SIGINT cancel the token that it is given; a second one ends the process
-/// on the spot.
+/// Runs a command until it ends. SIGTERM and SIGINT cancel its token; a second signal ends the process at once.
 pub(crate) fn block_on<F>(command: impl FnOnce(CancellationToken) -> F) -> anyhow::Result<ExitCode>
 where
     F: Future<Output = anyhow::Result<ExitCode>>,
 {
-    // An error means that there is a provider already, which is as good.
+    // An error means that a provider is installed already, which will do.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // The work is many small tasks that mostly wait: two to four threads serve thousands of clusters, and each
     // thread costs memory in the allocator.
@@ -30,7 +29,7 @@ where
         cancel_on_signal(shutdown.clone())?;
         command(shutdown).await
     });
-    // Blocking tasks, such as a name lookup, are not worth waiting for.
+    // Blocking tasks, such as a name lookup, are not waited for.
     runtime.shutdown_background();
     result
 }

@@ -12,7 +12,7 @@ pub struct ListenAddress {
     port: u16,
 }
 
-/// Why a text is no address to listen on.
+/// Why a text is not an address to listen on.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("failed to read {0:?} as host:port")]
 pub struct AddressError(String);
@@ -44,12 +44,12 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
-    /// A port of one of the machine's addresses, or names; with none, of all addresses.
+    /// A port on one host, an address or a name; without a host, on all addresses of the machine.
     pub(crate) fn new(host: Option<String>, port: u16) -> Self {
         Self { host, port }
     }
 
-    /// Opens the listener, ready to be handed to tokio.
+    /// Opens the listener, in the form that tokio takes.
     pub(crate) fn bind(&self) -> io::Result<TcpListener> {
         let listener = match &self.host {
             Some(host) => TcpListener::bind(resolve(host, self.port)?)?,

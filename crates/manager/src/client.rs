@@ -9,20 +9,20 @@ pub enum ConnectError {
     /// The request counter could not be declared.
     #[error("failed to register the metrics of the management API client")]
     Metrics(#[source] prometheus::Error),
-    /// The kubeconfig or the service account names something that cannot be used.
+    /// The kubeconfig or the service account cannot be used.
     #[error("failed to set up the client of the management API")]
     Client(#[source] kube::Error),
 }
 
-/// What the lease is asked for: it is read and written every two seconds.
+/// The rate for the lease, which is read and written every two seconds.
 const LEASE_RATE: RequestRate = RequestRate { per_second: 10.0, burst: 10 };
 
-/// How often the management API is asked about callers of the diagnostics. A caller costs two requests a minute; those
-/// beyond wait, and a bound on reviews in flight refuses further ones.
+/// The rate for reviews of callers of the diagnostics. A caller costs two requests a minute; further requests wait,
+/// and a bound on reviews in flight refuses the rest.
 const REVIEWS_RATE: RequestRate = RequestRate { per_second: 20.0, burst: 20 };
 
-/// Clients of the management API, one for each purpose, with a connection and a rate of its own: neither much work nor
-/// callers that nobody knows can keep the lease from being renewed.
+/// Clients of the management API, one for each purpose, each with its own connection and rate: neither a load of
+/// work nor unknown callers can keep the lease from being renewed.
 #[derive(Clone)]
 pub struct Clients {
     /// For everything else.
@@ -34,19 +34,19 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// One client for every purpose, as for an API server in this process.
+    /// The same client for every purpose, for an API server in this process.
     #[must_use]
     pub fn one(client: Client) -> Self {
         Self { work: client.clone(), lease: client.clone(), reviews: client }
     }
 }
 
-/// Clients of the management API that keep to their rates, which is `rate` for work, and count their requests in
-/// `registry`. Nothing is sent yet.
+/// Clients of the management API that keep to their rates (`rate` is that for work) and count their requests in
+/// `registry`. Sends nothing yet.
 ///
 /// # Errors
 ///
-/// When the configuration cannot be used, or the registry counts such requests already.
+/// When the configuration cannot be used, or the registry already has the request counter.
 pub fn connect(
     config: &kube::Config,
     rate: RequestRate,

@@ -1,8 +1,8 @@
-/// The feature gates that exist. There is no feature yet, so these are the stages that Kubernetes' components know
+/// The known feature gates. There is no feature yet, so these are the stages of Kubernetes' components
 /// (k8s.io/component-base, `featuregate`).
 const KNOWN: [&str; 2] = ["AllAlpha", "AllBeta"];
 
-/// Why the feature gates cannot be taken.
+/// Why the feature gates are invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FeatureGateError {
     /// No feature has this name.

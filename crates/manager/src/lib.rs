@@ -11,10 +11,10 @@
 //!             └ controllers  infra, ipam-controller           ─┘
 //! ```
 //!
-//! Each part is a task. One that ends before it was asked to ends the process with its error, so that whatever
-//! supervises it starts anew from the management objects.
+//! Each part is a task. If one ends early, the process ends with its error; its supervisor restarts it, and it
+//! starts from the management objects.
 //!
-//! What it must not know: arguments, environment variables and signals, which are the binary's.
+//! The crate does not read arguments, environment variables or signals: the binary does.
 
 mod address;
 mod admin;
@@ -51,7 +51,7 @@ pub fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// The revision that the build named by `NEPHELE_REVISION`, or `unknown`.
+/// The revision that the build was given in `NEPHELE_REVISION`, or `unknown`.
 #[must_use]
 pub fn revision() -> &'static str {
     option_env!("NEPHELE_REVISION").unwrap_or("unknown")

@@ -1,6 +1,6 @@
 use std::str::FromStr;
 
-/// Which providers the manager is.
+/// The roles of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Roles {
     /// The infrastructure provider, with the simulated cloud.
@@ -11,7 +11,7 @@ pub struct Roles {
     pub runtime_extension: bool,
 }
 
-/// Why the roles cannot be taken.
+/// Why the roles are invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RolesError {
     /// No role has this name.
@@ -23,7 +23,7 @@ pub enum RolesError {
 }
 
 impl Roles {
-    /// Whether there are kinds whose webhooks are served.
+    /// Whether a role has kinds that need webhooks.
     #[must_use]
     pub fn serve_webhooks(self) -> bool {
         self.infrastructure || self.ipam

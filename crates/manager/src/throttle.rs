@@ -1,4 +1,4 @@
-//! Limits how fast this process talks to the management API, and counts what it says.
+//! Limits the rate of requests to the management API, and counts them.
 
 use std::{
     sync::Arc,
@@ -12,29 +12,29 @@ use prometheus::IntCounterVec;
 use tokio::time::{Instant, sleep_until};
 use tower::{Layer, Service};
 
-/// How many requests per second the management API is asked, on average and at once.
+/// How many requests per second the management API gets, on average and in bursts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestRate {
     /// Requests per second in the long run.
     pub per_second: f64,
-    /// Requests that may be made at once after a quiet time.
+    /// Requests that may be sent at once after a quiet time.
     pub burst: u32,
 }
 
 impl Default for RequestRate {
-    /// A claim for an address costs three writes, so that this is some 300 claims a second, more than an API server
-    /// on a few cores takes. What it takes is decided by its own priority and fairness; this only bounds a mistake.
+    /// A claim for an address costs three writes, so this is some 300 claims a second, more than an API server on a
+    /// few cores serves. The API server's own priority and fairness limits the load; this only bounds a mistake.
     fn default() -> Self {
         Self { per_second: 1000.0, burst: 2000 }
     }
 }
 
-/// A token bucket that hands out places in a queue: pure arithmetic on the time of the next free place.
+/// A token bucket that gives each request its time: pure arithmetic.
 #[derive(Debug)]
 struct Bucket {
     interval: Duration,
     tolerance: Duration,
-    /// When the bucket would be full again, had nobody asked since.
+    /// When the bucket will be full again if nobody takes a token.
     full_at: Instant,
 }
 
@@ -44,7 +44,7 @@ impl Bucket {
         Self { interval, tolerance: interval.saturating_mul(rate.burst.saturating_sub(1)), full_at: now }
     }
 
-    /// Takes a place and says when its turn is.
+    /// Takes a token and returns the time when the request may be sent.
     fn turn(&mut self, now: Instant) -> Instant {
         let full_at = self.full_at.max(now);
         self.full_at = full_at + self.interval;
@@ -52,7 +52,7 @@ impl Bucket {
     }
 }
 
-/// Puts [`RequestRate`] and the count `rest_client_requests_total` around a client.
+/// Adds [`RequestRate`] and the counter `rest_client_requests_total` to a client.
 #[derive(Clone)]
 pub(crate) struct ThrottleLayer {
     bucket: Arc<Mutex<Bucket>>,
@@ -61,7 +61,7 @@ pub(crate) struct ThrottleLayer {
 }
 
 impl ThrottleLayer {
-    /// `host` is that of the management API: requests do not carry it yet where this layer sees them.
+    /// `host` is the management API's: requests do not carry it yet where this layer sees them.
     pub(crate) fn new(rate: RequestRate, requests: IntCounterVec, host: &str) -> Self {
         Self { bucket: Arc::new(Mutex::new(Bucket::new(rate, Instant::now()))), requests, host: host.into() }
     }
@@ -103,7 +103,7 @@ where
         let requests = self.requests.clone();
         let method = request.method().as_str().to_owned();
         let host = Arc::clone(&self.host);
-        // Not sent before it is polled, which is after the wait.
+        // The request is sent when this is polled, after the wait.
         let answer = self.inner.call(request);
         Box::pin(async move {
             if turn > Instant::now() {

@@ -1,5 +1,5 @@
-//! The webhooks: conversion of every kind with more than one version, and admission of templates and pools. They are served by every
-//! replica, with certificates that the manager keeps or somebody else does.
+//! The webhooks: conversion of every kind with more than one version, and admission of templates and pools. Every
+//! replica serves them, with certificates that the manager makes and renews, or that come from files.
 
 use std::{convert::Infallible, future::pending, net::TcpListener};
 
@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{roles::Roles, tasks::Tasks};
 
-/// The tasks, in the order in which they end.
+/// The tasks, in the order in which they are stopped.
 pub(crate) const TASKS: [&str; 2] = ["webhook server", "webhook certificates"];
 
-/// What is installed round the webhooks of a role.
+/// The objects installed with the webhooks of a role.
 struct Surroundings {
     service: &'static str,
     secret: &'static str,
@@ -29,7 +29,7 @@ struct Surroundings {
     mutating: &'static [&'static str],
 }
 
-/// Names of what is in `config/webhook-infrastructure`.
+/// Names of objects in `config/webhook-infrastructure`.
 const INFRASTRUCTURE: Surroundings = Surroundings {
     service: "nephele-webhook-service",
     secret: "nephele-webhook-certificate",
@@ -38,7 +38,7 @@ const INFRASTRUCTURE: Surroundings = Surroundings {
     mutating: &[],
 };
 
-/// Names of what is in `config/webhook`.
+/// Names of objects in `config/webhook`.
 const IPAM: Surroundings = Surroundings {
     service: "capi-ipam-in-cluster-webhook-service",
     secret: "capi-ipam-in-cluster-webhook-certificate",
@@ -50,9 +50,9 @@ const IPAM: Surroundings = Surroundings {
 /// Where certificates come from.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Certificates {
-    /// Files that somebody else renews, and has trusted.
+    /// Files that another program renews; it also distributes the authority.
     Folder(Folder),
-    /// Our own.
+    /// Made and renewed by the manager.
     Kept {
         /// The manager's namespace, in which the Secret and the Services are.
         namespace: String,
@@ -61,7 +61,7 @@ pub(crate) enum Certificates {
     },
 }
 
-/// Webhooks that are listened for and not yet served.
+/// Webhooks with a listener but not yet served.
 pub(crate) struct Webhooks {
     roles: Roles,
     listener: TcpListener,
@@ -136,7 +136,7 @@ fn handlers(roles: Roles, client: &Client) -> Webhook {
     webhook
 }
 
-/// What is kept for the roles: one certificate for all their Services, in the Secret of the first of them.
+/// The certificate of the roles: one for all their Services, in the Secret of the first of them.
 fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
     let surroundings: Vec<Surroundings> = [(roles.infrastructure, INFRASTRUCTURE), (roles.ipam, IPAM)]
         .into_iter()

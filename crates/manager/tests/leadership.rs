@@ -1,4 +1,4 @@
-//! What a manager writes at the end of its leadership, with a reconcile that takes longer than the grace.
+//! What a manager writes at the end of its leadership, with a reconcile that takes longer than the grace period.
 
 use std::{
     convert::Infallible,
@@ -26,22 +26,22 @@ use tokio_util::sync::CancellationToken;
 /// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What happens to the requests of a manager, in order.
+/// The requests of a manager, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
-    /// A write of an InMemoryCluster was asked for; it is not sent before it is let go.
+    /// A write of an InMemoryCluster was requested; it is held until the test releases it.
     WriteBegun,
     /// It was sent.
     WriteSent,
     /// It is over, sent or not.
     WriteEnded,
-    /// The lease was given up.
+    /// The lease was released.
     LeaseGivenUp,
-    /// The manager was told that somebody else has the lease.
+    /// The manager learned that another process has the lease.
     LeaseLost,
 }
 
-/// The way of a manager to its management API, which holds up writes of InMemoryClusters.
+/// The connection of a manager to its management API; it holds writes of InMemoryClusters.
 #[derive(Clone, Default)]
 struct Line {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -123,7 +123,7 @@ struct Running {
     task: JoinHandle<Result<(), RunError>>,
 }
 
-/// A manager that leads and reconciles an InMemoryCluster without coming to an end.
+/// A manager that leads and has a reconcile of an InMemoryCluster in flight.
 async fn reconciling(workload_ports: &str) -> Running {
     let options = Options {
         health_address: "0".into(),
@@ -173,7 +173,7 @@ async fn nothing_is_written_after_the_lease_is_lost() {
         .await
         .expect("patched");
     manager.line.until(Seen::LeaseLost).await;
-    // The write ends by itself. If it did not, what still runs could write once the line is open.
+    // The write ends by itself. If not, what still runs could write once the connection is open.
     let _ = timeout(Duration::from_secs(3), manager.line.until(Seen::WriteEnded)).await;
     manager.line.open.store(true, Ordering::Release);
     manager.line.opened.notify_waiters();

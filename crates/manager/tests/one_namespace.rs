@@ -1,4 +1,4 @@
-//! A manager of one namespace that may do nothing in others, beside objects of another.
+//! A manager with a Role in one namespace, beside objects in another.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 const OTHER: &str = "other";
 
-/// What a Role in [`objects::NAMESPACE`] cannot allow and the manager asks for nevertheless: kinds without a namespace, and
-/// reading IPAddresses, as those of global pools are in every namespace.
+/// What a Role in [`objects::NAMESPACE`] cannot allow and the manager requests all the same: cluster-scoped kinds,
+/// and reading IPAddresses, because those of global pools are in every namespace.
 fn is_of_no_namespace(method: &Method, path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
     let is_global =
@@ -28,7 +28,7 @@ fn is_of_no_namespace(method: &Method, path: &str) -> bool {
     is_global || asks_for_kinds || (method == Method::GET && last == "ipaddresses")
 }
 
-/// The API server as somebody meets it who has a Role in one namespace and no more; and what was refused.
+/// The API server as a client with a Role in one namespace sees it, and the requests it refused.
 fn confined(api: &ManagementApi) -> (Client, Arc<Mutex<Vec<String>>>) {
     let refused = Arc::new(Mutex::new(Vec::new()));
     let (server, noted) = (api.server().clone(), Arc::clone(&refused));

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "default";
 const SERVICE: &str = "nephele-runtime-extension-service";
 
-/// A caller who finds the Service at this port of this machine.
+/// A caller that finds the Service at this port of this machine.
 fn caller(port: u16) -> Client {
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     let hosts_at = BTreeMap::from([(format!("{SERVICE}.{NAMESPACE}.svc"), at)]);
@@ -39,7 +39,7 @@ fn caller(port: u16) -> Client {
 async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_of_the_authority_in_its_secret()
  {
     let api = ManagementApi::start();
-    // A port that is free now; nobody else here asks for one by number.
+    // A port that is free now; no other test here asks for one by number.
     let free = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = free.local_addr().expect("an address").port();
     drop(free);
@@ -89,7 +89,7 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
     let client = caller(port);
     let discover = async {
         loop {
-            // The Secret is there a moment before its certificate is served.
+            // The Secret exists a moment before its certificate is served.
             match client.discover("nephele", &client_config, UnknownHooks::Refuse).await {
                 Ok(discovered) => return discovered,
                 Err(_) => tokio::task::yield_now().await,
@@ -132,7 +132,7 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
     timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
 }
 
-/// Cluster API 1.10 and 1.11 would refuse an extension that offers what came later.
+/// Cluster API 1.10 and 1.11 would refuse an extension that offers later hooks.
 #[tokio::test]
 async fn an_older_cluster_api_is_offered_what_it_knows() {
     let recordings = std::env::temp_dir().join(format!("nephele-recordings-{}", std::process::id()));
@@ -183,7 +183,7 @@ async fn an_older_cluster_api_is_offered_what_it_knows() {
         offered.push(discovered.handlers.len());
         shutdown.cancel();
         timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
-        // It is written while nobody waits for that.
+        // The recording is written in the background.
         let kept = async {
             while std::fs::read_dir(&folder).expect("a folder").count() == 0 {
                 tokio::task::yield_now().await;
@@ -191,12 +191,13 @@ async fn an_older_cluster_api_is_offered_what_it_knows() {
         };
         timeout(PATIENCE, kept).await.expect("what was asked is kept");
     }
-    // All that 1.11 has but discovery, and more.
+    // All hooks of 1.11 except discovery, and more.
     assert!(offered[0] == 9 && offered[1] > 9, "{offered:?}");
     std::fs::remove_dir_all(recordings).expect("it was made here");
 }
 
-/// Whoever reaches the port would otherwise have the extension act with the manager's rights.
+/// Without client certificates, anybody who reaches the port could have the extension act with the manager's
+/// rights.
 #[tokio::test]
 async fn clients_without_a_certificate_of_the_given_authorities_are_not_answered() {
     let api = ManagementApi::start();

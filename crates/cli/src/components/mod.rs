@@ -15,20 +15,20 @@ use self::render::{IMAGE, Role, render};
 /// What to print.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ComponentsArgs {
-    /// What its manager shall do.
+    /// The role of the manager.
     #[arg(long, default_value = "infrastructure")]
     role: RoleArg,
-    /// The manager's image, with registry and tag: clusterctl takes no shorter form.
+    /// The manager's image, with registry and tag: clusterctl accepts no shorter form.
     #[arg(long, default_value = IMAGE)]
     image: String,
 }
 
-/// A role, as it is written.
+/// A role, as on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum RoleArg {
     /// The infrastructure provider: infrastructure-components.yaml.
     Infrastructure,
-    /// The IPAM provider, in the place of the in-cluster one: ipam-components.yaml.
+    /// The IPAM provider, in place of the in-cluster one: ipam-components.yaml.
     Ipam,
     /// The runtime extension: runtime-extension-components.yaml.
     RuntimeExtension,
@@ -47,7 +47,7 @@ impl From<RoleArg> for Role {
 /// Prints the components.
 pub(crate) fn run(args: &ComponentsArgs) -> anyhow::Result<ExitCode> {
     match io::stdout().lock().write_all(render(args.role.into(), &args.image).as_bytes()) {
-        // The reader has seen enough, as `head` does.
+        // The reader has closed the pipe, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => written.map(|()| ExitCode::SUCCESS).context("failed to print the components"),
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::{Cli, args};
 
-    /// What clusterctl makes of the defaults of variables.
+    /// The text as clusterctl renders it with the defaults of variables.
     fn expanded(text: &str) -> String {
         let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
         let (variable, after) = rest.split_once('}').expect("a variable ends");

@@ -1,21 +1,21 @@
-//! The components as text, from the files of `config/`, where they can be read and kustomized.
+//! The components as text, from the files of `config/`, where people can read and kustomize them.
 //!
 //! clusterctl's rules for the file are in cluster-api, docs/book/src/developer/providers/contracts/clusterctl.md.
-//! Nothing here knows of the command line: `cargo xtask release` renders with this same file.
+//! This file knows nothing of the command line: `cargo xtask release` includes it too.
 
-/// What the manager of a components file does.
+/// The role of the manager in a components file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The infrastructure provider.
     Infrastructure,
-    /// The IPAM provider, alone. It has the names of the in-cluster IPAM provider, whose place it takes; so a management
-    /// cluster has either, and neither has an object in common with the infrastructure provider.
+    /// The IPAM provider, alone. It has the names of the in-cluster IPAM provider, which it replaces, so a
+    /// management cluster has one or the other. It has no object in common with the infrastructure provider.
     Ipam,
     /// The runtime extension, alone. It has no kinds, and no object in common with the others.
     RuntimeExtension,
 }
 
-/// The files of a role, in the order in which their objects are to be created.
+/// The files of a role, in the order in which their objects have to be created.
 struct Files {
     namespace: &'static str,
     /// Custom resource definitions.
@@ -112,7 +112,7 @@ impl Role {
 pub(crate) fn render(role: Role, image: &str) -> String {
     let files = role.files();
     let documents = std::iter::once(files.namespace.to_owned())
-        // clusterctl expands variables in the whole file; in a definition `$` only ever stands for itself.
+        // clusterctl expands variables in the whole file; in a definition `$` always stands for itself.
         .chain(files.definitions.iter().map(|definition| definition.replace('$', "$$")))
         .chain(files.objects.iter().map(|object| object.replace(IMAGE, image)));
     documents.map(|document| format!("---\n{document}")).collect()
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// What is known of a role's components beforehand.
+    /// The facts that a role's components are checked against.
     struct Expected {
         role: Role,
         label: &'static str,

@@ -7,9 +7,9 @@ use super::pools;
 
 const VERSION: &str = "v1.36.3";
 
-/// A small cluster, and one with a control plane of three that joins one by one. Their machines take long enough for
-/// people to see what comes after what, and short enough for all to be up in a few seconds. Their addresses come from
-/// pools; the large one is dual-stack.
+/// A small cluster, and one whose control plane of three machines joins one by one. Machines take long enough for
+/// people to see the order of things, and short enough for all to be up in a few seconds. Their addresses come from
+/// pools; the large cluster is dual-stack.
 pub(super) fn plan() -> Plan {
     let part = |startup_duration: &str| {
         let provisioning =

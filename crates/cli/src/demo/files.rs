@@ -1,4 +1,4 @@
-//! What the demo leaves on disk: kubeconfigs and a log, for their owner's eyes only.
+//! The demo's files: kubeconfigs and a log, readable by their owner alone.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
@@ -18,7 +18,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// The directory that was asked for, or a new one.
+    /// The requested directory, or a new one.
     pub(super) fn open(wanted: Option<PathBuf>) -> anyhow::Result<Self> {
         let path = match wanted {
             Some(path) => {
@@ -47,7 +47,7 @@ impl Folder {
         Ok(path)
     }
 
-    /// Writes the kubeconfig of each cluster; the names of the clusters with the files.
+    /// Writes the kubeconfig of each cluster. Returns the names of the clusters with the files.
     pub(super) async fn write_workloads(&self, client: &Client) -> anyhow::Result<Vec<(String, PathBuf)>> {
         let mut written = Vec::new();
         for cluster in clusters::plan().clusters {

@@ -1,5 +1,5 @@
-//! The embedded management API: our API server with Cluster API's kinds and ours, in this process for the manager and
-//! over TLS for `kubectl`.
+//! The embedded management API: our API server with Cluster API's kinds and ours. The manager reaches it in this
+//! process, `kubectl` over TLS.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -21,16 +21,16 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// The changes that watchers may fall behind: everything that happens in a demo.
+/// The changes that watchers may lag behind: more than happen in a demo.
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
 const EVENT_LOG_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// What clients may hold. A person has some terminals open; 64 connections hold some 64 sockets and a few megabytes.
+/// What clients may hold. A person has a few terminals open; 64 connections hold 64 sockets and a few megabytes.
 /// Half of them are for clients that show a certificate.
 const LIMITS: Limits = Limits {
     connections_max: 64,
     unauthenticated_max: 32,
-    // Whoever ends the demo waits for it.
+    // Ending the demo waits for it.
     drain: Duration::from_millis(500),
     ..Limits::DEFAULT
 };
@@ -39,7 +39,7 @@ const LIMITS: Limits = Limits {
 pub(super) struct Management {
     /// A client in this process.
     pub(super) client: Client,
-    /// A kubeconfig for others.
+    /// A kubeconfig for other programs.
     pub(super) kubeconfig: String,
 }
 
@@ -89,7 +89,7 @@ fn server(clock: &Clock) -> anyhow::Result<ApiServer> {
     Ok(ApiServer::new(store, Arc::new(settings)))
 }
 
-/// A client that calls the server without a socket in between.
+/// A client that calls the server without a socket.
 fn in_process(server: ApiServer) -> Client {
     let user = UserInfo { name: "nephele".to_owned(), groups: vec!["system:masters".to_owned()] };
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -103,7 +103,7 @@ fn in_process(server: ApiServer) -> Client {
     Client::new(service, "default")
 }
 
-/// How the server speaks TLS, and the kubeconfig of its administrator; both of an authority that nobody else has.
+/// The server's TLS settings, and the kubeconfig of its administrator; both from an authority made for this demo.
 fn credentials(address: SocketAddr, clock: &Clock) -> anyhow::Result<(TlsAcceptor, String)> {
     let now = clock();
     let (not_before, not_after) =
@@ -137,7 +137,7 @@ fn credentials(address: SocketAddr, clock: &Clock) -> anyhow::Result<(TlsAccepto
 fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(authority.certificate_der().to_vec()))?;
-    // Those without a certificate are answered 401, as everywhere.
+    // Clients without a certificate get 401, as from any API server.
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build()?;
     let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
     let key = PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into());
@@ -148,7 +148,7 @@ fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The user whom a verified certificate names.
+/// The user in a verified certificate.
 fn user(certificate: &CertificateDer<'_>) -> Option<UserInfo> {
     let identity = parse_client(certificate).ok()?;
     Some(UserInfo { name: identity.common_name, groups: identity.organizations })

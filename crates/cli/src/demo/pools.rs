@@ -1,4 +1,4 @@
-//! The pools that the demo's addresses come from.
+//! The pools of the demo's addresses.
 
 use anyhow::Context as _;
 use kube::api::PostParams;
@@ -9,13 +9,13 @@ use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 
 const NAMESPACE: &str = "default";
 
-/// Addresses of machines: a family each, so that machines on both are dual-stack.
+/// Addresses of machines: one pool for each family, so that machines on both are dual-stack.
 pub(super) const MACHINES_V4: &str = "machines-v4";
 pub(super) const MACHINES_V6: &str = "machines-v6";
 /// Addresses of load balancers.
 pub(super) const LOAD_BALANCERS: &str = "load-balancers";
 
-/// How clusters refer to a pool.
+/// A reference to a pool, as clusters have it.
 pub(super) fn reference(name: &str) -> PoolReference {
     let kind = InClusterIPPool::kind(&()).into_owned();
     PoolReference { api_group: ipam::GROUP.to_owned(), kind, name: name.to_owned() }
@@ -31,7 +31,8 @@ pub(super) async fn create(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Small ones, so that people can see them fill: whoever scales a cluster up far enough sees what its last machine says.
+/// Small pools, so that people can see them fill up: scale a cluster up far enough, and its last machine says why
+/// it waits.
 fn pools() -> [InClusterIPPool; 3] {
     let pool = |name: &str, addresses: &str, prefix: i32, gateway: &str| {
         let spec = InClusterIPPoolSpec {

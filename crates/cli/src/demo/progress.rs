@@ -18,10 +18,10 @@ use serde::de::DeserializeOwned;
 use super::screen::Screen;
 use super::view::View;
 
-/// Changes that come together are shown together.
+/// Changes that come within this time are shown together.
 const FRAME: Duration = Duration::from_millis(50);
 
-/// What is followed.
+/// The followed objects.
 pub(super) struct Progress {
     names: Vec<String>,
     pools: Store<InClusterIPPool>,
@@ -48,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// How everything is now.
+    /// The state of everything now.
     pub(super) fn view(&self) -> View {
         let (pools, clusters) = (self.pools.state(), self.clusters.state());
         let (machines, infrastructure) = (self.machines.state(), self.infrastructure.state());

@@ -1,4 +1,4 @@
-//! The terminal: a picture that is drawn over, or plain lines when nobody looks at a terminal.
+//! The terminal: a picture that is redrawn in place, or plain lines where the output is not a terminal.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
@@ -10,7 +10,7 @@ pub(super) struct Screen {
     started: Instant,
     terminal: bool,
     shown: View,
-    /// Lines of the picture that is on the terminal now.
+    /// The number of lines of the picture on the terminal.
     drawn: usize,
 }
 
@@ -19,13 +19,13 @@ impl Screen {
         Self { started, terminal: std::io::stdout().is_terminal(), shown: View::default(), drawn: 0 }
     }
 
-    /// Says something that stays.
+    /// Prints a text that stays.
     pub(super) fn say(&mut self, text: &str) {
         self.drawn = 0;
         println!("{text}");
     }
 
-    /// Shows how everything is now.
+    /// Shows the current state.
     pub(super) fn show(&mut self, view: View) {
         if view == self.shown {
             return;
@@ -34,7 +34,7 @@ impl Screen {
         if self.terminal {
             let lines = view.lines();
             if self.drawn > 0 {
-                // Up to where the picture begins, and clear to the end of the screen.
+                // Go up to where the picture begins, and clear to the end of the screen.
                 out += &format!("\x1b[{}F\x1b[J", self.drawn);
             }
             for line in &lines {
@@ -48,7 +48,7 @@ impl Screen {
         }
         self.shown = view;
         let mut stdout = std::io::stdout().lock();
-        // Whoever closed the pipe does not want to know more.
+        // The reader has closed the pipe.
         let _ = stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush());
     }
 }

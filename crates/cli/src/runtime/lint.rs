@@ -12,23 +12,23 @@ use nephele_runtime_sdk::{
     wire::Bytes,
 };
 
-/// The most that the Runtime SDK's proposal allows a handler.
+/// The longest timeout that the Runtime SDK's proposal allows a handler.
 const TIMEOUT_ADVISED_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LintArgs {
-    /// Where the extension is: https://host[:port][/path].
+    /// URL of the extension: https://host[:port][/path].
     #[arg(value_name = "URL")]
     url: String,
-    /// A file with the authorities that its certificate may come from, PEM [default: those of the system]
+    /// PEM file with the authorities of its certificate [default: those of the system]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// A release of Cluster API that shall call it, 1.10 or later; may be given more than once.
+    /// Release of Cluster API that has to accept it, 1.10 or later; repeatable.
     #[arg(long = "release", value_name = "RELEASE", default_values_t = [Release::LATEST])]
     releases: Vec<Release>,
 }
 
-/// Prints what each release makes of the extension; fails when one refuses it.
+/// Prints each release's verdict on the extension; fails when one refuses it.
 pub(crate) async fn run(args: LintArgs) -> anyhow::Result<ExitCode> {
     let authorities = |file: &PathBuf| {
         fs::read(file).with_context(|| format!("failed to read authorities from {}", file.display()))
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: LintArgs) -> anyhow::Result<ExitCode> {
             Ok(discovered) => Ok(discovered),
             Err(error) => match error.cause {
                 DiscoverCause::Invalid(InvalidDiscovery(problems)) => Err(problems),
-                // Not an answer that one release could judge otherwise than another one.
+                // This does not depend on the release.
                 cause => return Err(cause).with_context(|| format!("failed to ask {}", args.url)),
             },
         };
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: LintArgs) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// What a release makes of an extension, in lines.
+/// A release's verdict on an extension, in lines.
 fn report(release: Release, found: &Result<Discovered, Vec<DiscoveryProblem>>) -> String {
     let lines: Vec<String> = match found {
         Ok(Discovered { handlers, .. }) => {

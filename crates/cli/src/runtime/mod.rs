@@ -1,4 +1,4 @@
-//! `nephele runtime`: what extensions of Cluster API's Runtime SDK are judged by.
+//! `nephele runtime`: tools for extensions of Cluster API's Runtime SDK.
 
 mod lint;
 mod openapi;
@@ -11,9 +11,9 @@ use crate::process;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Print the OpenAPI document of the hooks that a release of Cluster API knows, or of those of the simulated cloud.
+    /// Print the OpenAPI document of the hooks of a Cluster API release, or of the simulated cloud.
     Openapi(openapi::OpenapiArgs),
-    /// Ask an extension what it offers, and say what Cluster API would refuse.
+    /// Discover an extension's handlers, and report what Cluster API would refuse.
     Lint(lint::LintArgs),
 }
 

@@ -16,10 +16,10 @@ use serde_json::Value;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OpenapiArgs {
-    /// The release of Cluster API, 1.10 or later.
+    /// Release of Cluster API, 1.10 or later.
     #[arg(long, value_name = "RELEASE", default_value_t = Release::LATEST)]
     release: Release,
-    /// The hooks of the simulated cloud instead, which extensions answer that a CloudExtensionConfig registers.
+    /// The hooks of the simulated cloud instead, for extensions that a CloudExtensionConfig registers.
     #[arg(long, conflicts_with = "release")]
     cloud: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &OpenapiArgs) -> anyhow::Result<ExitCode> {
     let mut text = serde_json::to_string_pretty(&document).context("failed to write JSON")?;
     text.push('\n');
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // The reader has seen enough, as `head` does.
+        // The reader has closed the pipe, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => written.map(|()| ExitCode::SUCCESS).context("failed to print the document"),
     }

@@ -1,4 +1,4 @@
-//! What people and machines ask the manager about itself: health for the kubelet, metrics for Prometheus.
+//! The manager's own endpoints: health for the kubelet, metrics for Prometheus.
 
 pub(crate) mod certificate;
 pub(crate) mod diagnostics;

@@ -1,5 +1,5 @@
-//! Asks the management API who a token belongs to and what they may do (TokenReview, SubjectAccessReview), and
-//! remembers the answer for a while.
+//! Asks the management API who a token belongs to and what that user may do (TokenReview, SubjectAccessReview), and
+//! caches the answers.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,31 +12,32 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::{sync::Semaphore, time::Instant};
 
-/// How long a yes counts: a scrape every 15 s asks once a minute.
+/// How long a yes is cached: with a scrape every 15 s, one review a minute.
 const YES_FOR: Duration = Duration::from_mins(1);
-/// How long a no counts: less than the time between two scrapes, so that the next one finds a role that was granted.
+/// How long a no is cached: less than the time between two scrapes, so that the next one works once a role is
+/// granted.
 const NO_FOR: Duration = Duration::from_secs(10);
-/// The most answers remembered of each kind, 64 KiB together. More callers than that are asked about each time. Those
-/// that are refused cannot push out those that are allowed.
+/// The most answers cached of each kind, 64 KiB together. Further callers are reviewed each time. Refused callers
+/// cannot push out allowed ones.
 const REMEMBERED_MAX: usize = 256;
-/// Reviews at a time. Each is two requests; a handful of scrapers come at once.
+/// Reviews at a time. Each is two requests; scrapers are a handful.
 const IN_FLIGHT_MAX: usize = 8;
 
-/// What a caller may do.
+/// The result of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Go ahead.
+    /// The caller may do it.
     Allowed,
-    /// Nobody knows the caller.
+    /// The API server does not know the token.
     Unauthenticated,
-    /// The caller is known and may not.
+    /// The API server knows the caller, who may not do it.
     Forbidden,
 }
 
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReviewError {
-    /// Too many others are asked about.
+    /// Too many reviews are in flight.
     #[error("too many reviews are in flight")]
     Busy,
     /// The management API did not answer.
@@ -44,7 +45,7 @@ pub(crate) enum ReviewError {
     Api(#[from] kube::Error),
 }
 
-/// What a caller wants: a path and a verb in lower case.
+/// What a caller wants to do: a path and a verb in lower case.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
     pub(crate) token: String,
@@ -52,10 +53,10 @@ pub(crate) struct Wish {
     pub(crate) verb: String,
 }
 
-/// A wish, with a digest in the place of its token: no secret is kept, and no long one takes memory.
+/// A digest of the token and the wish: no secret is kept, and a long one takes no memory.
 type Digested = [u8; 32];
 
-/// Asks, and remembers. Cheap to clone.
+/// Reviews callers, and caches the answers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Reviews {
     client: Client,
@@ -63,7 +64,7 @@ pub(crate) struct Reviews {
     remembered: Arc<Mutex<Remembered>>,
 }
 
-/// Answers, and until when they count.
+/// Answers, and until when they are valid.
 #[derive(Default)]
 struct Remembered {
     allowed: HashMap<Digested, Instant>,
@@ -133,7 +134,7 @@ impl Wish {
     fn digested(&self) -> Digested {
         let mut digest = Sha256::new();
         for part in [&self.token, &self.path, &self.verb] {
-            // With its length, so that no two wishes read the same.
+            // With its length, so that no two wishes have the same digest.
             digest.update(part.len().to_be_bytes());
             digest.update(part);
         }

@@ -6,9 +6,9 @@ use nephele_listen::{Limits, Peer, Session};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at a time. Probes and scrapes are a handful.
+/// Connections at a time. Probes and scrapers are a handful.
 const CONNECTIONS_MAX: usize = 64;
-/// The time for the body of a request, which is a number at most.
+/// The time for the body of a request, which is at most a number.
 const BODY_MAX: Duration = Duration::from_secs(10);
 
 /// Serves `router` on the listener until `shutdown`, then lets requests in flight finish.

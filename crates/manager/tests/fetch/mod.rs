@@ -1,4 +1,4 @@
-//! The least of HTTP clients: one request per connection, whoever the server is.
+//! A minimal HTTP client: one request per connection, without verifying the server.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -20,12 +20,12 @@ pub(crate) async fn fetch(address: SocketAddr, path: &str) -> (u16, String) {
     exchange(stream, &get(path)).await
 }
 
-/// The same over TLS, not asking who the server is: it makes its certificate on the spot.
+/// The same over TLS, without verifying the server, whose certificate is self-signed.
 pub(crate) async fn fetch_by_tls(address: SocketAddr, path: &str) -> (u16, String) {
     by_tls(address, &get(path)).await
 }
 
-/// The answer to a body that is posted over TLS.
+/// POSTs a body over TLS and returns the answer.
 pub(crate) async fn post_by_tls(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
     let length = body.len();
     let head = format!(

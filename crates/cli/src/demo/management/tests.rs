@@ -10,9 +10,9 @@ use tokio_rustls::TlsConnector;
 
 use super::*;
 
-/// How an administrator reaches the management API: its address, and his TLS.
+/// The address of the management API, and the TLS settings of an administrator.
 async fn start(stop: &CancellationToken) -> (SocketAddr, ClientConfig) {
-    // An error means that there is a provider already.
+    // An error means that a provider is installed already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let management = Management::start(wall_clock(), stop.clone()).await.expect("it starts");
     let kubeconfig = Kubeconfig::from_yaml(&management.kubeconfig).expect("a kubeconfig");
