@@ -1,6 +1,6 @@
-//! An extension that lets a cluster have so many machines and no more: it has the next one wait before it is created, and
-//! learns after the deletion of one that there is room. Its certificate is in `/tmp/k8s-webhook-server/serving-certs`; a
-//! `CloudExtensionConfig` whose path is `/machines` registers it.
+//! An extension that limits the number of machines of a cluster: it delays the next one before it is created, and
+//! learns from the deletion of one that there is room. Its certificate is in
+//! `/tmp/k8s-webhook-server/serving-certs`; a `CloudExtensionConfig` whose path is `/machines` registers it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use nephele_runtime_sdk::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The machines that were let be created, by cluster. A real one would keep them: it is asked once about most.
+/// The machines that may be created, by cluster. A real extension would persist them: it is asked once about most.
 type Granted = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
 
 fn cluster_of(machine: &Object) -> String {
@@ -32,7 +32,7 @@ fn before(granted: &Granted, request: &BeforeMachineCreateRequest) -> BeforeMach
     let machine = &request.infrastructure_machine;
     let mut granted = granted.lock().unwrap_or_else(PoisonError::into_inner);
     let machines = granted.entry(cluster_of(machine)).or_default();
-    // It may be asked again about a machine that it has let pass.
+    // It may be asked again about a machine that it has allowed.
     if machines.len() >= most && !machines.contains(machine.name()) {
         return BeforeMachineCreateResponse::retry_after(30, format!("the cluster has its {most} machines"));
     }

@@ -1,4 +1,4 @@
-//! The hooks, and what is said in them.
+//! The hooks and their messages.
 
 use nephele_runtime_sdk::{
     catalog::Catalog,
@@ -48,7 +48,7 @@ request! {
         /// The InMemoryMachine.
         #[serde(skip_serializing_if = "Object::is_absent")]
         pub infrastructure_machine: Object,
-        /// The simulated machine as it is to be.
+        /// The simulated machine that is to be created.
         pub instance: Instance,
     }
 }
@@ -90,7 +90,7 @@ request! {
         /// The InMemoryMachine.
         #[serde(skip_serializing_if = "Object::is_absent")]
         pub infrastructure_machine: Object,
-        /// The simulated machine as it was.
+        /// The simulated machine before its deletion.
         pub instance: Instance,
     }
 }
@@ -100,17 +100,17 @@ response! {
     pub struct AfterMachineDeleteResponse: retry {}
 }
 
-/// A simulated machine. What is not known is left out.
+/// A simulated machine. Unknown fields are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["controlPlane"]))]
 pub struct Instance {
-    /// What ties it to its Node. Absent after the deletion of a machine that never was created.
+    /// Its provider id, which its Node has too. Absent for a deleted machine that was never created.
     #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
     pub provider_id: String,
-    /// Whether it is of a control plane.
+    /// Whether it belongs to a control plane.
     pub control_plane: bool,
-    /// The version of Kubernetes that it runs.
+    /// The Kubernetes version that it runs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// Its zone.
@@ -119,10 +119,10 @@ pub struct Instance {
     /// The region of the zone.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub region: String,
-    /// How large it is, in a word.
+    /// Its instance type.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub instance_type: String,
-    /// What it boots from.
+    /// Its image.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image: String,
     /// Its addresses: before it is created, those that pools gave.
@@ -130,12 +130,12 @@ pub struct Instance {
     pub addresses: Vec<InstanceAddress>,
 }
 
-/// An address of a machine, as Cluster API has them.
+/// An address of a machine, as in Cluster API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("required" = ["type", "address"]))]
 pub struct InstanceAddress {
-    /// What it is, such as `InternalIP`.
+    /// The type of address, such as `InternalIP`.
     #[serde(rename = "type")]
     pub kind: String,
     /// The address.
@@ -145,7 +145,7 @@ pub struct InstanceAddress {
 /// The hooks, and discovery.
 ///
 /// # Panics
-/// Never: their names are hooks' names and differ.
+/// Never: the names are valid and distinct.
 #[must_use]
 pub fn catalog() -> Catalog {
     let mut catalog = Catalog::empty();
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// What is on the wire is what extensions were written for.
+    /// The wire format that existing extensions read.
     #[test]
     fn a_request_is_written_as_extensions_read_it() {
         let request = BeforeMachineCreateRequest {

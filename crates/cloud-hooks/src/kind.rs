@@ -1,4 +1,4 @@
-//! What makes objects of our kind register extensions.
+//! Lets objects of our own kind register extensions.
 
 use nephele_api::cloud::{GROUP, v1alpha1::VERSION};
 use nephele_runtime_sdk::{
@@ -10,7 +10,7 @@ use nephele_runtime_sdk::{
 };
 use serde::Deserialize;
 
-/// A `CloudExtensionConfig` as the Runtime SDK looks at it. Its fields are those of Cluster API's kind.
+/// A `CloudExtensionConfig` as the Runtime SDK sees it. Its fields are those of Cluster API's kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Registered {
@@ -40,8 +40,8 @@ impl ExtensionKind for Registered {
         self.spec.client_config.clone()
     }
 
-    /// All namespaces where nothing is said. To Kubernetes no selector is one that selects nothing, and Cluster API's
-    /// webhook puts an empty one there.
+    /// All namespaces when there is no selector. To Kubernetes, no selector selects nothing; Cluster API's webhook
+    /// sets an empty one.
     fn namespace_selector(&self) -> Option<LabelSelector> {
         Some(self.spec.namespace_selector.clone().unwrap_or_default())
     }
@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// The kind as people write it is the one that the Runtime SDK reads.
+    /// The kind in the management API and the one that the Runtime SDK reads have the same fields.
     #[test]
     fn an_object_registers_what_it_says() {
         assert_eq!(CloudExtensionConfig::kind(&()), Registered::KIND);

@@ -1,4 +1,4 @@
-//! What is asked, of what the provider has. Pure.
+//! Requests, made from the provider's objects. Pure.
 
 use kube::Resource;
 use nephele_api::infrastructure::v1beta2::MachineAddress;

@@ -1,4 +1,4 @@
-//! What the extension offers.
+//! The handlers of the extension.
 
 use nephele_kit::Clock;
 use nephele_runtime_sdk::{
@@ -13,12 +13,12 @@ use nephele_runtime_sdk::{
 
 use crate::{access::Access, in_place, lifecycle::on_lifecycle, topology, upgrade_plan};
 
-/// How much the extension takes on. Parsed, a body can need sixteen times its length (a list of digits), so one body of
-/// 20 MiB at a time is at most 320 MiB; what Cluster API sends has some tens of KiB.
+/// The limits of the extension. A parsed body can need sixteen times its length (a list of digits), so one body of
+/// 20 MiB at a time is at most 320 MiB. Cluster API sends some tens of KiB.
 const LIMITS: Limits =
     Limits { bodies_bytes_max: Limits::DEFAULT.body_bytes_max, connections_max: 256, ..Limits::DEFAULT };
 
-/// The extension. The names of its handlers are those of Cluster API's own test extension, to which classes and tests
+/// The extension. Its handlers have the names of Cluster API's own test extension, to which classes and tests
 /// refer.
 #[must_use]
 pub fn extension(access: &Access, clock: Clock) -> Extension {

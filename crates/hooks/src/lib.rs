@@ -7,13 +7,13 @@
 //!                        └ in_place ─── which changes of a machine need no new machine, and the request for them
 //! ```
 //!
-//! The handlers for a cluster's life have the names, settings and ConfigMaps of the extension in Cluster API's own tests
-//! (`test/extension`), so that tests written for that extension work with this one.
+//! The handlers of the lifecycle hooks have the names, settings and ConfigMaps of the extension in Cluster API's
+//! own tests (`test/extension`), so that tests written for that extension work with this one.
 //!
-//! What it must not know: how it is served, with which certificates, and anything of the simulation. It sees what
-//! Cluster API sends and the API of the management cluster, nothing else. It asks for an update by writing to the
-//! machine's object, since another process may run the machine. All objects are reached through [`Access`], which
-//! checks the names in requests.
+//! The crate does not know how it is served, with which certificates, or anything of the simulation. It sees only
+//! what Cluster API sends and the management API. It requests an update by writing to the machine's object, since
+//! another process may run the machine. It reaches all objects through [`Access`], which checks the names in
+//! requests.
 
 mod access;
 mod extension;

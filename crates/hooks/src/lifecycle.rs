@@ -1,4 +1,4 @@
-//! The hooks of a cluster's life: a ConfigMap says what to answer, and keeps what was answered.
+//! The lifecycle hooks: a ConfigMap holds the answers to give and those given.
 
 use nephele_runtime_sdk::{
     hooks::{
@@ -16,7 +16,7 @@ use crate::{
     script::{Scene, answer},
 };
 
-/// A request that is about a Cluster: its Cluster and versions tell a call from others of the same hook.
+/// A request about a Cluster. Its Cluster and versions distinguish it from other calls of the same hook.
 pub(crate) trait OfCluster: Request {
     /// The Cluster.
     fn cluster(&self) -> &Object;
@@ -50,7 +50,7 @@ of_cluster! {
     BeforeClusterDeleteRequest();
 }
 
-/// Adds a handler that answers as the ConfigMap of the Cluster says.
+/// Adds a handler that answers from the ConfigMap of the Cluster.
 pub(crate) fn on_lifecycle<H>(extension: Extension, access: &Access, hook: H, name: &str) -> Extension
 where
     H: Hook,

@@ -1,13 +1,13 @@
-//! What to answer to the hooks of a Cluster's life, and what was answered: a ConfigMap beside the Cluster.
+//! The answers to the lifecycle hooks, to give and given: a ConfigMap beside the Cluster.
 //!
 //! | key | who writes it | what it says |
 //! |---|---|---|
 //! | `<call>-preloadedResponse` | people, tests | the response, as YAML or JSON; field names in any letter case |
 //! | `<call>-actualResponseStatus` | the extension | what was answered last |
 //!
-//! A call is the hook's name with the versions that it is about: `BeforeClusterUpgrade-v1.35.0-v1.36.0`. The ConfigMap is
-//! `<cluster>-<ExtensionConfig>-test-extension-hookresponses`; it is made at the first call, and stays when the Cluster
-//! goes, whose last record is in it. Names, keys and values are those of Cluster API's own test extension
+//! A call is the hook's name with its versions: `BeforeClusterUpgrade-v1.35.0-v1.36.0`. The ConfigMap is
+//! `<cluster>-<ExtensionConfig>-test-extension-hookresponses`. It is created at the first call, and stays with its
+//! records when the Cluster is deleted. Names, keys and values are those of Cluster API's own test extension
 //! (`test/extension/handlers/lifecycle/handlers.go`).
 
 use std::collections::BTreeMap;
@@ -30,12 +30,12 @@ use crate::settings::{DEFAULT_ALL_HANDLERS_TO_BLOCKING, EXTENSION_CONFIG_NAME, i
 
 const PRELOADED: &str = "preloadedResponse";
 const ACTUAL: &str = "actualResponseStatus";
-/// How long a hook that blocks by default asks its caller to wait.
+/// How long a hook that blocks by default makes its caller wait.
 const RETRY_AFTER_SECONDS: i32 = 5;
 /// The most characters of a key of a ConfigMap (apimachinery, `IsConfigMapKey`).
 const KEY_MAX: usize = 253;
-/// The most entries of a ConfigMap beyond which no new answer is recorded. With keys of 253 characters they are less than
-/// 160 KiB of the 1 MiB that a ConfigMap may have: a caller that makes up versions cannot fill it.
+/// The most entries of a ConfigMap; beyond that no new answer is recorded. With keys of 253 characters they are
+/// less than 160 KiB of the 1 MiB that a ConfigMap may have, so a caller that makes up versions cannot fill it.
 const ENTRIES_MAX: usize = 512;
 
 /// Why a call cannot be answered.
@@ -47,7 +47,7 @@ pub enum ScriptError {
     /// A name in the request or in the settings is refused.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The versions of the call make no key of a ConfigMap.
+    /// The versions of the call cannot be part of a ConfigMap key.
     #[error("{call:?} cannot be part of a ConfigMap's key")]
     Key {
         /// The hook and the versions.
@@ -91,7 +91,7 @@ pub enum ScriptError {
         #[source]
         source: serde_yaml_ng::Error,
     },
-    /// The preloaded response is not a response of the hook.
+    /// The preloaded response does not have the fields of the hook's response.
     #[error("failed to read {key} of ConfigMap {name} as a response")]
     Response {
         /// The ConfigMap.
@@ -104,14 +104,14 @@ pub enum ScriptError {
     },
 }
 
-/// A call of a hook, and the ConfigMap that says how to answer it.
+/// A call of a hook, and the ConfigMap with its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
     namespace: String,
     config_map: String,
     /// The hook and the versions of the call.
     call: String,
-    /// Whether it blocks when the ConfigMap says nothing.
+    /// Whether it blocks when the ConfigMap has no answer.
     blocks: bool,
 }
 
@@ -119,8 +119,8 @@ impl Scene {
     /// The call of a hook for a Cluster, with the versions of the call.
     ///
     /// # Errors
-    /// When the settings do not name their ExtensionConfig, when a name is not one that Kubernetes allows, or when the
-    /// versions make no key of a ConfigMap.
+    /// When the settings do not name their ExtensionConfig, when Kubernetes does not allow a name, or when the
+    /// versions cannot be part of a ConfigMap key.
     pub fn new(
         cluster: &Object,
         settings: &Settings,
@@ -141,7 +141,7 @@ impl Scene {
         format!("{}-{of}", self.call)
     }
 
-    /// The answer by what is in the ConfigMap.
+    /// The answer, according to the ConfigMap's data.
     ///
     /// # Errors
     /// When the preloaded response is not a response of the hook.
@@ -165,14 +165,14 @@ impl Scene {
 fn config_map(cluster: &str, extension: &str) -> Result<String, NameError> {
     let (cluster, extension) = (object_name("Cluster", cluster)?, object_name("ExtensionConfig", extension)?);
     let name = format!("{cluster}-{extension}-test-extension-hookresponses");
-    // Two names that are short enough can make one that is too long.
+    // Two short names can make one that is too long.
     object_name("ConfigMap", &name)?;
     Ok(name)
 }
 
 /// The hook and the versions of a call, as the beginning of keys.
 fn call_of(parts: &[&str]) -> Result<String, ScriptError> {
-    // A plus begins the build of a version, and keys have none.
+    // A plus sign begins the build of a version; keys cannot have one.
     let call = parts.join("-").replace('+', "_");
     let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let longest = call.len() + "-".len() + PRELOADED.len().max(ACTUAL.len());
@@ -199,11 +199,11 @@ fn read<R: Response>(name: &str, key: &str, text: &str) -> Result<R, ScriptError
     }
 }
 
-/// The response that is preloaded for the first of these calls that has one. Nothing is recorded and no ConfigMap is
-/// created, since every machine of a Cluster makes such calls again and again.
+/// The preloaded response of the first of these calls that has one. Nothing is recorded and no ConfigMap is
+/// created, since every machine of a Cluster repeats such calls.
 ///
 /// # Errors
-/// When a name is refused, or the ConfigMap cannot be read or has something else than a response.
+/// When a name is refused, or the ConfigMap cannot be read or does not hold a response.
 pub(crate) async fn preloaded<R: Response>(
     access: &Access,
     namespace: &str,
@@ -235,7 +235,7 @@ pub fn record(response: &impl Response) -> String {
 /// Answers a call and records the answer.
 ///
 /// # Errors
-/// When the namespace is refused, or the ConfigMap cannot be read or written or has something else than a response.
+/// When the namespace is refused, or the ConfigMap cannot be read or written or does not hold a response.
 pub async fn answer<R: Response>(access: &Access, scene: &Scene) -> Result<R, ScriptError> {
     let config_maps = access.config_maps(&scene.namespace)?;
     let data = data(&config_maps, &scene.config_map).await?;
@@ -255,7 +255,7 @@ pub async fn answer<R: Response>(access: &Access, scene: &Scene) -> Result<R, Sc
     Ok(response)
 }
 
-/// What is in the ConfigMap, which is created where there is none.
+/// The data of the ConfigMap, which is created where it is missing.
 async fn data(config_maps: &Api<ConfigMap>, name: &str) -> Result<BTreeMap<String, String>, ScriptError> {
     let read = || async {
         let found = config_maps.get_opt(name).await;
@@ -268,7 +268,7 @@ async fn data(config_maps: &Api<ConfigMap>, name: &str) -> Result<BTreeMap<Strin
     let empty = ConfigMap { metadata, ..ConfigMap::default() };
     match config_maps.create(&PostParams::default(), &empty).await {
         Ok(_) => Ok(BTreeMap::new()),
-        // Somebody else created it meanwhile, perhaps with a response.
+        // It was created meanwhile, perhaps with a response.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             Ok(read().await?.and_then(|found| found.data).unwrap_or_default())
         }

@@ -1,5 +1,5 @@
-//! Calls of unmodified Cluster API 1.14.2, replayed: what is computed from a request alone is answered as it was then,
-//! and the hooks of a cluster's life are answered by a ConfigMap of the Cluster that was sent.
+//! Calls of unmodified Cluster API 1.14.2, replayed: answers that depend on the request alone are the same as then,
+//! and lifecycle hooks are answered from a ConfigMap of the Cluster that was sent.
 
 use std::{fs, path::Path};
 
@@ -17,7 +17,7 @@ use nephele_testkit::ManagementApi;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-/// Those of these hooks.
+/// The recordings of these hooks.
 fn recorded(hooks: &[&str]) -> Vec<Recording> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime-sdk/tests/recordings/1.14");
     let read = |hook: &&str| -> Vec<Recording> {

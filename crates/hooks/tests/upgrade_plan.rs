@@ -47,7 +47,7 @@ fn version() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever is asked for and known, Cluster API takes what is answered, or there is no way at all.
+    /// For any request and known versions, Cluster API accepts the answer, or there is no plan.
     #[test]
     fn what_is_answered_is_taken_by_who_asks(
         from in version(), to in version(), behind in 0_u64..3, known in prop::collection::vec(version(), 0..30),
@@ -64,7 +64,7 @@ proptest! {
         match answer(&request) {
             Ok(response) => {
                 let judged = judge_upgrade_plan(&request, &response);
-                // Of two builds with names nobody here can tell which is later.
+                // The order of two builds with names is unknown.
                 let builds = match (from.split_once('+'), to.split_once('+')) {
                     (Some((one, _)), Some((other, _))) => one == other,
                     _ => false,

@@ -8,7 +8,7 @@ use crate::envelope;
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "ConversionReview";
 
-/// A review as it came.
+/// A review as received.
 #[derive(Debug)]
 pub(crate) struct Review {
     pub(crate) uid: String,
@@ -29,14 +29,14 @@ impl envelope::Request for Request {
     }
 }
 
-/// Reads a review. The text says what is wrong with what is none.
+/// Reads a review. The error says what is wrong with the body.
 pub(crate) fn read(body: &[u8]) -> Result<Review, String> {
     let request: Request = envelope::open(body, API_VERSION, KIND)?;
     Ok(Review { uid: request.uid.clone(), request })
 }
 
 impl Review {
-    /// Every object in the desired version, in the same order; one that fails fails all of them.
+    /// Converts every object to the desired version, in order; one failure fails all.
     pub(crate) fn convert(
         self,
         one: impl Fn(Value, &str) -> Result<Value, String>,

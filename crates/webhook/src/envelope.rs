@@ -1,4 +1,4 @@
-//! What both kinds of reviews come in.
+//! The envelope of both kinds of reviews.
 
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -10,12 +10,12 @@ struct Envelope<R> {
     request: R,
 }
 
-/// The request of a review; each has a uid, by which it is answered.
+/// The request of a review; the answer carries its uid.
 pub(crate) trait Request: DeserializeOwned {
     fn uid(&self) -> &str;
 }
 
-/// Reads a review of this version and kind. The text says what is wrong with what is none.
+/// Reads a review of this version and kind. The error says what is wrong with the body.
 pub(crate) fn open<R: Request>(body: &[u8], api_version: &str, kind: &str) -> Result<R, String> {
     let envelope: Envelope<R> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if (envelope.api_version.as_str(), envelope.kind.as_str()) != (api_version, kind) {

@@ -11,9 +11,9 @@
 //!  definitions and configurations
 //! ```
 //!
-//! The crate knows no kind of object but those it needs for itself (Secrets, definitions, webhook configurations), and
-//! reads no clock: `now` comes from the caller. Nothing that is sent to it makes it panic, and a handler that panics
-//! denies its one request.
+//! The crate knows no kinds but those it needs itself (Secrets, definitions, webhook configurations), and reads no
+//! clock: `now` comes from the caller. No request makes it panic; a handler that panics denies its own request
+//! only.
 
 pub mod admission;
 pub mod certificate;

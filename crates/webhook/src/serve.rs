@@ -26,28 +26,29 @@ use crate::{
     webhook::{ADMISSION_BYTES_MAX, Body, Reply, Webhook},
 };
 
-/// A client that has not sent the body of its request by then is not served.
+/// How long a client may take to send the body of its request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Requests at a time on one connection. An API server sends all of its reviews on one.
+/// Requests at a time on one connection. An API server sends all of its reviews over one.
 const STREAMS_MAX: u32 = 100;
 /// Bytes of bodies at a time: 16 admission reviews of 8 MiB, or 4 conversions of 32 MiB.
 const BODIES_BYTES_MAX: usize = 128 << 20;
-/// What a request counts for before its first byte, for what the process keeps of it: at most 8,192 are being read.
+/// What a request counts for before its first byte, to cover the process's own state for it: at most 8,192 are
+/// being read.
 const REQUEST_BYTES: usize = 16 << 10;
-/// Requests decided at a time, in units of an admission review: what is parsed takes several times the bytes of the body.
+/// Reviews at a time, in units of an admission review: parsing takes several times the size of the body.
 const REVIEWS_MAX: usize = 16;
 
 struct Server {
     webhook: Webhook,
     metrics: Metrics,
-    /// Memory for bodies. A request takes of it what it has sent, never what it announces, and the one that has sent
-    /// nothing for longest gives way to others: a slow client holds up nobody.
+    /// Memory for bodies. A request takes as much of it as it has sent, not as much as it announces. The request
+    /// that has been silent for longest makes room for others, so a slow client blocks nobody.
     bodies: Budget,
     reviews: Semaphore,
 }
 
-/// Serves the webhooks on the listener until `shutdown`, then lets calls in flight finish. A handshake fails as long as
-/// there is no certificate: [`ServedCertificate::until_set`] tells when the webhooks can be called.
+/// Serves the webhooks on the listener until `shutdown`, then lets calls in flight finish. Handshakes fail until
+/// there is a certificate: [`ServedCertificate::until_set`] returns when the webhooks can be called.
 ///
 /// # Errors
 /// When the listener cannot be handed to tokio.
@@ -89,7 +90,7 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     response(reply)
 }
 
-/// Reads a body of at most `max` bytes, and the memory that it holds; or says why there is none.
+/// Reads a body of at most `max` bytes, with the memory that it holds; or returns the refusal.
 async fn read(bodies: &Budget, body: HttpBody, max: usize) -> Result<(Vec<u8>, Grant), Reply> {
     let memory = bodies.take(REQUEST_BYTES).ok_or_else(no_room)?;
     let collected = tokio::select! {

@@ -1,4 +1,4 @@
-//! The handlers, and how a call gets to one.
+//! The handlers, and the dispatch of calls to them.
 
 use std::{
     any::Any, cell::Cell, collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration,
@@ -20,12 +20,13 @@ use crate::{
     metrics::Outcome,
 };
 
-/// Where definitions send their objects.
+/// The path of conversion, in all definitions.
 const CONVERT: &str = "/convert";
-/// The API server gives a call up after 10 s unless told otherwise (`timeoutSeconds`), and then says less about it.
+/// The API server gives up a call after 10 s by default (`timeoutSeconds`), and then reports less about it.
 const PATIENCE: Duration = Duration::from_secs(9);
 
-/// An object of at most 3 MiB, which is what an API server takes, as it is and as it shall be, and what is round it.
+/// An object of at most 3 MiB, which is an API server's limit, before and after the change, and the review around
+/// it.
 pub(crate) const ADMISSION_BYTES_MAX: usize = 8 << 20;
 /// A list is converted in one call: some 10,000 pools.
 pub(crate) const CONVERSION_BYTES_MAX: usize = 32 << 20;
@@ -33,7 +34,7 @@ pub(crate) const CONVERSION_BYTES_MAX: usize = 32 << 20;
 type Handler = Arc<dyn Fn(Vec<u8>) -> BoxFuture<'static, Reply> + Send + Sync>;
 type Converter = Arc<dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync>;
 
-/// Handlers by path, to be served by [`crate::serve`].
+/// Handlers by path, served by [`crate::serve`].
 #[derive(Clone, Default)]
 pub struct Webhook {
     routes: BTreeMap<String, Route>,
@@ -47,7 +48,7 @@ pub(crate) struct Route {
     pub(crate) bytes_max: usize,
 }
 
-/// What is sent back.
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) code: StatusCode,
@@ -68,10 +69,11 @@ impl Webhook {
         Self::default()
     }
 
-    /// Asks `handler` whether a request may be granted. The texts it allows it with are warnings for the client.
+    /// Calls `handler` to decide whether a request is allowed. It returns warnings for the client along with its
+    /// consent.
     ///
     /// # Panics
-    /// When there is a handler for the path already.
+    /// When the path already has a handler.
     #[must_use]
     pub fn validate<K, F, R>(self, path: impl Into<String>, handler: F) -> Self
     where
@@ -94,10 +96,10 @@ impl Webhook {
         })
     }
 
-    /// Lets `handler` change an object that shall be created or updated; deletions pass by.
+    /// Lets `handler` change an object that is being created or updated; deletions are allowed.
     ///
     /// # Panics
-    /// When there is a handler for the path already.
+    /// When the path already has a handler.
     #[must_use]
     pub fn mutate<F>(self, path: impl Into<String>, handler: F) -> Self
     where
@@ -123,7 +125,7 @@ impl Webhook {
     /// Converts objects of an API group, one at a time, to the `apiVersion` that the handler is given.
     ///
     /// # Panics
-    /// When there is a handler for the group already.
+    /// When the group already has a handler.
     #[must_use]
     pub fn convert<F, E>(mut self, group: impl Into<String>, handler: F) -> Self
     where
@@ -134,7 +136,7 @@ impl Webhook {
         let handler: Converter =
             Arc::new(move |object, version| handler(object, version).map_err(|error| error.to_string()));
         assert!(self.converters.insert(group.clone(), handler).is_none(), "two conversions of {group}");
-        // One path serves all groups: it is served anew with each.
+        // One path serves all groups, so its route is replaced with each.
         self.routes.remove(CONVERT);
         let converters = Arc::new(self.converters.clone());
         self.route(CONVERT, CONVERSION_BYTES_MAX, move |body| {
@@ -155,7 +157,7 @@ impl Webhook {
                 }
             };
             async move {
-                // A long list would keep a thread from everything else.
+                // A long list would block a thread of the runtime.
                 tokio::task::spawn_blocking(convert).await.unwrap_or_else(|_| Reply::panicked())
             }
             .boxed()
@@ -185,7 +187,7 @@ impl Webhook {
                     Err(text) => return Reply::malformed(text),
                 };
                 let uid = review.uid.clone();
-                // The handler may panic before its first await, too.
+                // The handler may also panic before its first await.
                 let answer = AssertUnwindSafe(async move { answer(review).await }).catch_unwind();
                 let (outcome, answer) = match timeout(PATIENCE, answer).await {
                     Ok(Ok(answer @ (Answer::Allowed { .. } | Answer::Changed { .. }))) => {
@@ -252,7 +254,7 @@ impl Reply {
     }
 }
 
-/// An object in another version. A handler that panics fails the review, and nothing else.
+/// Converts an object to another version. A handler that panics fails this review only.
 fn convert_one(
     converters: &BTreeMap<String, Converter>,
     object: Value,

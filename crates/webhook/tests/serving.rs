@@ -1,4 +1,5 @@
-//! The webhooks as an API server meets them: over loopback, by TLS, with certificates that change while they are served.
+//! The webhooks as an API server sees them: over loopback, with TLS, with certificates that change while they are
+//! served.
 
 mod support;
 
@@ -87,7 +88,7 @@ fn keeping() -> Keeping {
     }
 }
 
-/// The bundle that an API server would trust.
+/// The bundle that an API server trusts.
 async fn bundle(client: &Client) -> String {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = definitions.get(DEFINITION).await.expect("defined");
@@ -205,7 +206,7 @@ async fn a_leaf_and_then_an_authority_are_rotated_while_serving() {
     let mut now = start_of_time();
     let mut until = turn(&client, &keeping(), &served.certificate, &served.metrics, now).await.expect("kept");
     let first = bundle(&client).await;
-    // Who trusts the first authority is served with every leaf of it.
+    // A client that trusts the first authority accepts every leaf of it.
     let end = start_of_time() + AUTHORITY_VALIDITY - AUTHORITY_MARGIN;
     let mut leaves = 1;
     while until < end {
@@ -294,7 +295,7 @@ async fn a_definition_that_was_applied_anew_is_made_to_trust_at_once() {
     keeper.await.expect("no panic");
 }
 
-/// What a registry says, one sample a line.
+/// The content of a registry, one sample a line.
 fn text(registry: &Registry) -> String {
     prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text")
 }
@@ -352,7 +353,7 @@ async fn a_review_is_answered_while_slow_bodies_are_on_their_way() {
     while !text(&served.registry).contains(all) {
         tokio::task::yield_now().await;
     }
-    // Less than the time after which slow bodies are given up, with some for a busy machine.
+    // Less than the time after which slow bodies are given up, with a margin for a busy machine.
     let answer = caller.post(served.address, "/validate", admission(1));
     let answer = tokio::time::timeout(Duration::from_secs(8), answer).await.expect("not behind slow ones");
     assert_eq!(answer.expect("an answer").0, 200);
@@ -374,7 +375,7 @@ async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
     };
     let counts =
         || (count("certwatcher_read_certificate_total"), count("certwatcher_read_certificate_errors_total"));
-    // Time goes on when nothing else does.
+    // Time moves on when nothing else does.
     while counts().0 < 2 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -388,7 +389,7 @@ async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
     shutdown.cancel();
     following.await.expect("no panic");
 
-    // That of a Secret counts as well.
+    // Secrets count as well.
     let api = ManagementApi::start();
     turn(&api.client(), &keeping(), &certificate, &metrics, start_of_time()).await.expect("kept");
     assert_eq!(counts(), (reads + 1, failed));
@@ -409,7 +410,7 @@ async fn a_folder_is_served_and_kept_serving_while_its_files_are_bad() {
     assert!(!load(&folder, &served.certificate).await.expect("the same files"));
     let caller = Caller::trusting(&first.authority, "webhook.default.svc", start_of_time());
     caller.post(served.address, "/validate", admission(1)).await.expect("trusted");
-    // Half renewed: the key is another one's by now.
+    // Half renewed: the key is already the next one's.
     let second = support::leaf_pem();
     std::fs::write(path.join("tls.crt"), &second.certificate).expect("written");
     load(&folder, &served.certificate).await.expect_err("no pair");

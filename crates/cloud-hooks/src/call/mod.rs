@@ -1,4 +1,4 @@
-//! Asks extensions, and makes one answer of what they say.
+//! Calls extensions, and makes one answer of theirs.
 
 mod verdict;
 
@@ -20,15 +20,15 @@ use tokio_stream::wrappers::WatchStream;
 use crate::hooks::{AfterMachineDelete, BeforeMachineCreate};
 use crate::request;
 
-/// Until somebody is asked of whom it is not known yet whether he is to be asked; it takes a moment after the start, and
-/// longer only where the management API does not answer.
+/// The time until the next call while the registered extensions are unknown: a moment after the start, longer only
+/// when the management API does not answer.
 const NOT_READY: Duration = Duration::from_secs(1);
 
-/// Asks the extensions that are registered. It is cheap to clone.
+/// Calls the registered extensions. Cheap to clone.
 #[derive(Clone)]
 pub struct CloudHooks {
     client: Client,
-    /// Which machines are not asked about before a time is over. Others are begun whenever other extensions may be asked.
+    /// Machines that are not asked about again before a time. Replaced whenever the extensions change.
     waits: Arc<RwLock<Arc<Waits>>>,
     changed: watch::Sender<()>,
 }
@@ -42,7 +42,7 @@ impl CloudHooks {
         &self.client
     }
 
-    /// Other extensions may be asked from now on: what the former ones said does not count any more.
+    /// The extensions may have changed: their former answers do not count any more.
     pub(crate) fn changed(&self) {
         *self.waits.write() = Arc::default();
         self.changed.send_replace(());
@@ -63,7 +63,7 @@ impl CloudHooks {
             Err(error) => return Err(HookError { category: error.category(), cause: Box::new(error) }),
         }
         let namespace = machine.object.namespace().unwrap_or_default();
-        // By what is unique: another machine of the name is to be asked about at once.
+        // By uid: for another machine of the same name the extensions are called at once.
         let subject = Subject::new(&namespace, machine.object.uid().unwrap_or_default());
         let waits = Arc::clone(&self.waits.read());
         if let Some(too_soon) = waits.get::<H>(Instant::now(), &subject) {
@@ -74,7 +74,7 @@ impl CloudHooks {
         let response = verdict::verdict::<H>(&responses.map_err(hook_error)?);
         waits.put::<H>(Instant::now(), &subject, &response);
         let answer = answer::<H>(&response);
-        // Whoever was asked may not be one of those who are asked now.
+        // The called extensions may have changed meanwhile.
         let outdated = !Arc::ptr_eq(&waits, &self.waits.read());
         Ok(match answer {
             Answer::Wait { after, message } if outdated => {

@@ -1,19 +1,19 @@
-//! One answer of several. Pure.
+//! Combines several answers into one. Pure.
 
 use nephele_runtime_sdk::{
     client::lowest_non_zero,
     hooks::{Hook, Response as _},
 };
 
-/// The longest text of one handler that people are shown, in characters.
+/// The longest text of one handler that is shown, in characters.
 const TEXT_MAX: usize = 512;
-/// The most handlers whose text people are shown: with 63 characters for each part of a name 16 of them have less than
-/// 16 KiB of ASCII, and a condition has room for 32.
+/// The most handlers whose text is shown: with 63 characters for each part of a name, 16 of them have less than 16
+/// KiB of ASCII, and a condition has room for 32.
 const SHOWN_MAX: usize = 16;
 
-/// What the handlers of a hook come to: it blocks when one of them does, for the shortest time that was asked for, and
-/// says which ones do and why. The message is the same as long as they say the same. As to Cluster API, whatever is not 0
-/// seconds blocks; what is less than one second is one.
+/// The combined answer of the handlers of a hook. It blocks when one of them does, for the shortest of their times,
+/// and names those that block and why. The message changes only when theirs do. As in Cluster API, any time but 0
+/// seconds blocks; less than one second counts as one.
 pub(super) fn verdict<H: Hook>(responses: &[(String, H::Response)]) -> H::Response {
     let seconds = |response: &H::Response| response.retry_after_seconds().unwrap_or_default();
     let blocking: Vec<_> = responses.iter().filter(|(_, response)| seconds(response) != 0).collect();

@@ -1,4 +1,4 @@
-//! What of a change can be made in place. Pure.
+//! Decides which changes can be made in place. Pure.
 
 use nephele_runtime_sdk::{
     hooks::{
@@ -14,16 +14,17 @@ use crate::settings::{DISABLE_IN_PLACE_UPDATES, is_true};
 
 const MACHINE_FIELDS: [&[&str]; 1] = [&["version"]];
 const BOOTSTRAP_FIELDS: [&[&str]; 2] = [&["files"], &ETCD_IMAGE_TAG];
-/// What the provider keeps of the instance is no change that anybody asks for: it differs where one of the two was read
-/// later than the other.
+/// The provider writes `instance`. It differs where one object was read later than the other, which is not a
+/// requested change.
 const INFRASTRUCTURE_FIELDS: [&[&str]; 3] = [&["image"], &["behaviour"], &["instance"]];
 
-/// Where objects say what a machine shall be.
+/// The path of the spec in an object.
 const SPEC: [&str; 1] = ["spec"];
-/// Where what machines are made from says it.
+/// The path of the spec in a template.
 const TEMPLATE_SPEC: [&str; 3] = ["spec", "template", "spec"];
 
-/// Answers with what of the changes of a Machine can be made in place: nothing where the machine is not a simulated one.
+/// Returns patches for those changes of a Machine that can be made in place; none where the machine is not a
+/// simulated one.
 #[must_use]
 pub fn can_update_machine(request: &CanUpdateMachineRequest) -> CanUpdateMachineResponse {
     let (current, desired) = (&request.current, &request.desired);
@@ -48,7 +49,7 @@ pub fn can_update_machine(request: &CanUpdateMachineRequest) -> CanUpdateMachine
     }
 }
 
-/// Answers with what of the changes of a `MachineSet` can be made in place, as [`can_update_machine`] does.
+/// Returns patches for those changes of a `MachineSet` that can be made in place, as [`can_update_machine`] does.
 #[must_use]
 pub fn can_update_machine_set(request: &CanUpdateMachineSetRequest) -> CanUpdateMachineSetResponse {
     let (current, desired) = (&request.current, &request.desired);
@@ -102,8 +103,8 @@ fn patch(current: &Object, desired: &Object, spec: &[&str], fields: &[&[&str]]) 
     Patch::between(&Value::Object(before.clone()), &Value::Object(after))
 }
 
-/// Makes a field of `current` what it is in `desired`, which may be absent or null. What is on the way to it comes and
-/// goes with it: Cluster API compares what there is, and an empty object is not the same as none.
+/// Sets a field of `current` to its value in `desired`, which may be absent or null. Objects on the path are added
+/// and removed with it: Cluster API compares the result, and an empty object is not the same as none.
 fn carry(current: &mut Map<String, Value>, desired: &Map<String, Value>, path: &[&str]) {
     let Some((first, rest)) = path.split_first() else { return };
     if rest.is_empty() {
@@ -114,7 +115,7 @@ fn carry(current: &mut Map<String, Value>, desired: &Map<String, Value>, path: &
         return;
     }
     let wanted = desired.get(*first);
-    // What is no object has no such field, and is not ours to change or to bring about.
+    // A value that is not an object has no such field, and is left alone.
     let is_way = |value: &Value| value.is_object() || value.is_null();
     if !current.get(*first).is_none_or(is_way) || !wanted.is_none_or(is_way) {
         return;
@@ -125,9 +126,9 @@ fn carry(current: &mut Map<String, Value>, desired: &Map<String, Value>, path: &
     carry(&mut inner, there, rest);
     match wanted {
         _ if !inner.is_empty() => current.insert((*first).to_owned(), Value::Object(inner)),
-        // Nothing but that was in it.
+        // It had no other field.
         Some(value) if there.is_empty() => current.insert((*first).to_owned(), value.clone()),
-        // Others are to be in it, and are not ours to bring about.
+        // The desired object has other fields, which are not for us to add.
         Some(_) if current.get(*first).is_some_and(Value::is_object) => {
             current.insert((*first).to_owned(), Value::Object(inner))
         }

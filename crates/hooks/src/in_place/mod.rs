@@ -6,16 +6,17 @@
 //! | KubeadmConfig | `spec.files`, `spec.clusterConfiguration.etcd.local.imageTag` |
 //! | InMemoryMachine | `spec.image`; `spec.behaviour`, which counts for machines that start |
 //!
-//! What else changes has Cluster API replace the machine: a simulated machine stays of the type, in the place and with
-//! the addresses that it was made with.
+//! For any other change, Cluster API replaces the machine: a simulated machine keeps its instance type, its zone
+//! and its addresses.
 //!
-//! Whoever has the machine may be another process. What it is asked to become is noted on its `InMemoryMachine`
-//! ([`nephele_api::infrastructure::v1beta2::update`]), and so is that it has become so: each call looks there. So it
-//! does not matter which replica is called, and a restart of any of them forgets nothing.
+//! The machine may be run by another process. The request is written to its `InMemoryMachine`
+//! ([`nephele_api::infrastructure::v1beta2::update`]), and so is its completion; each call reads them there. So any
+//! replica can be called, and a restart loses nothing.
 //!
-//! An update takes the time that the settings say. It fails where the ConfigMap of the Cluster ([`crate::script`]) has a
-//! response with status `Failure` preloaded for `UpdateMachine-<machine>`, or for `UpdateMachine`, which is for all of
-//! them; it is begun anew once that is gone. One that has the caller wait keeps an update from being begun.
+//! An update takes the time in the settings. It fails while the ConfigMap of the Cluster ([`crate::script`]) has a
+//! preloaded response with status `Failure` for `UpdateMachine-<machine>`, or for `UpdateMachine`, which applies to
+//! all machines; it starts again once that is gone. A preloaded response that makes the caller wait keeps an update
+//! from starting.
 
 mod call;
 mod cover;
@@ -32,5 +33,5 @@ const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
 /// The group of InMemoryMachines.
 const INFRASTRUCTURE_GROUP: &str = nephele_api::infrastructure::GROUP;
 
-/// Where a KubeadmConfig says what etcd's image is, inside of its spec.
+/// The path of the tag of etcd's image in the spec of a KubeadmConfig.
 const ETCD_IMAGE_TAG: [&str; 4] = ["clusterConfiguration", "etcd", "local", "imageTag"];

@@ -1,4 +1,4 @@
-//! What a machine is to run, by the objects that it is to be. Pure.
+//! What a machine has to run, according to its desired objects. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::{BOOTSTRAP_GROUP, ETCD_IMAGE_TAG};
 
-/// Files that are shown, of the 200 that a KubeadmConfig may have: with paths of at most 512 characters they are 40 KB,
-/// and are noted twice among annotations that may have 256 KB together.
+/// Files that are shown, of the 200 that a KubeadmConfig may have: with paths of at most 512 characters they are 40
+/// KB, written twice into annotations that may have 256 KB together.
 const SHOWN_MAX: usize = 64;
 
-/// What a machine is to run that has these objects and runs `known`: what they do not say stays as it is.
+/// What a machine with these desired objects has to run; what they leave open stays as in `known`.
 #[must_use]
 pub fn target(desired: &UpdateMachineRequestObjects, known: &Software) -> Software {
     let text = |object: &Object, pointer: &str| object.text(pointer).unwrap_or_default().to_owned();
@@ -33,7 +33,7 @@ pub fn target(desired: &UpdateMachineRequestObjects, known: &Software) -> Softwa
     software
 }
 
-/// What stands for the files of a KubeadmConfig.
+/// The digest of a KubeadmConfig's files, and the files to show.
 fn files(listed: Option<&Value>) -> Files {
     let listed = listed.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let contents: BTreeMap<String, String> =
@@ -45,7 +45,7 @@ fn files(listed: Option<&Value>) -> Files {
     }
 }
 
-/// What stands for what is in a file.
+/// The digest of a file's content.
 fn content(file: &Value) -> String {
     let secret = &file["contentFrom"]["secret"];
     match (secret["name"].as_str(), secret["key"].as_str()) {

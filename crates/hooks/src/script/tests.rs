@@ -50,7 +50,7 @@ async fn what_is_preloaded_is_answered_until_it_says_otherwise() {
     let scene = scene("BeforeClusterUpgrade", &["v1.35.0+a", "v1.36.0"], &[]);
     let _: BeforeClusterUpgradeResponse = answer(&Access::new(api.client(), None), &scene).await.unwrap();
     let key = "BeforeClusterUpgrade-v1.35.0_a-v1.36.0";
-    // In the letter case that Go has without tags, as JSON and as YAML.
+    // In the letter case of Go fields without tags, as JSON and as YAML.
     for (preloaded, response, record) in [
         (
             r#"{"Status": "Success", "RetryAfterSeconds": 7, "Message": "wait"}"#,
@@ -138,7 +138,7 @@ async fn what_goes_wrong_is_said_and_not_recorded() {
     }
 }
 
-/// A caller that makes up versions fills no ConfigMap.
+/// A caller that makes up versions cannot fill a ConfigMap.
 #[tokio::test]
 async fn beyond_so_many_entries_no_new_answer_is_recorded() {
     let api = ManagementApi::start();
@@ -163,7 +163,7 @@ fn what_makes_no_key_or_name_is_refused() {
     assert_eq!(refused("demo", "v1/2"), r#""BeforeClusterUpgrade-v1/2" cannot be part of a ConfigMap's key"#);
     let long = refused("demo", &"1".repeat(1_000_000));
     assert!(long.len() < 200, "{long}");
-    // Each name is allowed, and the one that they make together is not.
+    // Each name is allowed, but not the one they make together.
     let long = refused(&"a".repeat(250), "v1.36.0");
     assert!(long.ends_with("of the ConfigMap is not a DNS subdomain"), "{long}");
 }

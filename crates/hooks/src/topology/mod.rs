@@ -1,5 +1,5 @@
-//! The variables of classes of simulated clusters, and what becomes of them in templates: the same as by the inline patches
-//! of the class that is released (`config/templates/clusterclass-in-memory.yaml`), for classes that leave it to the
+//! The variables of classes of simulated clusters, and the patches they lead to: the same as the inline patches of
+//! the released class (`config/templates/clusterclass-in-memory.yaml`), for classes that leave patching to the
 //! extension.
 
 mod patches;
@@ -16,7 +16,7 @@ const CLUSTER_TEMPLATE: &str = "InMemoryClusterTemplate";
 const MACHINE_TEMPLATE: &str = "InMemoryMachineTemplate";
 const MACHINE_POOL_TEMPLATE: &str = "InMemoryMachinePoolTemplate";
 
-/// Where templates say what the cluster or machine that is made of them has.
+/// The path of the spec in templates of clusters and machines.
 const SPEC: [&str; 3] = ["spec", "template", "spec"];
-/// Where templates of machine pools say what their machines have.
+/// The path of the machines' spec in templates of machine pools.
 const POOL_SPEC: [&str; 4] = ["spec", "template", "spec", "template"];

@@ -1,4 +1,4 @@
-//! Which variables there are.
+//! The variables.
 
 use nephele_runtime_sdk::{
     hooks::{ClusterClassVariable, DiscoverVariablesResponse, Failure, VariableSchema},
@@ -6,23 +6,23 @@ use nephele_runtime_sdk::{
 };
 use serde_json::{Value, json};
 
-/// The failure domains that the cluster has.
+/// The failure domains of the cluster.
 pub(super) const ZONES: &str = "zones";
-/// How large machines of the control plane are.
+/// The instance type of control plane machines.
 pub(super) const CONTROL_PLANE_INSTANCE_TYPE: &str = "controlPlaneInstanceType";
-/// How large workers are.
+/// The instance type of workers.
 pub(super) const WORKER_INSTANCE_TYPE: &str = "workerInstanceType";
 /// The pools that give every machine an address.
 pub(super) const ADDRESSES_FROM_POOLS: &str = "addressesFromPools";
-/// How machines of the control plane start.
+/// The startup behaviour of control plane machines.
 pub(super) const CONTROL_PLANE_BEHAVIOUR: &str = "controlPlaneBehaviour";
-/// How workers start.
+/// The startup behaviour of workers.
 pub(super) const WORKER_BEHAVIOUR: &str = "workerBehaviour";
 
-/// All variables that the patches take. None has to be set.
+/// All variables that the patches use. None is required.
 ///
 /// # Errors
-/// None: what is said is the same each time.
+/// Never.
 pub fn variables() -> Result<DiscoverVariablesResponse, Failure> {
     let variables = schemas().into_iter().map(|(name, schema)| {
         Ok(ClusterClassVariable {

@@ -1,4 +1,4 @@
-//! Whether a computed topology can be simulated: what schemas of variables cannot say.
+//! Checks whether a computed topology can be simulated, beyond the schemas of variables.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::{CLUSTER_TEMPLATE, GROUP, MACHINE_POOL_TEMPLATE, MACHINE_TEMPLATE, POOL_SPEC, SPEC};
 
-/// Judges the templates of simulated clusters and machines.
+/// Checks the templates of simulated clusters and machines.
 ///
 /// # Errors
-/// With what is wrong with the first that is: a failure domain or pool that is named twice, no failure domain for the
-/// control plane, a duration or jitter that is none.
+/// Names the first error: a failure domain or pool that is named twice, no failure domain for the control plane, an
+/// invalid duration or jitter.
 pub fn verdict(request: &ValidateTopologyRequest) -> Result<ValidateTopologyResponse, Failure> {
     Walk::new()
         .on(GROUP, CLUSTER_TEMPLATE, cluster)
@@ -26,7 +26,7 @@ pub fn verdict(request: &ValidateTopologyRequest) -> Result<ValidateTopologyResp
 
 fn cluster(template: &mut Template<'_>) -> Result<(), Failure> {
     let spec = at(&template.object, &SPEC);
-    // By name, as before v1beta2, none can be there twice.
+    // A map, as before v1beta2, cannot have a name twice.
     let domains: Vec<&Value> = match &spec["failureDomains"] {
         Value::Array(domains) => domains.iter().collect(),
         Value::Object(domains) => domains.values().collect(),
@@ -73,7 +73,7 @@ fn machine(template: &mut Template<'_>, spec: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is at a path, or null.
+/// The value at a path, or null.
 fn at<'v>(object: &'v Value, path: &[&str]) -> &'v Value {
     path.iter().fold(object, |value, step| &value[*step])
 }

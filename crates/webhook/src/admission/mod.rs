@@ -1,4 +1,4 @@
-//! What an admission handler is asked and what it answers.
+//! Admission requests, and the refusals of handlers.
 
 pub(crate) mod review;
 
@@ -11,34 +11,34 @@ pub struct AdmissionRequest<K> {
     pub name: String,
     /// The object's namespace; none for cluster-scoped ones.
     pub namespace: Option<String>,
-    /// Who asks.
+    /// The user who sent it.
     pub user: String,
-    /// Whether nothing is going to be written.
+    /// Whether it is a dry run.
     pub dry_run: bool,
-    /// What is asked for.
+    /// The requested change.
     pub change: Change<K>,
 }
 
-/// What shall happen to an object.
+/// A change of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<K> {
-    /// It shall be.
+    /// The object is created.
     Create(K),
-    /// It shall be otherwise.
+    /// The object is updated.
     Update {
-        /// As it is.
+        /// Before the update.
         old: K,
-        /// As it shall be.
+        /// After the update.
         new: K,
     },
-    /// It shall be no more.
+    /// The object is deleted.
     Delete(K),
 }
 
-/// Why a request is refused, as the client of the API server gets to see it.
+/// Why a request is refused, in the form that the client of the API server sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    // In a box, as most answers are none.
+    // Boxed, because most answers are not refusals.
     told: Box<Told>,
 }
 
@@ -60,7 +60,7 @@ struct Subject {
     name: String,
 }
 
-/// One thing that is wrong with an object.
+/// One error in an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// The field, as `spec.addresses`.
@@ -70,7 +70,7 @@ pub struct Cause {
 }
 
 impl Denial {
-    /// Fields that cannot be (422), in the words of the API machinery (`apimachinery/pkg/api/errors`, `NewInvalid`).
+    /// Invalid fields (422), in the words of the API machinery (`apimachinery/pkg/api/errors`, `NewInvalid`).
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let lines: Vec<_> =
@@ -85,13 +85,13 @@ impl Denial {
         Self { told: Box::new(told) }
     }
 
-    /// A request that cannot be granted as things are (400).
+    /// A request that cannot be granted now (400).
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::plain(400, "BadRequest", message.into())
     }
 
-    /// Something of ours failed (500).
+    /// The webhook itself failed (500).
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::plain(500, "InternalError", message.into())

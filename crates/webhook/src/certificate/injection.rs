@@ -1,9 +1,9 @@
-//! Where the bundle of trusted authorities has to be, so that API servers trust the webhooks.
+//! Where the CA bundle has to be, so that API servers trust the webhooks.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-/// The objects that refer to the webhooks, by name.
+/// The objects with a CA bundle, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Targets {
     /// Definitions of kinds with a conversion.
@@ -14,7 +14,7 @@ pub struct Targets {
     pub mutating: Vec<String>,
 }
 
-/// JSON merge patch that puts the bundle into a definition; nothing when it is there, or there is no conversion by
+/// A JSON merge patch that sets the bundle in a definition; none when it is there, or there is no conversion
 /// webhook.
 pub(super) fn into_definition(definition: &Value, bundle: &str) -> Option<Value> {
     let conversion = &definition["spec"]["conversion"];
@@ -28,8 +28,8 @@ pub(super) fn into_definition(definition: &Value, bundle: &str) -> Option<Value>
     }))
 }
 
-/// JSON patch that puts the bundle into each webhook of a configuration; nothing when it is there. It fails on a
-/// configuration whose webhooks are others by then.
+/// A JSON patch that sets the bundle in each webhook of a configuration; none when it is there. It fails if the
+/// configuration's webhooks have changed meanwhile.
 pub(super) fn into_configuration(configuration: &Value, bundle: &str) -> Option<Value> {
     let bundle = STANDARD.encode(bundle);
     let webhooks = configuration["webhooks"].as_array()?;

@@ -1,4 +1,4 @@
-//! The certificate that is served, and where it comes from.
+//! The served certificate, and its sources.
 
 pub mod folder;
 mod injection;
@@ -22,14 +22,14 @@ use crate::tls::TlsPolicy;
 pub use injection::Targets;
 pub use material::MaterialError;
 
-/// The certificate that is served, which can be another one with the next handshake. Cheap to clone; all clones are one.
+/// The served certificate, which can change between handshakes. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct ServedCertificate {
     current: watch::Sender<Option<Arc<CertifiedKey>>>,
 }
 
 impl ServedCertificate {
-    /// None yet.
+    /// No certificate yet.
     #[must_use]
     pub fn none() -> Self {
         Self { current: watch::Sender::new(None) }
@@ -47,10 +47,10 @@ impl ServedCertificate {
         self.current.borrow().is_some()
     }
 
-    /// Serves this one from the next handshake on. Says whether it is another one than before.
+    /// Serves this certificate from the next handshake on. Returns whether it has changed.
     ///
     /// # Errors
-    /// When the key is not the certificate's, or of an algorithm that TLS has no use for.
+    /// When key and certificate do not match, or TLS does not support the key's algorithm.
     pub fn set(
         &self,
         chain: Vec<CertificateDer<'static>>,
@@ -65,7 +65,7 @@ impl ServedCertificate {
         Ok(true)
     }
 
-    /// TLS that shows it, HTTP/2 preferred.
+    /// TLS settings with this certificate; HTTP/2 preferred.
     #[must_use]
     pub fn server_config(&self, tls: &TlsPolicy) -> Arc<ServerConfig> {
         let mut config = tls.server().with_no_client_auth().with_cert_resolver(Arc::new(self.clone()));
@@ -81,7 +81,7 @@ impl ResolvesServerCert for ServedCertificate {
 }
 
 impl fmt::Debug for ServedCertificate {
-    /// Never the key.
+    /// Never shows the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServedCertificate").field("is_set", &self.is_set()).finish()
     }

@@ -1,4 +1,4 @@
-//! What is to be done about stored certificates, decided from what they say.
+//! Decides what to do about stored certificates.
 //!
 //! ```text
 //!  nothing, or an authority near its end ──▶ NewAuthority   the old one stays trusted until it expires, and what it
@@ -10,67 +10,67 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long an authority is good for.
+/// The validity of an authority.
 pub const AUTHORITY_VALIDITY: SignedDuration = SignedDuration::from_hours(5 * 365 * 24);
-/// How long before its end an authority gets a successor: longer than any leaf of it lives.
+/// How long before its expiry an authority gets a successor: longer than any of its leaves lives.
 pub const AUTHORITY_MARGIN: SignedDuration = SignedDuration::from_hours(180 * 24);
-/// How long a leaf is good for.
+/// The validity of a leaf.
 pub const LEAF_VALIDITY: SignedDuration = SignedDuration::from_hours(90 * 24);
-/// How long before its end a leaf is renewed.
+/// How long before its expiry a leaf is renewed.
 pub const LEAF_MARGIN: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// How much earlier than now a certificate begins: clocks of two machines differ.
+/// How far in the past a certificate's validity begins: the clocks of two machines differ.
 pub const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
-/// How long after its making a successor begins to issue: all API servers trust it by then.
+/// How old a successor is before it issues leaves: all API servers trust it by then.
 pub const SETTLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
-/// What stored certificates say.
+/// The facts about stored certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// Start of the newest authority's validity.
     pub authority_not_before: Timestamp,
     /// End of it.
     pub authority_not_after: Timestamp,
-    /// The certificate that is served.
+    /// The served certificate.
     pub leaf: Option<StoredLeaf>,
 }
 
-/// What the certificate that is served says.
+/// The facts about the served certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredLeaf {
     /// End of its validity.
     pub not_after: Timestamp,
-    /// The names it is for.
+    /// Its DNS names.
     pub dns_names: Vec<String>,
-    /// Who issued it.
+    /// Its issuer.
     pub issuer: Issuer,
 }
 
-/// Who issued a leaf.
+/// The issuer of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Issuer {
     /// The newest authority.
     Newest,
-    /// One before it that is still trusted.
+    /// An earlier one that is still trusted.
     Trusted,
-    /// None that is trusted.
+    /// One that is not trusted.
     Unknown,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// Nothing before this time.
+    /// Nothing until this time.
     Keep {
         /// When to look again.
         until: Timestamp,
     },
-    /// Have the newest authority issue another leaf.
+    /// Let the newest authority issue a leaf.
     RenewLeaf,
-    /// Make an authority. A leaf that is still good stays.
+    /// Make a new authority. A good leaf stays.
     NewAuthority,
 }
 
-/// What is to be done about certificates for these names.
+/// What to do about certificates for these names.
 #[must_use]
 pub fn plan(stored: Option<&Stored>, names: &[String], now: Timestamp) -> Plan {
     let Some(stored) = stored else { return Plan::NewAuthority };

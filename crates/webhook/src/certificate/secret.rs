@@ -7,19 +7,19 @@ use kube::{Api, Client, api::PostParams};
 
 use super::material::Material;
 
-/// Whose Secret it is: another one of the same name is left alone.
+/// Marks Secrets of Nephele: others of the same name are left alone.
 const OWNER: (&str, &str) = ("app.kubernetes.io/managed-by", "nephele");
 
-/// A Secret as it was last seen.
+/// A Secret as it was last read.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) material: Option<Material>,
-    /// The object to replace; none when there is none.
+    /// The object to replace; none when the Secret does not exist.
     object: Option<Secret>,
 }
 
 impl Seen {
-    /// Whether the Secret is somebody else's.
+    /// Whether the Secret does not belong to Nephele.
     pub(super) fn is_foreign(&self) -> bool {
         let (name, value) = OWNER;
         self.object.as_ref().is_some_and(|secret| {
@@ -36,7 +36,7 @@ pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result
     Ok(Seen { material, object })
 }
 
-/// Writes the material, unless the Secret has changed since it was seen: says whether it was written.
+/// Writes the material, unless the Secret has changed since it was read. Returns whether it was written.
 pub(super) async fn write(
     client: &Client,
     namespace: &str,
@@ -47,7 +47,7 @@ pub(super) async fn write(
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let data: BTreeMap<String, ByteString> = material.write();
     let written = match seen.object {
-        // The resourceVersion that was seen is the precondition.
+        // The resourceVersion that was read is the precondition.
         Some(mut secret) => {
             secret.data = Some(data);
             secrets.replace(name, &PostParams::default(), &secret).await
@@ -70,7 +70,7 @@ pub(super) async fn write(
     };
     match written {
         Ok(_) => Ok(true),
-        // 409 is a conflict, and that it exists by now; 404 that it is gone by now.
+        // 409 means a conflict, or that the Secret exists by now; 404 that it is gone.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
         Err(error) => Err(error),
     }

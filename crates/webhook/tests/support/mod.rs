@@ -1,4 +1,4 @@
-//! A client of webhooks: rustls and hyper over loopback, on whatever date a test says.
+//! A client of webhooks: rustls and hyper over loopback, at a date that the test chooses.
 
 use std::{convert::Infallible, error::Error, net::SocketAddr, sync::Arc};
 
@@ -61,13 +61,13 @@ impl Caller {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"h2".to_vec()];
-        // Who resumes a session does not look at the certificate again.
+        // A resumed session would not verify the certificate again.
         config.resumption = Resumption::disabled();
         let name = ServerName::try_from(name.to_owned()).expect("a name");
         Self { tls: TlsConnector::from(Arc::new(config)), name }
     }
 
-    /// Posts a review: the status, and the JSON of the answer, null when there is none.
+    /// Posts a review. Returns the status and the JSON of the answer, null when there is none.
     pub(crate) async fn post(
         &self,
         to: SocketAddr,
@@ -102,7 +102,7 @@ impl Caller {
     }
 }
 
-/// Sends the beginnings of some reviews on one connection, and no more of them until it is dropped.
+/// Sends only the beginnings of some reviews on one connection.
 pub(crate) struct SlowCaller {
     calls: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -137,7 +137,7 @@ impl Drop for SlowCaller {
     }
 }
 
-/// What somebody else would put into a folder.
+/// Files that another program would put into a folder.
 pub(crate) struct LeafPem {
     pub(crate) authority: String,
     pub(crate) certificate: String,
@@ -175,7 +175,7 @@ pub(crate) fn leaf_pem() -> LeafPem {
     }
 }
 
-/// Has a new authority's leaf served; the authority, PEM.
+/// Serves the leaf of a new authority; returns the authority, PEM.
 pub(crate) fn pem_pair(certificate: &ServedCertificate) -> String {
     let (authority, leaf) = issue();
     let chain = vec![CertificateDer::from(leaf.certificate_der().to_vec())];

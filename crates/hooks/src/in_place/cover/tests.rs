@@ -88,7 +88,7 @@ fn what_may_change_in_place_does_and_nothing_else() {
     assert_eq!(patched(current, desired), expected);
 }
 
-/// Cluster API compares what it gets with what is desired, and an empty object is not the same as none there.
+/// Cluster API compares the result with the desired objects, and an empty object is not the same as none.
 #[test]
 fn what_is_absent_null_or_empty_becomes_exactly_that() {
     let tag = json!({ "clusterConfiguration": { "etcd": { "local": { "imageTag": "1" } } } });
@@ -131,7 +131,7 @@ fn nothing_that_changes_has_no_patch() {
         ..CanUpdateMachineRequest::default()
     };
     assert_eq!(can_update_machine(&request), CanUpdateMachineResponse::default());
-    // As on the wire: no patch is left out, since Cluster API refuses an empty one.
+    // As on the wire: every patch is present, since Cluster API refuses an empty one.
     let answer = serde_json::to_value(can_update_machine(&request)).unwrap();
     assert_eq!(answer, json!({ "status": "Success" }));
 }
@@ -229,7 +229,8 @@ fn machine_sets_are_changed_in_their_templates() {
     assert_eq!(can_update_machine_set(&off), CanUpdateMachineSetResponse::default());
 }
 
-/// Specs of few fields, so that the same ones come up on both sides: covered ones, others, and what is on the way.
+/// Specs with few field names, so that both sides often have the same: covered fields, others, and objects on their
+/// paths.
 fn a_spec() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -284,7 +285,7 @@ fn with_covered(spec: &Value, other: &Value, fields: &[&str]) -> Value {
     spec
 }
 
-/// Without the tag of etcd's image, and without objects that have nothing in them on the way to it.
+/// Without the tag of etcd's image, and without empty objects on its path.
 fn without_tag(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for depth in (1..=4).rev() {
@@ -301,7 +302,7 @@ fn without_tag(spec: &Value) -> Value {
 }
 
 proptest! {
-    /// Where nothing but what is covered differs, the patches make the one of the other, exactly.
+    /// Where only covered fields differ, the patches turn one side into the other exactly.
     #[test]
     fn what_is_covered_becomes_as_desired(
         machine in a_spec(), infrastructure in a_spec(), bootstrap in a_spec(), other in a_spec(), tag in a_spec(),
@@ -318,7 +319,7 @@ proptest! {
         prop_assert_eq!(patched([machine, infrastructure, bootstrap], desired.clone()), desired);
     }
 
-    /// Whatever differs, nothing else is touched, and the same again needs no patch.
+    /// Whatever differs, no other field changes, and a second run needs no patch.
     #[test]
     fn nothing_that_is_not_covered_is_touched(current in [a_spec(), a_spec(), a_spec()], desired in [a_spec(), a_spec(), a_spec()]) {
         let found = patched(current.clone(), desired.clone());

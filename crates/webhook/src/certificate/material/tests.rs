@@ -17,7 +17,7 @@ fn at(stored: Option<Material>, now: Timestamp) -> Current {
     bring_up_to_date(stored, &names(), now).expect("made")
 }
 
-/// Whether a client that trusts the bundle would take the leaf at this time.
+/// Whether a client that trusts the bundle accepts the leaf at this time.
 fn is_trusted(bundle: &str, material: &Material, now: Timestamp) -> bool {
     use rustls::{
         RootCertStore,
