@@ -1,9 +1,8 @@
-//! Calls of an extension over TLS on connections that are kept: how many in a second, and how many in a second of
-//! processor time, which is the same on one core that has nothing else to do. The extension is in a thread of its own,
-//! the caller in another one.
+//! Calls of an extension over TLS on kept connections: calls per second, and per second of CPU time, which is the
+//! rate of one otherwise idle core. The extension runs in a thread of its own, the caller in another.
 //!
-//! `cargo bench -p nephele-runtime-sdk --bench calling`; without `--bench`, as `cargo test --benches` has it, it runs
-//! for a moment only.
+//! `cargo bench -p nephele-runtime-sdk --bench calling`. Without `--bench`, as with `cargo test --benches`, it runs
+//! only for a moment.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -128,7 +127,7 @@ async fn measure(client: &Client, protocol: &str, at_once: usize, time: Duration
     );
 }
 
-/// The processor time of this thread (Linux, `proc_pid_stat(5)`; ticks are of 10 ms).
+/// The CPU time of this thread (Linux, `proc_pid_stat(5)`; ticks are of 10 ms).
 fn processor() -> Duration {
     let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();

@@ -1,8 +1,9 @@
-//! Calls served over TLS on connections that are kept: how many in a second, and how many in a second of the server's
-//! processor time, which is the same on one core that has nothing else to do; how long they take, and what an idle server
-//! takes of memory. The server has one thread; clients have another.
+//! Calls served over TLS on kept connections: calls per second, and per second of the server's CPU time, which is
+//! the rate of one otherwise idle core; latencies, and the memory of an idle server. The server has one thread;
+//! clients have another.
 //!
-//! `cargo bench -p nephele-runtime-sdk`; without `--bench`, as `cargo test --benches` has it, it runs for a moment only.
+//! `cargo bench -p nephele-runtime-sdk`. Without `--bench`, as with `cargo test --benches`, it runs only for a
+//! moment.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -104,7 +105,7 @@ fn main() {
     }
 }
 
-/// A request of the size that Cluster API sends of a small cluster.
+/// A request as large as Cluster API's for a small cluster.
 fn body() -> Vec<u8> {
     let cluster = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -120,13 +121,13 @@ fn body() -> Vec<u8> {
     request.to_string().into_bytes()
 }
 
-/// The time that a thread had a processor (Linux, `Documentation/scheduler/sched-stats.rst`).
+/// The time that a thread had a CPU (Linux, `Documentation/scheduler/sched-stats.rst`).
 fn processor(thread: &Path) -> Duration {
     let stat = fs::read_to_string(Path::new("/proc").join(thread).join("schedstat")).unwrap();
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// What the process takes of memory, in KiB.
+/// The resident memory of the process, in KiB.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

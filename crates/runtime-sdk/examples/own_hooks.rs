@@ -1,4 +1,4 @@
-//! A hook of one's own, served beside one of Cluster API's without Cluster API ever seeing it; prints what there is.
+//! A custom hook, served beside one of Cluster API's without Cluster API ever seeing it; prints the served paths.
 #![allow(clippy::print_stdout, reason = "an example prints what it shows")]
 
 use std::error::Error;

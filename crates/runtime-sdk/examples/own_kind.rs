@@ -1,6 +1,6 @@
-//! A provider that calls extensions of its own hook, registered by objects of a kind of its own: what is decided about
-//! such an object, step by step. A controller reads the object from its cluster and writes what comes of it back; here
-//! it is a value, and the extension is a function.
+//! A provider that calls extensions of its own hook, registered by objects of its own kind: the decisions about
+//! such an object, step by step. A controller would read the object from its cluster and write the results back;
+//! here the object is a value, and the extension is a function.
 #![allow(clippy::print_stdout, reason = "an example shows what happens")]
 
 use std::{error::Error, sync::Arc};
@@ -48,7 +48,7 @@ impl Hook for BeforeMachineCreate {
     const META: HookMeta = HookMeta::new("Called before a machine is made");
 }
 
-/// An object that registers an extension. The fields are the kind's own; the trait says what they mean.
+/// An object that registers an extension. The fields belong to the kind; the trait maps them.
 #[derive(Clone, Deserialize)]
 struct MachineExtension {
     metadata: Metadata,
@@ -97,7 +97,7 @@ impl ExtensionKind for MachineExtension {
     }
 }
 
-/// The extension: it has one handler, which wants no machines on Fridays.
+/// The extension: its one handler allows no machines on Fridays.
 struct InProcess;
 
 impl Transport for InProcess {
@@ -126,7 +126,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }))?;
     let registration = loop {
         match begin(Some(&object), client.registry().is_ready(), Mode::ReadWrite, Timestamp::now()) {
-            // A controller patches the object, which has it looked at again.
+            // A controller patches the object, which triggers another reconcile.
             Step::Report(patch) => object.status = serde_json::from_value(patch["status"].clone())?,
             Step::Discover => {
                 let config = object.client_config();

@@ -17,7 +17,7 @@ use serde_json::json;
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 
 fn set_zone(template: &mut Template<'_>) -> Result<(), Failure> {
-    // Nothing is said about machines that no zone was said for.
+    // Machines without a zone are left alone.
     if let Some(zone) = template.variables.find("zone")?.cloned() {
         template.object["spec"]["template"]["spec"]["zone"] = zone;
     }

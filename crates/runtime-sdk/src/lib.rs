@@ -1,9 +1,9 @@
 //! The Runtime SDK of Cluster API for Rust: serve hooks, call hooks, define hooks.
 //!
-//! Cluster API asks runtime extensions at certain points of a cluster's life: before it is made, upgraded or deleted,
-//! while its topology is computed, when a machine could be updated in place. An extension answers over HTTPS; it can
-//! have Cluster API wait, change what is made, or refuse. This crate has both sides of that, for the hooks of Cluster
-//! API 1.10 to 1.14 and for hooks of anybody's own.
+//! Cluster API calls runtime extensions at certain points of a cluster's lifecycle: before it is created, upgraded
+//! or deleted, while its topology is computed, when a machine could be updated in place. An extension answers over
+//! HTTPS; it can make Cluster API wait, change what is created, or refuse. This crate has both sides of that, for
+//! the hooks of Cluster API 1.10 to 1.14 and for custom hooks.
 //!
 //! # A complete extension
 //!
@@ -31,10 +31,10 @@
 //! }
 //! ```
 //!
-//! [`first_extension`] goes through it step by step, up to the objects that register it. `examples/` has one with a
-//! cluster's topology and one with hooks of its own.
+//! [`first_extension`] explains it step by step, up to the objects that register it. `examples/` has one for a
+//! cluster's topology and one with custom hooks.
 //!
-//! # What is where
+//! # Modules
 //!
 //! ```text
 //!                 hooks ── requests, responses, `Hook` ──┐
@@ -46,34 +46,35 @@
 //!                                          server: discovery, deadlines, TLS ◀── topology: variables, patches
 //! ```
 //!
-//! With the feature `server` comes [`server`], with `client` comes [`client`], the calling side; both are on by default,
-//! and without them the crate has types only. With `kube` the calling side learns of extensions from a cluster by itself.
+//! The feature `server` adds [`server`], the feature `client` adds [`client`], the calling side; both are on by
+//! default, and without them the crate has only types. With `kube` the calling side reads registrations from a
+//! management cluster.
 //!
-//! What it must not know: any particular provider. Objects travel as JSON ([`wire::Object`]), since under one version
-//! of the hooks Cluster API has sent Clusters of two of its own versions.
+//! The crate knows no particular provider. Objects travel as JSON ([`wire::Object`]), because Cluster API has sent
+//! Clusters of two versions under one version of the hooks.
 //!
-//! The server is axum over `nephele-listen`, which bounds what clients can hold of it.
+//! The server is axum over `nephele-listen`, which bounds what clients can hold.
 //!
-//! # Where it is another than Go's
+//! # Differences from Go
 //!
-//! The protocol is that of the Runtime SDK proposal (Cluster API, `docs/proposals/20220221-runtime-SDK.md`) as it
-//! stands in Cluster API 1.14 (`api/runtime/hooks/v1alpha1`, `exp/runtime/server`, `internal/runtime/client`). On
-//! purpose it differs here:
+//! The protocol is that of the Runtime SDK proposal (Cluster API, `docs/proposals/20220221-runtime-SDK.md`) as
+//! implemented by Cluster API 1.14 (`api/runtime/hooks/v1alpha1`, `exp/runtime/server`, `internal/runtime/client`).
+//! It differs on purpose here:
 //!
 //! | of Go | here |
 //! |---|---|
 //! | a handler that forgets the status is refused by the caller | a response is made with `Success`; an error is `Failure` |
 //! | a panic ends the connection | it is a response with status `Failure` |
-//! | names, timeouts and policies are first judged by the caller | they are judged by [`server::Extension::build`] |
-//! | the `timeout` of a call is not looked at | a call ends with it |
-//! | discovery is in another order each time | it is in the order of names |
-//! | any method is taken | POST is |
-//! | typed templates become patches of what the type does not know | only what was changed does |
+//! | names, timeouts and policies are first checked by the caller | [`server::Extension::build`] checks them |
+//! | the `timeout` of a call is ignored | a call ends with it |
+//! | discovery lists handlers in another order each time | it is sorted by name |
+//! | any method is accepted | only POST is |
+//! | typed templates lead to patches of fields that the type does not know | only of fields that were changed |
 //! | text of variables is unquoted as Go's | as JSON's |
-//! | fractions are read to the last bit | those of more than 15 digits may be off by it, as serde_json reads them |
-//! | one field twice: the last counts | it is an error, as are bytes that are not UTF-8 |
+//! | fractions are read exactly | those of more than 15 digits may differ in the last bit, as serde_json reads them |
+//! | of a repeated field the last counts | it is an error, as are bytes that are not UTF-8 |
 
-// The macros below name this crate by its name, inside it too.
+// The macros below refer to this crate by its name, even inside it.
 extern crate self as nephele_runtime_sdk;
 
 pub mod catalog;
@@ -92,7 +93,7 @@ pub use patch::{between as patch_between, merge_patch};
 #[doc = include_str!("../docs/first-extension.md")]
 pub mod first_extension {}
 
-/// What the macros of this crate expand to uses. Not for anybody else.
+/// Used by the expansion of this crate's macros. Not a public API.
 #[doc(hidden)]
 pub mod export {
     pub use schemars;

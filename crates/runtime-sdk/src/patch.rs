@@ -7,9 +7,9 @@ use crate::{
     wire::Bytes,
 };
 
-/// The patch that makes `after` of `before`, of a kind. That which changes nothing is `[]` or `{}`.
+/// The patch of this type from `before` to `after`. If nothing changes, it is `[]` or `{}`.
 ///
-/// The same two objects give the same patch each time. A kind that is none is taken for a JSON Patch.
+/// The same two objects always give the same patch. An unknown type gives a JSON Patch.
 #[must_use]
 pub fn between(before: &Value, after: &Value, kind: &PatchType) -> Bytes {
     let patch = match kind {
@@ -19,12 +19,12 @@ pub fn between(before: &Value, after: &Value, kind: &PatchType) -> Bytes {
     Bytes(patch.into_bytes())
 }
 
-/// A JSON Patch (RFC 6902). Where a field is `null` in one of the objects and absent from the other, which is all the same
-/// to a difference of trees, the members of the outermost object are replaced as a whole.
+/// A JSON Patch (RFC 6902). A difference of trees does not distinguish a `null` field from an absent one; where the
+/// objects differ in that, the members of the outermost object are replaced as a whole.
 fn json_patch_between(before: &Value, after: &Value) -> String {
     let patch = json_patch::diff(before, after);
     let mut patched = before.clone();
-    // On a copy, so nothing has to be undone where the patch does not apply.
+    // On a copy, so nothing has to be undone if the patch does not apply.
     let exact = json_patch::patch_unsafe(&mut patched, &patch).is_ok() && patched == *after;
     let (false, Value::Object(before), Value::Object(after)) = (exact, before, after) else {
         return patch.to_string();
@@ -38,8 +38,8 @@ fn json_patch_between(before: &Value, after: &Value) -> String {
 }
 
 impl Patch {
-    /// The JSON Patch that makes `after` of `before`, or none when they are equal: Cluster API takes no patch for "there
-    /// is nothing to change here", and refuses some ways to write an empty one.
+    /// The JSON Patch from `before` to `after`, or none when they are equal: Cluster API accepts no patch for
+    /// "nothing to change", and refuses some forms of an empty one.
     #[must_use]
     pub fn between(before: &Value, after: &Value) -> Self {
         if before == after {
@@ -49,7 +49,7 @@ impl Patch {
     }
 }
 
-/// The JSON Merge Patch (RFC 7396) that makes `after` of `before`. Such a patch cannot set anything to `null`.
+/// The JSON Merge Patch (RFC 7396) from `before` to `after`. Such a patch cannot set anything to `null`.
 #[must_use]
 pub fn merge_patch(before: &Value, after: &Value) -> Value {
     let (Value::Object(before), Value::Object(after)) = (before, after) else { return after.clone() };

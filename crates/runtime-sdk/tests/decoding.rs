@@ -1,4 +1,4 @@
-//! Bodies that nobody means: whatever comes, a served call is answered, and no handler is called that panics.
+//! Unintended bodies: whatever is sent, a served call is answered, and no handler panics.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
 mod recorded;
@@ -31,7 +31,7 @@ macro_rules! every_hook {
     };
 }
 
-/// An extension with a handler of every hook; those of some do something with what they are given.
+/// An extension with a handler for every hook; some of them read their request.
 fn extension() -> Extension {
     let mut extension = Extension::new()
         .on(hooks::GeneratePatches, "patches", |request, _| async move {
@@ -103,7 +103,7 @@ enum Mutation {
 }
 
 fn mutation() -> impl Strategy<Value = Mutation> {
-    // Bytes that mean something in JSON come more often than others.
+    // Bytes with a meaning in JSON are more frequent.
     let byte = prop_oneof![prop::sample::select(br#"{}[]",:\nue0-9. "#.to_vec()), any::<u8>()];
     prop_oneof![
         (any::<Index>(), byte.clone()).prop_map(|(at, byte)| Mutation::Replace(at, byte)),
@@ -149,7 +149,7 @@ fn json() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        // What serde_json reads to the last bit: up to 15 digits.
+        // Numbers that serde_json reads exactly: up to 15 digits.
         (any::<i32>(), 0..6).prop_map(|(digits, point)| Value::from(f64::from(digits) / 10_f64.powi(point))),
         "\\PC{0,6}".prop_map(Value::from),
     ];
@@ -196,7 +196,7 @@ fn json() -> impl Strategy<Value = Value> {
 
 static RECORDINGS: LazyLock<Vec<Recording>> = LazyLock::new(recorded::all);
 
-/// Bodies of Cluster API with the path that they were sent to here.
+/// Recorded bodies of Cluster API with the paths they were sent to.
 static RECORDED: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
     let path = |recorded: &str| {
         let hook = recorded.split('/').nth(3).unwrap();
@@ -206,7 +206,7 @@ static RECORDED: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
     RECORDINGS.iter().map(|recording| (path(&recording.path), recording.request.clone())).collect()
 });
 
-/// Where in a value there is something.
+/// The paths of all values in a value.
 fn places(value: &Value) -> Vec<String> {
     fn walk(value: &Value, at: &str, places: &mut Vec<String>) {
         places.push(at.to_owned());
@@ -230,16 +230,16 @@ fn places(value: &Value) -> Vec<String> {
     places
 }
 
-/// A change of what a body says, which is JSON after it too.
+/// A change of the content of a body, which stays JSON.
 #[derive(Clone, Debug)]
 enum Twist {
-    /// Something else is there.
+    /// Replace the value.
     Put(Value),
-    /// What is there is within itself.
+    /// Nest the value in itself.
     Wrap,
-    /// A list or object has what it has and something else.
+    /// Add something to a list or object.
     Add(Value),
-    /// All letters of the names in an object are capitals.
+    /// Write the names in an object in capitals.
     Shout,
 }
 
@@ -317,7 +317,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
 
-    /// What Cluster API sent, with other values in some places, and then some bytes of it spoilt.
+    /// Recorded bodies with other values in some places, and then some bytes damaged.
     #[test]
     fn spoilt_recordings_are_answered(
         recorded in any::<Index>(),
@@ -342,7 +342,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
 
-    /// Of a response that an extension spoilt either nothing is read, or what is written again reads the same.
+    /// A response that was damaged is either refused, or reads the same when it is written again.
     #[test]
     fn spoilt_responses_are_refused_or_read_the_same_again(
         recorded in any::<Index>(),
@@ -374,7 +374,7 @@ proptest! {
     }
 }
 
-/// What is written again reads the same: Go does not tell the two apart.
+/// It reads the same when it is written again: Go does not distinguish the two.
 #[test]
 fn a_patch_of_an_empty_type_has_none() {
     let read = |text: &str| wire::from_slice::<hooks::CanUpdateMachineResponse>(text.as_bytes()).unwrap();
@@ -390,7 +390,7 @@ fn recordings_are_answered_with_success() {
     }
 }
 
-/// A message of one hook sent to another is a request or is none, and never more than that.
+/// A message sent to the path of another hook is read as a request or refused, and never more than that.
 #[test]
 fn every_message_at_every_path_is_answered() {
     for path in &ROUTER.1 {

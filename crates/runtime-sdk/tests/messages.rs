@@ -1,7 +1,7 @@
-//! Messages as Go writes them, of every hook: read here, and written here in the same way.
+//! Messages of every hook as Go writes them: read here, and written here in the same way.
 //!
-//! `fixtures/messages-1.14.json` has what `encoding/json` makes of values of the types of Cluster API 1.14.2, full ones
-//! and empty ones.
+//! `fixtures/messages-1.14.json` holds the output of `encoding/json` for values of the types of Cluster API 1.14.2,
+//! both full and empty.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
 use nephele_runtime_sdk::{hooks, wire};
@@ -12,14 +12,13 @@ fn fixtures() -> Map<String, Value> {
     serde_json::from_str(include_str!("fixtures/messages-1.14.json")).unwrap()
 }
 
-/// The message read and written again.
+/// The message, read and written again.
 fn again<T: Serialize + DeserializeOwned>(message: &Value) -> Value {
     let bytes = serde_json::to_vec(message).unwrap();
     serde_json::to_value(wire::from_slice::<T>(&bytes).unwrap()).unwrap()
 }
 
-/// What Go writes as `null` for a list or bytes that are not there, and Rust as a list or bytes without anything: each
-/// reads the other's as its own.
+/// Replaces absent lists and bytes, which Go writes as `null` and Rust as empty: each reads the other's as its own.
 fn settled(message: &Value) -> Value {
     match message {
         Value::Object(fields) => Value::Object(
@@ -59,7 +58,7 @@ fn every_message_of_go_is_read_and_written_as_go_does() {
     fn check<T: Serialize + DeserializeOwned>(fixtures: &mut Map<String, Value>, name: &str) {
         for message in fixtures.remove(name).unwrap().as_array().unwrap() {
             let mut expected = settled(message);
-            // An item that is `null` is one without anything in it.
+            // A `null` item is an empty one.
             if name == "ValidateTopologyRequest"
                 && let Some(item) = expected.pointer_mut("/items/1")
             {
@@ -75,7 +74,7 @@ fn every_message_of_go_is_read_and_written_as_go_does() {
 
 #[test]
 fn every_message_is_read_in_any_letter_case_and_with_fields_that_nobody_knows() {
-    // Keys of what is passed on as it is stay as they are: objects, values, schemas and what is in maps.
+    // Keys of opaque content stay as they are: objects, values, schemas and maps.
     fn shout(message: &Value) -> Value {
         match message {
             Value::Object(fields) => {

@@ -1,5 +1,5 @@
-//! Calls of unmodified Cluster API 1.14.2, replayed: each is read, written again as it came, and what was answered is
-//! what Cluster API takes.
+//! Calls of unmodified Cluster API 1.14.2, replayed: each is read and written again unchanged, and Cluster API
+//! accepts the recorded answer.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
 mod recorded;
@@ -16,7 +16,7 @@ use nephele_runtime_sdk::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Does it with every hook.
+/// Runs it for every hook.
 macro_rules! with_every_hook {
     ($do:ident($($argument:expr),*)) => {
         with_every_hook!(
@@ -87,7 +87,7 @@ fn what_was_sent_is_read_and_written_as_it_came() {
     fn check<H: Hook>(recordings: &[Recording]) {
         for recording in of::<H>(recordings) {
             let mut sent = recording.request.clone();
-            // Written by the caller over what the type has.
+            // Cluster API adds these to the fields of the type.
             let fields = sent.as_object_mut().unwrap();
             let api_version = format!("{}/{}", H::GROUP, H::VERSION);
             assert_eq!(fields.remove("apiVersion"), Some(api_version.into()));
@@ -102,7 +102,7 @@ fn what_was_sent_is_read_and_written_as_it_came() {
     with_every_hook!(check(&recordings));
 }
 
-/// What the serving side builds on: paths, the timeout, and which headers come and which do not.
+/// Facts that the serving side relies on: paths, the timeout, and which headers are sent.
 #[test]
 fn calls_come_as_they_are_served() {
     fn check<H: Hook>(recordings: &[Recording]) {
@@ -123,8 +123,7 @@ fn calls_come_as_they_are_served() {
     with_every_hook!(check(&recordings));
 }
 
-/// As Cluster API does it: in order, to the template of the uid, and of what comes out it takes spec, labels and
-/// annotations.
+/// As in Cluster API: in order, to the template of the uid, and then only spec, labels and annotations are used.
 #[test]
 fn patches_can_be_applied_to_the_templates_that_were_sent() {
     let recordings = recorded::all();

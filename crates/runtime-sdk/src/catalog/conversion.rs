@@ -1,4 +1,4 @@
-//! Versions of a hook that become each other.
+//! Conversions between versions of a hook.
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -6,34 +6,34 @@ use thiserror::Error;
 
 use crate::{hooks::Hook, wire};
 
-/// Why a message cannot become one of another version.
+/// Why a message cannot be converted to another version.
 #[derive(Debug, Error)]
 pub enum ConversionError {
-    /// The other version cannot say it.
+    /// The other version cannot express it.
     #[error("{0}")]
     Unsaid(String),
-    /// It is not JSON of the version that it is said to be.
+    /// It is not JSON of its version.
     #[error("failed to read or write the message")]
     Json(#[source] serde_json::Error),
 }
 
-/// How a caller that has this version of a hook speaks with an extension that has another: requests go to the
-/// extension's version, responses come back from it.
+/// Lets a caller that has this version of a hook call an extension that has another: requests are converted to the
+/// extension's version, responses back from it.
 pub trait Convert<Extension: Hook>: Hook {
     /// The request in the extension's version.
     ///
     /// # Errors
-    /// When that version cannot say it.
+    /// When that version cannot express it.
     fn request(request: Self::Request) -> Result<Extension::Request, ConversionError>;
 
     /// The response in the caller's version.
     ///
     /// # Errors
-    /// When this version cannot say it.
+    /// When this version cannot express it.
     fn response(response: Extension::Response) -> Result<Self::Response, ConversionError>;
 }
 
-/// A conversion of types as one of values.
+/// Turns a conversion of types into one of JSON values.
 pub(super) fn value<From, To>(
     convert: fn(From) -> Result<To, ConversionError>,
 ) -> impl Fn(Value) -> Result<Value, ConversionError> + Send + Sync

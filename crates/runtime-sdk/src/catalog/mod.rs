@@ -1,4 +1,4 @@
-//! The catalog: which hooks a side of a call knows, and how the versions of a hook become each other.
+//! The catalog: the hooks that one side of a call knows, and the conversions between their versions.
 
 mod conversion;
 mod release;
@@ -17,7 +17,7 @@ use crate::{
     wire,
 };
 
-/// The hooks that a side of a call knows, each by group, version and name. It is cheap to clone.
+/// The hooks that one side of a call knows, each by group, version and name. Cheap to clone.
 ///
 /// ```
 /// use nephele_runtime_sdk::{catalog::Catalog, hooks::{BeforeClusterCreate, Hook}};
@@ -34,7 +34,7 @@ pub struct Catalog {
 #[derive(Clone, Default)]
 struct Inner {
     hooks: BTreeMap<HookId, Entry>,
-    /// From the version that the caller has to that which the extension has.
+    /// From the caller's version to the extension's.
     conversions: BTreeMap<(HookId, HookId), Erased>,
 }
 
@@ -43,7 +43,7 @@ struct Inner {
 pub struct Entry {
     /// What it is for.
     pub meta: HookMeta,
-    /// Whether its path is without a handler.
+    /// Whether its path has no handler name.
     pub singleton: bool,
     marker: TypeId,
     request: fn(&mut SchemaGenerator) -> Schema,
@@ -78,24 +78,24 @@ struct Erased {
     response: ConvertValue,
 }
 
-/// Why a hook does not get into a catalog, or something cannot be done with it.
+/// Why a hook cannot be added to a catalog, or a message cannot be read or written.
 #[derive(Debug, Error)]
 pub enum CatalogError {
-    /// The group is no domain name.
+    /// The group is not a domain name.
     #[error("{0}: the group is not a domain name in lower case")]
     Group(Box<HookId>),
-    /// The version is none.
+    /// The version is not a DNS label.
     #[error("{0}: the version is not a DNS label")]
     Version(Box<HookId>),
     /// The name is not in upper camel case.
     #[error("{0}: the name is not letters and digits with a capital first")]
     Name(Box<HookId>),
-    /// Another type is the same hook already, or one whose path is the same.
+    /// Another type already has this hook, or its path.
     #[error("{hook} is already taken by {taken}")]
     Taken {
-        /// The hook that was to be added.
+        /// The new hook.
         hook: Box<HookId>,
-        /// The one that is there.
+        /// The existing one.
         taken: Box<HookId>,
     },
     /// The hook is not in the catalog.
@@ -104,17 +104,17 @@ pub enum CatalogError {
     /// There is no conversion.
     #[error("there is no conversion between {from} and {to}")]
     NoConversion {
-        /// The version that there is.
+        /// The version to convert from.
         from: Box<HookId>,
-        /// The version that is wanted.
+        /// The version to convert to.
         to: Box<HookId>,
     },
     /// The conversion failed.
     #[error("failed to convert from {from} to {to}")]
     Conversion {
-        /// The version that there is.
+        /// The version to convert from.
         from: Box<HookId>,
-        /// The version that is wanted.
+        /// The version to convert to.
         to: Box<HookId>,
         /// The cause.
         #[source]
@@ -141,7 +141,7 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
-    /// A word for it, out of few.
+    /// A category from a fixed set, for metrics and logs.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl CatalogError {
 }
 
 impl Catalog {
-    /// A catalog without hooks, for those of one's own.
+    /// A catalog without hooks, for custom ones.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
@@ -187,10 +187,10 @@ impl Catalog {
         catalog
     }
 
-    /// With another hook. A hook that is there already is there once.
+    /// Adds a hook. Adding it again changes nothing.
     ///
     /// # Errors
-    /// When the hook's group, version or name is none, or another type is the same hook.
+    /// When the hook's group, version or name is invalid, or another type has the same hook.
     pub fn add<H: Hook>(&mut self) -> Result<&mut Self, CatalogError> {
         let id = H::id();
         if !wire::is_dns_subdomain(&id.group) {
@@ -224,7 +224,7 @@ impl Catalog {
         Ok(self)
     }
 
-    /// With a conversion, so that a caller that has `Caller` can call extensions that have `Extension`.
+    /// Adds a conversion, so that callers with `Caller` can call extensions with `Extension`.
     ///
     /// # Errors
     /// When one of the two is not in the catalog.
@@ -242,12 +242,12 @@ impl Catalog {
         Ok(self)
     }
 
-    /// Which hooks there are, in order.
+    /// The ids of all hooks, sorted.
     pub fn ids(&self) -> impl Iterator<Item = &HookId> {
         self.inner.hooks.keys()
     }
 
-    /// The hooks there are, in order.
+    /// All hooks, sorted.
     pub fn entries(&self) -> impl Iterator<Item = (&HookId, &Entry)> {
         self.inner.hooks.iter()
     }
@@ -258,14 +258,14 @@ impl Catalog {
         self.inner.hooks.get(id)
     }
 
-    /// Whether it has a hook, in that version.
+    /// Whether the catalog has a hook, in that version.
     #[must_use]
     pub fn knows(&self, id: &HookId) -> bool {
         self.inner.hooks.contains_key(id)
     }
 
-    /// Writes a request as an extension reads it that has the hook in the version `to`: converted if that is another
-    /// one, and with `apiVersion` and `kind`.
+    /// Writes a request for an extension that has the hook in the version `to`: converted if that is another
+    /// version, and with `apiVersion` and `kind`.
     ///
     /// # Errors
     /// When a version is unknown, there is no conversion, or it fails.
@@ -294,7 +294,7 @@ impl Catalog {
     /// [`wire::from_prefix`].
     ///
     /// # Errors
-    /// When a version is unknown, it is no response, there is no conversion, or it fails.
+    /// When a version is unknown, the bytes are not a response, there is no conversion, or it fails.
     pub fn read_response<H: Hook>(&self, bytes: &[u8], from: &HookId) -> Result<H::Response, CatalogError> {
         let to = self.known(H::id())?;
         let from = self.known(from.clone())?;
@@ -329,7 +329,7 @@ impl fmt::Debug for Catalog {
     }
 }
 
-/// A message with what says its type.
+/// A message with its `apiVersion` and `kind`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Typed<'a, M> {

@@ -1,10 +1,10 @@
-//! Which hooks a release of Cluster API has.
+//! The hooks of each release of Cluster API.
 
 use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-/// The hooks that came with 1.12. To name one of them in discovery hides the whole extension from those before.
+/// The hooks that came with 1.12. Naming one of them in discovery hides the whole extension from earlier releases.
 const SINCE_1_12: [&str; 7] = [
     "BeforeControlPlaneUpgrade",
     "BeforeWorkersUpgrade",
@@ -15,30 +15,30 @@ const SINCE_1_12: [&str; 7] = [
     "UpdateMachine",
 ];
 
-/// A minor release of Cluster API, 1.10 at least. Those after the last that is known have the hooks of that.
+/// A minor release of Cluster API, at least 1.10. Releases after the last known one have its hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release {
     minor: u32,
 }
 
-/// The text is no release that there are hooks of.
+/// The text is not a release with hooks.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0:?} is not a release of Cluster API from 1.10 on, such as 1.14")]
 pub struct ReleaseError(pub String);
 
 impl Release {
-    /// The first one that can be served.
+    /// The first supported release.
     pub const FIRST: Self = Self { minor: 10 };
-    /// The one that this crate follows.
+    /// The release that this crate follows.
     pub const LATEST: Self = Self { minor: 14 };
 
-    /// The release `1.<minor>`; before 1.10 it is taken for 1.10.
+    /// The release `1.<minor>`; releases before 1.10 become 1.10.
     #[must_use]
     pub const fn new(minor: u32) -> Self {
         Self { minor: if minor < 10 { 10 } else { minor } }
     }
 
-    /// Whether it has a hook of Cluster API.
+    /// Whether it has this hook of Cluster API.
     #[must_use]
     pub fn knows(self, hook: &str) -> bool {
         self.minor >= 12 || !SINCE_1_12.contains(&hook)
@@ -54,7 +54,7 @@ impl fmt::Display for Release {
 impl FromStr for Release {
     type Err = ReleaseError;
 
-    /// Reads `1.12` and `v1.12.3`.
+    /// Parses `1.12` and `v1.12.3`.
     fn from_str(text: &str) -> Result<Self, ReleaseError> {
         let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
         let minor = match (parts.next(), parts.next().map(str::parse)) {

@@ -1,9 +1,9 @@
-//! One response of several.
+//! One response made of several.
 
 use crate::hooks::{Response, ResponseStatus};
 
-/// The smaller of two `retryAfterSeconds` that is not 0, or 0. Zero is the one that does not block, so it yields to any
-/// other, negative ones too: to Cluster API whatever is not 0 blocks.
+/// The smaller of two `retryAfterSeconds` that is not 0, or 0. Zero does not block, so any other value takes
+/// precedence, even a negative one: to Cluster API, everything but 0 blocks.
 #[must_use]
 pub fn lowest_non_zero(a: i32, b: i32) -> i32 {
     match (a, b) {
@@ -12,9 +12,9 @@ pub fn lowest_non_zero(a: i32, b: i32) -> i32 {
     }
 }
 
-/// One response of several that went well (Cluster API, `internal/runtime/client`): success, their messages joined by
-/// a comma, and the lowest `retryAfterSeconds` of those and of `into` that is not 0. Whatever else is in them is not
-/// merged, and stays as it is in `into`.
+/// Combines successful responses into one (Cluster API, `internal/runtime/client`): success, their messages joined
+/// by a comma, and the lowest `retryAfterSeconds` of those and of `into` that is not 0. Other fields are not
+/// merged; `into` keeps its own.
 #[must_use]
 pub fn aggregate<'a, R: Response>(mut into: R, responses: impl IntoIterator<Item = &'a R>) -> R {
     let mut messages = Vec::new();

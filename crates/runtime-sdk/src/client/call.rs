@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// What a hook is called for: an object, of whose namespace an extension has to be.
+/// The object that a hook is called for. Its namespace decides which extensions are called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject {
     /// The namespace of the object.
@@ -54,13 +54,13 @@ impl fmt::Display for Subject {
     }
 }
 
-/// How often a call is tried again whose extension cannot be connected to, and so has not seen it. All tries are within
-/// the timeout of the handler.
+/// How often a call is repeated when its extension cannot be reached, so has not seen it. All attempts share the
+/// handler's timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// So many times at most.
+    /// The most repetitions.
     pub times: u32,
-    /// The wait before the first; the next are twice the one before.
+    /// The wait before the first repetition; it doubles with each.
     pub wait: Duration,
 }
 
@@ -73,12 +73,12 @@ impl Default for Retries {
 /// How all handlers of a hook are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallAll {
-    /// The longest that all of them together may take; without it, as long as the sum of their timeouts. A handler whose
-    /// turn comes when little is left has that little, and its failure policy says what becomes of it.
+    /// The most time for all of them together; without it, the sum of their timeouts. A handler that starts late
+    /// has only the time that is left, and its failure policy decides if that is too short.
     pub total: Option<Duration>,
-    /// So many at a time. With 1, the first failure ends it and the others are not called; with more, those that run
-    /// by then are let go of. Whichever it is, responses are aggregated in the order of the handlers' names, and the
-    /// error is that of the first handler by name.
+    /// The number of handlers called at a time. With 1, the first failure ends the call and the others are not
+    /// called; with more, those that are running are dropped. In either case, responses are aggregated in the order
+    /// of the handlers' names, and the error is that of the first failed handler by name.
     pub at_once: NonZeroUsize,
 }
 
@@ -88,7 +88,7 @@ impl Default for CallAll {
     }
 }
 
-/// Calls extensions. It is cheap to clone.
+/// Calls extensions. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -104,44 +104,44 @@ struct Inner {
     retries: Retries,
 }
 
-/// Makes a [`Client`].
+/// Builds a [`Client`].
 #[must_use]
 pub struct ClientBuilder {
     inner: Inner,
 }
 
 impl ClientBuilder {
-    /// With this registry, which somebody else keeps filled; without it, with an empty one of its own.
+    /// Uses this registry, which the caller keeps filled; without it, an empty one.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.inner.registry = registry;
         self
     }
 
-    /// With the labels of namespaces; without them, only extensions of all namespaces can be called.
+    /// Sets the source of namespace labels; without it, only extensions of all namespaces can be called.
     pub fn namespaces(mut self, namespaces: impl Namespaces) -> Self {
         self.inner.namespaces = Arc::new(namespaces);
         self
     }
 
-    /// With this transport; without it, with an [`Https`] of its own.
+    /// Sets the transport; without it, an [`Https`].
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.inner.transport = transport;
         self
     }
 
-    /// With metrics; without them, nothing is counted.
+    /// Sets the metrics; without them, nothing is counted.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.inner.metrics = Some(metrics);
         self
     }
 
-    /// With these settings of when extensions are left alone.
+    /// Sets when failing extensions are left alone.
     pub fn circuit(mut self, circuit: CircuitSettings) -> Self {
         self.inner.circuit = circuit;
         self
     }
 
-    /// With so many tries of calls that were not seen.
+    /// Sets how often calls are repeated that the extension has not seen.
     pub fn retries(mut self, retries: Retries) -> Self {
         self.inner.retries = retries;
         self
@@ -154,7 +154,7 @@ impl ClientBuilder {
     }
 }
 
-/// A call of whatever hook.
+/// A call of any hook.
 struct Call<'a> {
     /// The hook in the extension's version.
     hook: &'a HookId,
@@ -164,11 +164,11 @@ struct Call<'a> {
     ca_bundle: &'a Arc<[u8]>,
     /// How long it may take.
     timeout: Duration,
-    /// How long all may take that it is one of, and when that is over.
+    /// The time for all calls that it is one of, and when that ends.
     total: Option<(Duration, Instant)>,
 }
 
-/// Why a call has not brought a response, and whether a failure policy can let that pass.
+/// Why a call has no response, and whether a failure policy may ignore that.
 enum Failed {
     Url(http::Error),
     Catalog(CatalogError),
@@ -177,8 +177,7 @@ enum Failed {
 }
 
 impl Client {
-    /// A client of extensions of the hooks in a catalog. [`Discovery`] has to be among them for
-    /// [`Client::discover`].
+    /// A client for extensions of the hooks in a catalog. [`Client::discover`] needs [`Discovery`] among them.
     pub fn builder(catalog: Catalog) -> ClientBuilder {
         ClientBuilder {
             inner: Inner {
@@ -193,7 +192,7 @@ impl Client {
         }
     }
 
-    /// The registry that it looks handlers up in.
+    /// The registry of its handlers.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.inner.registry
@@ -205,11 +204,11 @@ impl Client {
         &self.inner.catalog
     }
 
-    /// Asks an extension what it offers, and judges the answer. It may take 10 seconds, and is asked though calls of it
-    /// keep failing; when it answers they are made again.
+    /// Asks an extension for its handlers, and validates the answer. It may take 10 seconds. It is sent even while
+    /// calls of the extension keep failing; once it is answered, calls are made again.
     ///
     /// # Errors
-    /// When it cannot be reached, fails, or offers what cannot be.
+    /// When the extension cannot be reached, fails, or its answer is invalid.
     pub async fn discover(
         &self,
         extension: &str,
@@ -250,22 +249,21 @@ impl Client {
         Ok(discovered)
     }
 
-    /// The full names of the handlers of a hook that are called for an object, in order.
+    /// The full names of the handlers of a hook that are called for an object, sorted.
     ///
     /// # Errors
-    /// When the hook is not in the catalog, the registry is not ready, or the object's namespace has to be looked at and
-    /// cannot be read.
+    /// When the hook is not in the catalog, the registry is not ready, or the labels of the object's namespace are
+    /// needed and cannot be read.
     pub async fn handlers<H: Hook>(&self, subject: &Subject) -> Result<Vec<String>, CallAllError> {
         let matching = self.matching::<H>(subject).await?;
         Ok(matching.into_iter().map(|registered| registered.name.clone()).collect())
     }
 
-    /// Calls all handlers of a hook that are called for an object, and makes one response of theirs (see
-    /// [`aggregate`](super::aggregate)). Each has to be prepared to be called again when another one fails or has the
-    /// caller wait.
+    /// Calls all handlers of a hook that are called for an object, and aggregates their responses (see
+    /// [`aggregate`](super::aggregate)). When one fails or makes the caller wait, the others may be called again.
     ///
     /// # Errors
-    /// When a handler fails, or they cannot be found.
+    /// When a handler fails, or the handlers cannot be found.
     pub async fn call_all<H: Hook>(
         &self,
         subject: &Subject,
@@ -274,10 +272,10 @@ impl Client {
         self.call_all_with::<H>(subject, request, CallAll::default()).await
     }
 
-    /// Calls all handlers of a hook in the way that is said.
+    /// Calls all handlers of a hook with these settings.
     ///
     /// # Errors
-    /// When a handler fails, or they cannot be found.
+    /// When a handler fails, or the handlers cannot be found.
     pub async fn call_all_with<H: Hook>(
         &self,
         subject: &Subject,
@@ -288,12 +286,12 @@ impl Client {
         Ok(aggregate(H::Response::default(), responses.iter().map(|(_, response)| response)))
     }
 
-    /// Calls all handlers of a hook that are called for an object, and says what each has answered, by full name and in
-    /// order: for callers that make something else of the responses than [`Client::call_all`] does, or tell people who
-    /// said what.
+    /// Calls all handlers of a hook that are called for an object, and returns each response with the full name of
+    /// its handler, sorted: for callers that combine responses differently than [`Client::call_all`], or show
+    /// people each of them.
     ///
     /// # Errors
-    /// When a handler fails, or they cannot be found.
+    /// When a handler fails, or the handlers cannot be found.
     pub async fn call_each<H: Hook>(
         &self,
         subject: &Subject,
@@ -302,7 +300,7 @@ impl Client {
     ) -> Result<Vec<(String, H::Response)>, CallAllError> {
         let matching = self.matching::<H>(subject).await?;
         let total = how.total.map(|total| (total, Instant::now() + total));
-        // By value: otherwise the compiler does not see that callers can be sent to other threads.
+        // By value: otherwise the compiler cannot tell that callers may move between threads.
         stream::iter(matching)
             .map(|registered| async move {
                 let request = with_settings(request, &registered.extension.settings);
@@ -318,8 +316,8 @@ impl Client {
     /// Calls a handler by its full name.
     ///
     /// # Errors
-    /// When it is not registered, answers another hook, is not called for the object's namespace, fails, or cannot be
-    /// called and its failure policy does not let that pass.
+    /// When the handler is not registered, answers another hook, is not called for the object's namespace, or
+    /// fails; or when it cannot be called and its failure policy does not ignore that.
     pub async fn call<H: Hook>(
         &self,
         handler: &str,
@@ -355,7 +353,7 @@ impl Client {
         Ok(matching)
     }
 
-    /// Whether a selector selects a namespace. Its labels are read once, and only if it depends on them.
+    /// Whether a selector selects a namespace. Its labels are read once, and only if they matter.
     async fn selects(
         &self,
         selector: &Selector,
@@ -393,7 +391,7 @@ impl Client {
         }
     }
 
-    /// Calls a handler with its failure policy.
+    /// Calls a handler and applies its failure policy.
     async fn call_registered<H: Hook>(
         &self,
         registered: &Registered,
@@ -459,7 +457,7 @@ impl Client {
                 extension.circuit.lock().failed(now, &self.inner.circuit, &extension.name, &cause);
                 self.count_open();
             }
-            // Nothing was found out about the extension.
+            // This shows nothing about the extension.
             Err(Failed::External(ExternalError::Total(_)) | Failed::Url(_) | Failed::Trust(_)) => {}
             Ok(_) | Err(Failed::External(_) | Failed::Catalog(_)) => {
                 let was_open = {
@@ -483,7 +481,7 @@ impl Client {
         let (code, result) = self.send::<H>(call, request, start).await;
         self.metrics(|metrics| {
             metrics.took(host, &hook, start.elapsed());
-            // What could not be written was not sent.
+            // A call that could not be written was not sent.
             let sent = !matches!(result, Err(Failed::Url(_) | Failed::Trust(_) | Failed::Catalog(_)))
                 || code.is_some();
             if sent && !matches!(result, Err(Failed::External(ExternalError::Total(_)))) {
@@ -493,7 +491,7 @@ impl Client {
         result
     }
 
-    /// Sends a call. The status of HTTP, if any came, and the response.
+    /// Sends a call. Returns the HTTP status, if there was one, and the response.
     async fn send<H: Hook>(
         &self,
         call: &Call<'_>,
@@ -534,7 +532,7 @@ impl Client {
         }
         let response = self.inner.catalog.read_response::<H>(&incoming.body, call.hook);
         let response = response.map_err(|error| match error {
-            // What the extension's version is not is the extension's fault. All else is one of conversion.
+            // An unreadable response is the extension's fault; all else is a conversion error.
             CatalogError::Read { ref hook, .. } if **hook == *call.hook => {
                 Failed::External(ExternalError::Decode(error))
             }
@@ -543,7 +541,7 @@ impl Client {
         (Some(code), response)
     }
 
-    /// Sends what is written, again while the extension cannot be connected to.
+    /// Sends the request, and repeats it while the extension cannot be reached.
     async fn deliver(&self, call: Outgoing) -> Result<super::transport::Incoming, TransportError> {
         let Retries { times, mut wait } = self.inner.retries;
         for _ in 0..times {
@@ -583,14 +581,14 @@ fn call_all_error<H: Hook>(cause: CallAllCause) -> CallAllError {
     CallAllError { hook: H::id().group_hook(), cause }
 }
 
-/// A response that nothing was said in.
+/// A successful response without content.
 fn succeeded<H: Hook>() -> H::Response {
     let mut response = H::Response::default();
     response.set_status(ResponseStatus::Success);
     response
 }
 
-/// A request with the settings of the registration, and over them its own.
+/// The request with the settings of the registration, overridden by its own.
 fn with_settings<R: Request>(request: &R, registered: &Settings) -> R {
     let mut request = request.clone();
     if let Some(settings) = request.settings_mut() {

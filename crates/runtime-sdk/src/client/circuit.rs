@@ -1,4 +1,4 @@
-//! Leaving an extension alone that does not answer.
+//! A circuit breaker: leaves an extension alone that does not answer.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -9,19 +9,19 @@ use tokio::time::Instant;
 
 /// When an extension is left alone, and for how long.
 ///
-/// The Runtime SDK proposal wants calls of an extension that fails to become rarer, so that it is not overrun while it
-/// comes back. After `failures` calls in a row that did not come about it is left alone for `wait`, twice that after
-/// the next, and so on up to `wait_max`; after each wait one call is let through.
+/// The Runtime SDK proposal wants calls of a failing extension to become rarer, so that it is not overrun while it
+/// comes back. After `failures` failed calls in a row it is left alone for `wait`, after the next failure for twice
+/// that, up to `wait_max`; after each wait one call is let through.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CircuitSettings {
-    /// So many failures in a row, at least 1.
+    /// The number of failures in a row, at least 1.
     pub failures: u32,
     /// The first wait.
     pub wait: Duration,
     /// The longest wait.
     pub wait_max: Duration,
-    /// How much longer than that a wait may be at random, as a share of it: callers that failed at one time should not
-    /// come back at one time.
+    /// How much longer a wait may be at random, as a fraction: callers that failed together should not come back
+    /// together.
     pub jitter: f64,
 }
 
@@ -32,56 +32,56 @@ impl Default for CircuitSettings {
 }
 
 impl CircuitSettings {
-    /// An extension is called however often it fails, as Cluster API does.
+    /// Never leaves an extension alone, as Cluster API does.
     #[must_use]
     pub fn never() -> Self {
         Self { failures: u32::MAX, ..Self::default() }
     }
 
-    /// The wait after so many failures in a row, `key` being what chance is drawn by.
+    /// The wait after this many failures in a row; `key` seeds the random part.
     fn wait_after(&self, failures: u32, key: &str) -> Duration {
         let doublings = failures.saturating_sub(self.failures).min(31);
         let wait = self.wait.saturating_mul(1 << doublings).min(self.wait_max);
         let mut hasher = DefaultHasher::new();
         (key, failures).hash(&mut hasher);
-        // 32 bits of it are chance enough, and an f64 holds them exactly.
+        // 32 bits of it are random enough, and an f64 holds them exactly.
         let draw = f64::from((hasher.finish() >> 32) as u32) / f64::from(u32::MAX);
         let jitter = if self.jitter.is_finite() { self.jitter.clamp(0.0, 1.0) } else { 0.0 };
         wait.mul_f64(1.0 + jitter * draw)
     }
 }
 
-/// Whether an extension is called at present.
+/// Whether an extension is called now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Circuit {
-    /// It is.
+    /// It is called.
     #[default]
     Closed,
-    /// It is, though the last calls did not come about.
+    /// It is called, though the last calls failed.
     Failing {
-        /// So many of them.
+        /// The number of failed calls.
         failures: u32,
     },
     /// It is left alone.
     Open {
-        /// So many calls in a row did not come about.
+        /// The number of failed calls in a row.
         failures: u32,
-        /// Until then; the first call after it is let through.
+        /// Until this time; the first call after it is let through.
         until: Instant,
-        /// What the last of them said.
+        /// The error of the last of them.
         cause: String,
     },
 }
 
 impl Circuit {
-    /// The longest that a call which was let through may take until another is: the longest timeout there is.
+    /// The longest that a call that was let through blocks the next: the longest timeout there is.
     const PROBE: Duration = Duration::from_secs(30);
 
-    /// Whether a call may be made. When a wait is over, the call that is let through is the only one until it ends, or
-    /// until 30 seconds later.
+    /// Whether a call may be made. After a wait, the call that is let through is the only one until it ends, or for
+    /// 30 seconds.
     ///
     /// # Errors
-    /// When not: what the last failure said.
+    /// The last failure, when it may not.
     pub fn admit(&mut self, now: Instant) -> Result<(), String> {
         match self {
             Self::Open { until, cause, .. } if now < *until => Err(cause.clone()),
@@ -93,12 +93,12 @@ impl Circuit {
         }
     }
 
-    /// A call came about.
+    /// A call was answered.
     pub fn succeeded(&mut self) {
         *self = Self::Closed;
     }
 
-    /// A call did not come about.
+    /// A call failed.
     pub fn failed(&mut self, now: Instant, settings: &CircuitSettings, key: &str, cause: &str) {
         let failures = match self {
             Self::Closed => 1,

@@ -1,4 +1,4 @@
-//! What an extension says that it offers, judged.
+//! Validation of discovery responses.
 
 use std::collections::BTreeSet;
 
@@ -14,36 +14,36 @@ use crate::{
     wire,
 };
 
-/// The most handlers that an extension may have: the status of an `ExtensionConfig` has room for so many (Cluster API,
+/// The most handlers of an extension: the status of an `ExtensionConfig` has room for this many (Cluster API,
 /// `extensionconfig_types.go`).
 pub const HANDLERS_MAX: usize = 512;
 
-/// What becomes of a handler of a hook that the caller's catalog does not have.
+/// What to do about handlers of hooks that the caller's catalog does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownHooks {
-    /// The whole discovery fails, as in Cluster API: an extension that is newer than its caller is not called at all.
+    /// Discovery fails, as in Cluster API: an extension newer than its caller is not called at all.
     #[default]
     Refuse,
-    /// The handler is left out, and said to be: the others are called. For kinds of one's own.
+    /// The handler is skipped and reported; the others are called. For custom kinds.
     Skip,
 }
 
-/// What an extension offers.
+/// The valid handlers of an extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovered {
     /// Its handlers, by name.
     pub handlers: Vec<Handler>,
-    /// What was left out, by name; nothing unless unknown hooks are skipped.
+    /// The skipped ones, by name; empty unless unknown hooks are skipped.
     pub skipped: Vec<DiscoveryProblem>,
 }
 
-/// Something that is wrong with what an extension says that it offers.
+/// An error in a discovery response.
 #[derive(Clone, Debug, Error, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiscoveryProblem {
-    /// Two handlers have one name; it has to be unique whichever hooks they answer.
+    /// Two handlers have the same name; names are unique across hooks.
     #[error("there is more than one handler {0:?}")]
     Duplicate(String),
-    /// The name is no DNS label.
+    /// The name is not a DNS label.
     #[error("the name of handler {0:?} is not a DNS label")]
     Name(String),
     /// The timeout is out of range.
@@ -51,23 +51,23 @@ pub enum DiscoveryProblem {
     Timeout {
         /// The handler.
         handler: String,
-        /// What it said.
+        /// Its timeout.
         seconds: i32,
     },
-    /// The failure policy is none.
+    /// The failure policy is unknown.
     #[error("failurePolicy of handler {handler:?} is {policy:?}, neither Fail nor Ignore")]
     FailurePolicy {
         /// The handler.
         handler: String,
-        /// What it said.
+        /// Its policy.
         policy: String,
     },
-    /// The `apiVersion` of the hook is none.
+    /// The `apiVersion` of the hook is malformed.
     #[error("apiVersion {api_version:?} of requestHook of handler {handler:?} is not a group and a version")]
     ApiVersion {
         /// The handler.
         handler: String,
-        /// What it said.
+        /// Its `apiVersion`.
         api_version: String,
     },
     /// The catalog does not have the hook.
@@ -75,27 +75,27 @@ pub enum DiscoveryProblem {
     UnknownHook {
         /// The handler.
         handler: String,
-        /// The `apiVersion` that it said.
+        /// Its `apiVersion`.
         api_version: String,
-        /// The hook that it said.
+        /// Its hook.
         hook: String,
     },
-    /// There are more handlers than a status has room for.
+    /// There are more handlers than fit a status.
     #[error("there are {0} handlers, more than {HANDLERS_MAX}")]
     TooMany(usize),
 }
 
-/// All that is wrong with what an extension says that it offers.
+/// All errors in a discovery response.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the discovery response is not valid: {}", aggregate(.0))]
 pub struct InvalidDiscovery(pub Vec<DiscoveryProblem>);
 
-/// Judges what an extension says, as Cluster API does (`internal/runtime/client`): all problems are found, not the
-/// first. The handlers are put in order of their names, so that extensions which list them in another order each time
-/// do not change the status each time.
+/// Validates a discovery response, as Cluster API does (`internal/runtime/client`): reports all problems, not just
+/// the first. The handlers are sorted by name, so that an extension that lists them in a different order each time
+/// does not change the status each time.
 ///
 /// # Errors
-/// When anything is wrong with it.
+/// When anything in it is invalid.
 pub fn validate(
     response: &DiscoveryResponse,
     catalog: &Catalog,
@@ -135,7 +135,7 @@ pub fn validate(
     Ok(discovered)
 }
 
-/// What is wrong with a handler by itself.
+/// The errors in one handler.
 fn problems_of(handler: &ExtensionHandler) -> impl Iterator<Item = DiscoveryProblem> {
     let name = || handler.name.clone();
     let bad_name = (!wire::is_dns_label(&handler.name)).then(|| DiscoveryProblem::Name(name()));

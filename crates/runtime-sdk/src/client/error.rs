@@ -1,4 +1,4 @@
-//! Why a call has failed.
+//! Errors of calls.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::catalog::CatalogError;
 
-/// The longest message of an extension that is passed on, in bytes. Messages get into conditions, which have room for
-/// 32 KiB each.
+/// The longest message of an extension that is passed on, in bytes. Messages end up in conditions, which have room
+/// for 32 KiB each.
 pub(crate) const MESSAGE_MAX: usize = 4096;
 
-/// Why a call of a handler has failed. With its causes (see [`chain`](super::chain)) it names the handler and what
-/// happened, and reads the same as long as the same happens.
+/// Why a call of a handler failed. With its causes (see [`chain`](super::chain)) it names the handler and the
+/// reason; the text stays the same while the reason does.
 #[derive(Debug, Error)]
 #[error("failed to call extension handler {handler:?}")]
 pub struct CallError {
@@ -29,7 +29,7 @@ pub struct CallError {
     pub cause: CallCause,
 }
 
-/// Why a call has failed.
+/// Why a call failed.
 #[derive(Debug, Error)]
 pub enum CallCause {
     /// The handler is not registered.
@@ -47,19 +47,19 @@ pub enum CallCause {
     /// The hook is not in the catalog, or the request or response cannot be converted.
     #[error(transparent)]
     Catalog(CatalogError),
-    /// The hook's path is none.
+    /// The hook's path is malformed.
     #[error("failed to compute the URL")]
     Url(#[source] http::Error),
-    /// No call can be made with the extension's CA bundle or the caller's identity.
+    /// The extension's CA bundle or the caller's identity cannot be used.
     #[error("failed to set up TLS")]
     Trust(#[source] TrustError),
-    /// The call did not come about, and the handler's failure policy is `Fail`.
+    /// There was no response, and the handler's failure policy is `Fail`.
     #[error(transparent)]
     External(ExternalError),
-    /// The extension said that it failed.
+    /// The response has the status `Failure`.
     #[error("got failure response with message: {0}")]
     Failure(String),
-    /// The extension said something else than that it failed or not.
+    /// The response has an unknown status.
     #[error("got unknown response status {status:?} with message: {message}")]
     UnknownStatus {
         /// The status.
@@ -69,7 +69,7 @@ pub enum CallCause {
     },
 }
 
-/// Why a call did not come about. These are the errors that a handler's failure policy is about.
+/// Why there was no response. A handler's failure policy applies to these errors.
 #[derive(Debug, Error)]
 pub enum ExternalError {
     /// The extension is left alone for a while.
@@ -84,21 +84,21 @@ pub enum ExternalError {
     /// No answer came.
     #[error("http call failed")]
     Transport(#[source] TransportError),
-    /// An answer came that is not of the hook.
+    /// The HTTP status is not that of a response.
     #[error("http call failed: got response with status code {code} != 200: {body:?}")]
     Status {
-        /// The status of HTTP.
+        /// The HTTP status.
         code: u16,
         /// The beginning of the body.
         body: String,
     },
-    /// The answer is no response of the hook.
+    /// The answer is not a response of the hook.
     #[error("http call failed")]
     Decode(#[source] CatalogError),
 }
 
 impl ExternalError {
-    /// A word for it, out of few.
+    /// A category from a fixed set, for metrics and logs.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl ExternalError {
         }
     }
 
-    /// Whether the extension is to be left alone when there are more of these: not when it answers, be it nonsense.
+    /// Whether the error counts for the circuit breaker: an answer does not, even a nonsensical one.
     pub(crate) fn counts(&self) -> bool {
         match self {
             Self::Timeout(_) | Self::Transport(_) => true,
@@ -122,7 +122,7 @@ impl ExternalError {
 }
 
 impl CallError {
-    /// A word for it, out of few.
+    /// A category from a fixed set, for metrics and logs.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match &self.cause {
@@ -140,7 +140,7 @@ impl CallError {
     }
 }
 
-/// Why the handlers of a hook were not all called, or not all went well.
+/// Why a call of all handlers failed.
 #[derive(Debug, Error)]
 #[error("failed to call extension handlers for hook {hook:?}")]
 pub struct CallAllError {
@@ -151,13 +151,13 @@ pub struct CallAllError {
     pub cause: CallAllCause,
 }
 
-/// Why the handlers of a hook were not all called, or not all went well.
+/// Why a call of all handlers failed.
 #[derive(Debug, Error)]
 pub enum CallAllCause {
     /// The hook is not in the catalog.
     #[error(transparent)]
     Catalog(CatalogError),
-    /// There are no handlers to be found.
+    /// The handlers cannot be found.
     #[error(transparent)]
     Registry(RegistryError),
     /// The namespace of the object cannot be read.
@@ -169,7 +169,7 @@ pub enum CallAllCause {
 }
 
 impl CallAllError {
-    /// A word for it, out of few.
+    /// A category from a fixed set, for metrics and logs.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match &self.cause {
@@ -181,7 +181,7 @@ impl CallAllError {
     }
 }
 
-/// Why it is not known what an extension offers.
+/// Why discovery failed.
 #[derive(Debug, Error)]
 #[error("failed to discover extension {extension:?}")]
 pub struct DiscoverError {
@@ -192,28 +192,28 @@ pub struct DiscoverError {
     pub cause: DiscoverCause,
 }
 
-/// Why it is not known what an extension offers.
+/// Why discovery failed.
 #[derive(Debug, Error)]
 pub enum DiscoverCause {
-    /// There is no address.
+    /// There is no valid address.
     #[error("failed to compute the URL")]
     Endpoint(#[source] EndpointError),
-    /// The catalog has no discovery.
+    /// The catalog does not have discovery.
     #[error(transparent)]
     Catalog(CatalogError),
-    /// The path is none.
+    /// The path is malformed.
     #[error("failed to compute the URL")]
     Url(#[source] http::Error),
-    /// No call can be made with the CA bundle or the caller's identity.
+    /// The CA bundle or the caller's identity cannot be used.
     #[error("failed to set up TLS")]
     Trust(#[source] TrustError),
-    /// The call did not come about.
+    /// There was no response.
     #[error(transparent)]
     External(ExternalError),
-    /// The extension said that it failed.
+    /// The response has the status `Failure`.
     #[error("got failure response with message: {0}")]
     Failure(String),
-    /// The extension said something else than that it failed or not.
+    /// The response has an unknown status.
     #[error("got unknown response status {status:?} with message: {message}")]
     UnknownStatus {
         /// The status.
@@ -221,13 +221,13 @@ pub enum DiscoverCause {
         /// The message.
         message: String,
     },
-    /// What it says that it offers is not valid.
+    /// The response is not valid.
     #[error(transparent)]
     Invalid(InvalidDiscovery),
 }
 
 impl DiscoverError {
-    /// A word for it, out of few.
+    /// A category from a fixed set, for metrics and logs.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match &self.cause {

@@ -1,4 +1,4 @@
-//! A handler of an extension, as its caller knows it.
+//! A handler of an extension, as its callers see it.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use thiserror::Error;
 
 use crate::hooks::{ApiVersionError, ExtensionHandler, FailurePolicy, HookId, discovery};
 
-/// What happens when a call does not come about: the extension cannot be reached, is too slow, or answers something else
-/// than a response. A response that says that it failed is a failure under either.
+/// What to do when there is no response: the extension cannot be reached, is too slow, or its answer is not a
+/// response. A response with status `Failure` is a failure under either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OnError {
-    /// The call has failed.
+    /// The call fails.
     #[default]
     Fail,
-    /// It goes on as if the extension had said that all is well.
+    /// Go on as after a successful response.
     Ignore,
 }
 
 impl OnError {
-    /// What a policy means that was checked when it was discovered: whatever is not `Ignore` fails.
+    /// The meaning of a policy that discovery has validated: everything but `Ignore` fails.
     #[must_use]
     pub fn of(policy: Option<&FailurePolicy>) -> Self {
         match policy {
@@ -27,7 +27,7 @@ impl OnError {
         }
     }
 
-    /// It as discovery says it.
+    /// The policy as in discovery.
     #[must_use]
     pub fn policy(self) -> FailurePolicy {
         match self {
@@ -44,9 +44,9 @@ pub struct Handler {
     pub name: String,
     /// The hook that it answers, in the extension's version.
     pub hook: HookId,
-    /// How long a call of it may take, in whole seconds from 1 to 30.
+    /// The timeout of a call, in whole seconds from 1 to 30.
     pub timeout: Duration,
-    /// What happens when a call of it does not come about.
+    /// What to do when there is no response.
     pub on_error: OnError,
 }
 
@@ -61,8 +61,8 @@ impl Handler {
 impl TryFrom<&ExtensionHandler> for Handler {
     type Error = ApiVersionError;
 
-    /// Takes what an extension said, with what it left out: 10 seconds, `Fail`. Everything else was checked before, or
-    /// is read as Cluster API reads it.
+    /// Uses the defaults for absent fields: 10 seconds, `Fail`. Everything else was validated before, or is read as
+    /// Cluster API reads it.
     fn try_from(handler: &ExtensionHandler) -> Result<Self, ApiVersionError> {
         Ok(Self {
             name: handler.name.clone(),
@@ -73,7 +73,7 @@ impl TryFrom<&ExtensionHandler> for Handler {
     }
 }
 
-/// How long a call may take: 10 seconds when nothing is said, or 0.
+/// The timeout of a call: 10 seconds when it is absent or 0.
 pub(crate) fn timeout(seconds: Option<i32>) -> Duration {
     let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or(discovery::TIMEOUT_SECONDS_DEFAULT);
     Duration::from_secs(seconds.unsigned_abs().into())
@@ -87,7 +87,7 @@ pub struct HandlerNameError(pub String);
 /// The extension in the name of a handler.
 ///
 /// # Errors
-/// When the name is not made of two parts with a dot between them.
+/// When the name does not have two parts with a dot between them.
 pub fn extension_of(handler: &str) -> Result<&str, HandlerNameError> {
     match handler.split_once('.') {
         Some((_, extension)) if !extension.contains('.') => Ok(extension),

@@ -1,6 +1,6 @@
-//! Texts of errors.
+//! Error texts.
 
-/// The beginning of a text, of so many bytes at most, and that there was more of it.
+/// The beginning of a text, cut to a number of bytes, with a mark if it was cut.
 pub(crate) fn beginning(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -9,7 +9,7 @@ pub(crate) fn beginning(text: &str, bytes: usize) -> String {
     format!("{}...", &text[..end])
 }
 
-/// Several messages as Kubernetes writes them: each once, in brackets when there are more than one.
+/// Several messages as Kubernetes writes them: each once, in brackets when there is more than one.
 pub(crate) fn aggregate<T: ToString>(errors: &[T]) -> String {
     let mut messages: Vec<String> = Vec::new();
     for message in errors.iter().map(ToString::to_string) {

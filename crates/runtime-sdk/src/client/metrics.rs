@@ -1,4 +1,4 @@
-//! What is counted of calls.
+//! Metrics of calls.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ const CALL_SECONDS: [f64; 23] = [
 /// | `capi_runtime_sdk_ignored_errors_total` | `group`, `version`, `hook` |
 /// | `capi_runtime_sdk_circuits_open` | |
 ///
-/// The last one is as of the last call or discovery. Version and group are those of the caller. A host is there once per registered extension, handlers are no label.
+/// The last one is updated with each call or discovery. Version and group are the caller's. There is one host per
+/// registered extension; handlers are not a label.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     requests: IntCounterVec,
@@ -34,7 +35,7 @@ impl Metrics {
     /// Declares the metrics in a registry.
     ///
     /// # Errors
-    /// When the registry has a metric of one of these names already.
+    /// When the registry already has a metric of one of these names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const HOOK: [&str; 3] = ["group", "version", "hook"];
         let metrics = Self {
@@ -72,10 +73,10 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// A call was sent. The code is absent when no answer came.
+    /// Counts a sent call. The code is absent when there was no answer.
     pub(crate) fn sent(&self, code: Option<u16>, host: &str, hook: &HookId, status: Option<&ResponseStatus>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        // What an extension says is no closed set, and a label has to be.
+        // An extension may send any status, but a label needs a fixed set.
         let status = match status {
             Some(ResponseStatus::Success) => "Success",
             Some(ResponseStatus::Failure) => "Failure",
@@ -86,7 +87,7 @@ impl Metrics {
             .inc();
     }
 
-    /// A call was made, or tried.
+    /// Records the time of a call, or of an attempt.
     pub(crate) fn took(&self, host: &str, hook: &HookId, took: Duration) {
         let labels = [host, &*hook.group, &*hook.version, &*hook.hook];
         self.seconds.with_label_values(&labels).observe(took.as_secs_f64());

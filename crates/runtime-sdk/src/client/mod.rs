@@ -1,4 +1,4 @@
-//! Calling hooks: which extensions there are, what they offer, and calls of them.
+//! Calling hooks: the registered extensions, their handlers, and calls of them.
 //!
 //! ```text
 //!  ExtensionConfig ┐                                        ┌─▶ Namespaces
@@ -8,7 +8,7 @@
 //!                           └────────────────▶ Transport (Https) ◀────────┘
 //! ```
 //!
-//! The smallest caller, of an extension that is known beforehand:
+//! The smallest caller, of an extension that is known in advance:
 //!
 //! ```no_run
 //! use nephele_runtime_sdk::{
@@ -41,23 +41,23 @@
 //! # }
 //! ```
 //!
-//! What it does as Cluster API's own client (`internal/runtime/client`) and what it does better:
+//! Where it behaves as Cluster API's own client (`internal/runtime/client`), and where it does better:
 //!
 //! | | here |
 //! |---|---|
-//! | all handlers of a hook | one after the other in order of their names, the first failure ends it; several at a time if asked for, and with a total time |
-//! | `Ignore` | lets calls pass that did not come about, and only those: a conversion that fails, or a response that says so, is a failure |
+//! | all handlers of a hook | one after the other in the order of their names, until the first failure; optionally several at a time, and with a total time |
+//! | `Ignore` | ignores calls without a response, and only those: a failed conversion, or a response with status `Failure`, is a failure |
 //! | responses | 20 MiB at most, whatever their status |
-//! | a registration that cannot be | leaves the one that was there |
-//! | a namespace that cannot be read | is named, with the cause |
-//! | an extension that is dead at warm-up | keeps no other out, unless asked for |
+//! | an invalid registration | leaves the existing one |
+//! | a namespace that cannot be read | is reported by name, with the cause |
+//! | an extension that is dead at warm-up | does not keep others out, unless configured |
 //! | an extension that keeps failing | is left alone for a while |
-//! | an extension that cannot be connected to | is tried twice more, within its timeout |
-//! | a certificate of an extension that says it is an authority | is refused, where Go takes it (RFC 5280, 4.2.1.9) |
-//! | proxies of the environment | are not used |
+//! | an extension that cannot be reached | is tried twice more, within its timeout |
+//! | a server certificate that is marked as an authority | is refused, though Go accepts it (RFC 5280, 4.2.1.9) |
+//! | proxies in the environment | are not used |
 //!
-//! Objects that register extensions are in [`extension_config`]. What a caller remembers of extensions that have it wait
-//! is in [`Waits`] and [`Answers`].
+//! Objects that register extensions are in [`extension_config`]. [`Waits`] and [`Answers`] remember responses that
+//! make the caller wait.
 
 mod aggregate;
 mod call;

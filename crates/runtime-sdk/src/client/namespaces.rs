@@ -1,4 +1,4 @@
-//! The labels of namespaces, by which it is decided whom an extension is called for.
+//! The labels of namespaces, which decide where an extension is called.
 
 use std::{collections::BTreeMap, error::Error};
 
@@ -7,19 +7,19 @@ use thiserror::Error;
 
 use super::selector::Labels;
 
-/// Knows the labels of namespaces.
+/// A source of the labels of namespaces.
 pub trait Namespaces: Send + Sync + 'static {
     /// The labels of a namespace.
     ///
     /// # Errors
-    /// When it is not there, or cannot be read.
+    /// When the namespace does not exist, or cannot be read.
     fn labels<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Labels, NamespaceError>>;
 }
 
-/// Why the labels of a namespace are not known.
+/// Why the labels of a namespace are unknown.
 #[derive(Debug, Error)]
 pub enum NamespaceError {
-    /// It is not there.
+    /// It does not exist.
     #[error("there is no namespace {0:?}")]
     Absent(String),
     /// It cannot be read.
@@ -33,7 +33,7 @@ pub enum NamespaceError {
     },
 }
 
-/// The namespaces there are, known beforehand: none for a caller that selects none, some for tests.
+/// Namespaces that are known in advance: an empty map for a caller that selects none, others for tests.
 impl Namespaces for BTreeMap<String, Labels> {
     fn labels<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Labels, NamespaceError>> {
         let labels = self.get(namespace).cloned();

@@ -1,4 +1,4 @@
-//! Which extensions there are, and which handlers they have.
+//! The registered extensions and their handlers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,19 +21,18 @@ use crate::{
     wire,
 };
 
-/// An extension as it is registered, wherever that comes from: an `ExtensionConfig`, an object of a kind of one's own, a
-/// file. Whatever keeps a [`Registry`] filled with these is a source of it.
+/// The registration of an extension, from any source: an `ExtensionConfig`, an object of a custom kind, a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registration {
     /// The name, a DNS label. Handlers are called `<handler>.<name>`.
     pub name: String,
-    /// Changes whenever anything about the registration does, such as the `resourceVersion` of its object.
+    /// Changes whenever the registration does, such as the `resourceVersion` of its object.
     pub resource_version: String,
     /// How the extension is reached.
     pub client_config: ClientConfig,
-    /// The namespaces that it is called for: none when there is no selector, all when it is empty.
+    /// The namespaces that it is called for: none without a selector, all when the selector is empty.
     pub namespace_selector: Option<LabelSelector>,
-    /// Settings that travel with each call.
+    /// Settings that are sent with each call.
     pub settings: Settings,
     /// The handlers that it has.
     pub handlers: Vec<Handler>,
@@ -42,30 +41,30 @@ pub struct Registration {
 /// Why an extension cannot be registered.
 #[derive(Debug, Error)]
 pub enum RegistrationError {
-    /// The name is no DNS label, so that names of handlers could not be told apart.
+    /// The name is not a DNS label, so names of handlers would be ambiguous.
     #[error("{0:?} is not a DNS label")]
     Name(String),
-    /// The name of a handler is no DNS label.
+    /// The name of a handler is not a DNS label.
     #[error("the name of handler {0:?} is not a DNS label")]
     Handler(String),
-    /// Two handlers have one name.
+    /// Two handlers have the same name.
     #[error("there is more than one handler {0:?}")]
     Duplicate(String),
-    /// There is no address.
+    /// There is no valid address.
     #[error("failed to compute the URL")]
     Endpoint(#[source] EndpointError),
-    /// The selector is none.
+    /// The selector is malformed.
     #[error("failed to read the namespace selector")]
     Selector(#[source] SelectorError),
 }
 
-/// Why a registry does not do what it is asked.
+/// Why a registry refuses an operation.
 #[derive(Debug, Error)]
 pub enum RegistryError {
-    /// It was not warmed up: nothing is called before it is known who has to be.
+    /// It is not warmed up: no hook is called before all extensions are known.
     #[error("the registry is not warmed up")]
     NotReady,
-    /// It was warmed up before.
+    /// It is warmed up already.
     #[error("the registry is warmed up already")]
     Ready,
     /// There is no such handler.
@@ -76,10 +75,10 @@ pub enum RegistryError {
     Unavailable {
         /// The extension.
         extension: String,
-        /// Why, as it was said then.
+        /// Why not.
         cause: String,
     },
-    /// The registration is none.
+    /// The registration is invalid.
     #[error("failed to register extension {extension:?}")]
     Registration {
         /// The extension.
@@ -88,13 +87,13 @@ pub enum RegistryError {
         #[source]
         source: RegistrationError,
     },
-    /// Not all extensions could be registered, and all had to.
+    /// Not all extensions could be registered, but all have to be.
     #[error("failed to warm up the registry: {}", aggregate(.0))]
     WarmUp(Vec<String>),
 }
 
 impl RegistryError {
-    /// A word for it, out of few.
+    /// A category from a fixed set, for metrics and logs.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -112,9 +111,9 @@ impl RegistryError {
 pub struct Candidate {
     /// Its name.
     pub name: String,
-    /// What to register, or why that could not be found out.
+    /// Its registration, or why there is none.
     pub found: Result<Registration, String>,
-    /// What was known of it the last time, for when it could not be found out now.
+    /// The last known registration, for use when there is no current one.
     pub last_known: Option<Registration>,
 }
 
@@ -124,29 +123,29 @@ impl From<Registration> for Candidate {
     }
 }
 
-/// What becomes of a warm-up in which an extension cannot be registered.
+/// What to do at warm-up when an extension cannot be registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WarmUp {
-    /// The others are. Of this one, what was last known is registered, so that a hook it had a say in is not decided
-    /// without it; if nothing was known, its handlers are [unavailable](RegistryError::Unavailable).
+    /// Register the others. Of this one, the last known registration is used, so that its hooks are not decided
+    /// without it; without one, its handlers are [unavailable](RegistryError::Unavailable).
     #[default]
     Isolated,
-    /// It fails, and nothing is registered: the way of Cluster API, whose manager then ends.
+    /// Fail and register nothing, as Cluster API does, whose manager then ends.
     AllOrNothing,
 }
 
-/// How extensions came through a warm-up, by name, with what went wrong.
+/// The result of a warm-up: extensions by name, with their errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarmedUp {
-    /// Registered as they are.
+    /// Registered with their current registration.
     pub registered: BTreeSet<String>,
-    /// Registered as they were last known.
+    /// Registered with their last known registration.
     pub last_known: BTreeMap<String, String>,
     /// Not registered.
     pub unavailable: BTreeMap<String, String>,
 }
 
-/// A registered extension. It is shared by its handlers.
+/// A registered extension, shared by its handlers.
 #[derive(Debug)]
 pub(crate) struct Extension {
     pub(crate) name: String,
@@ -155,7 +154,7 @@ pub(crate) struct Extension {
     pub(crate) ca_bundle: Arc<[u8]>,
     pub(crate) selector: Selector,
     pub(crate) settings: Settings,
-    /// Owned by the registration, so that a changed one begins anew.
+    /// Belongs to the registration, so a changed registration starts anew.
     pub(crate) circuit: Mutex<Circuit>,
     handlers: Vec<Handler>,
 }
@@ -199,9 +198,9 @@ impl Extension {
     }
 }
 
-/// Which extensions there are. It is empty and not ready until it is warmed up, once, with all that are known then: a
-/// hook must not be decided without an extension that only was not looked at yet. It is cheap to clone, and clones are
-/// one registry.
+/// The registered extensions. It starts empty and not ready, and is warmed up once with all known extensions: a
+/// hook must not be decided without an extension that was merely not read yet. Cheap to clone; all clones are one
+/// registry.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     state: Arc<RwLock<State>>,
@@ -214,7 +213,7 @@ struct State {
     extensions: BTreeMap<String, Arc<Extension>>,
     /// By full name of the handler; of the extensions above.
     handlers: BTreeMap<String, Arc<Registered>>,
-    /// Why extensions that are known are not among those above, by name.
+    /// Why known extensions are not registered, by name.
     unavailable: BTreeMap<String, String>,
 }
 
@@ -248,26 +247,27 @@ impl State {
 }
 
 impl Registry {
-    /// An empty one, not ready.
+    /// An empty registry that is not ready.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One with these extensions and ready at once: for tests, and for extensions that are known beforehand.
+    /// A registry with these extensions that is ready at once: for tests, and for extensions that are known in
+    /// advance.
     ///
     /// # Errors
-    /// When a registration is none.
+    /// When a registration is invalid.
     pub fn of(registrations: impl IntoIterator<Item = Registration>) -> Result<Self, RegistryError> {
         let registry = Self::default();
         registry.warm_up(registrations.into_iter().map(Candidate::from), WarmUp::AllOrNothing)?;
         Ok(registry)
     }
 
-    /// Registers all extensions that are known, once. After it the registry is ready.
+    /// Registers all known extensions, once. Then the registry is ready.
     ///
     /// # Errors
-    /// When it is ready already, and when all have to be registered and not all can be; it is not ready then.
+    /// When it is ready already; or when all have to be registered and one cannot be, and then it stays not ready.
     pub fn warm_up(
         &self,
         candidates: impl IntoIterator<Item = Candidate>,
@@ -308,17 +308,16 @@ impl Registry {
         Ok(report)
     }
 
-    /// Whether it was warmed up.
+    /// Whether it is warmed up.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.state.read().ready
     }
 
-    /// Registers an extension, or replaces what was registered of it. It is looked at before anything is replaced: one
-    /// that cannot be registered leaves what was there.
+    /// Registers an extension, or replaces its registration. An invalid one leaves the existing registration.
     ///
     /// # Errors
-    /// When the registry is not ready, or the registration is none.
+    /// When the registry is not ready, or the registration is invalid.
     pub fn add(&self, registration: Registration) -> Result<(), RegistryError> {
         let name = registration.name.clone();
         let extension = Extension::new(registration).map_err(|source| registration_error(&name, source));
@@ -330,7 +329,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes an extension; one that is not there is removed.
+    /// Removes an extension; does nothing when there is none of that name.
     ///
     /// # Errors
     /// When the registry is not ready.
@@ -343,7 +342,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The full names of the handlers of a hook, in whichever version, in order.
+    /// The full names of the handlers of a hook, in any version, sorted.
     ///
     /// # Errors
     /// When the registry is not ready.
@@ -351,15 +350,15 @@ impl Registry {
         Ok(self.list(hook)?.into_iter().map(|registered| registered.name.clone()).collect())
     }
 
-    /// The handler of a full name.
+    /// The handler with a full name.
     ///
     /// # Errors
-    /// When the registry is not ready, there is no such handler, or its extension is not available.
+    /// When the registry is not ready, there is no such handler, or its extension is unavailable.
     pub fn handler(&self, name: &str) -> Result<Handler, RegistryError> {
         Ok(self.get(name)?.handler.clone())
     }
 
-    /// Whether an extension is left alone at present, and why; `None` when it is not registered.
+    /// Whether an extension is left alone now, and why; `None` when it is not registered.
     #[must_use]
     pub fn circuit(&self, extension: &str) -> Option<Circuit> {
         let state = self.state.read();
@@ -367,14 +366,14 @@ impl Registry {
         Some(circuit)
     }
 
-    /// The extension answered something that is no call of a handler: it need not be left alone any longer.
+    /// The extension answered a call outside of its handlers: it need not be left alone any longer.
     pub(crate) fn answered(&self, extension: &str) {
         if let Some(extension) = self.state.read().extensions.get(extension) {
             extension.circuit.lock().succeeded();
         }
     }
 
-    /// How many extensions are left alone at present.
+    /// How many extensions are left alone now.
     pub(crate) fn open(&self) -> usize {
         self.state.read().extensions.values().filter(|extension| extension.circuit.lock().is_open()).count()
     }

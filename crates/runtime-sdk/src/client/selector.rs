@@ -1,4 +1,4 @@
-//! Which namespaces an extension is called for.
+//! The namespaces that an extension is called for.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use thiserror::Error;
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// A selector of labels as Kubernetes writes it (apimachinery, `metav1.LabelSelector`).
+/// A label selector as Kubernetes writes it (apimachinery, `metav1.LabelSelector`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    /// Labels that have to be there with these values.
+    /// Required labels with their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: Labels,
-    /// What else is required.
+    /// Further requirements.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
@@ -33,7 +33,7 @@ pub struct LabelSelectorRequirement {
     pub values: Vec<String>,
 }
 
-/// A selector, checked: what matches nothing, everything, or what fulfils all requirements.
+/// A validated selector: matches nothing, everything, or what meets all requirements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Option<Vec<Requirement>>);
 
@@ -51,13 +51,13 @@ enum Operator {
     DoesNotExist,
 }
 
-/// Why a [`LabelSelector`] is none.
+/// Why a [`LabelSelector`] is invalid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SelectorError {
-    /// There is no such operator.
+    /// The operator is unknown.
     #[error("{0:?} is not an operator of a label selector")]
     Operator(String),
-    /// There have to be values.
+    /// Values are missing.
     #[error("the operator {operator} of label {key:?} needs values")]
     NoValues {
         /// The label.
@@ -65,7 +65,7 @@ pub enum SelectorError {
         /// The operator.
         operator: String,
     },
-    /// There must not be values.
+    /// Values are not allowed.
     #[error("the operator {operator} of label {key:?} takes no values")]
     Values {
         /// The label.
@@ -79,10 +79,10 @@ pub enum SelectorError {
 }
 
 impl Selector {
-    /// Checks a selector. None at all matches nothing, an empty one everything, as in Kubernetes.
+    /// Validates a selector. As in Kubernetes, none matches nothing, an empty one everything.
     ///
     /// # Errors
-    /// When an operator is unknown or has values that it cannot have.
+    /// When an operator is unknown or has the wrong values.
     pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
         let Some(selector) = selector else { return Ok(Self(None)) };
         let mut requirements = Vec::new();
@@ -110,7 +110,7 @@ impl Selector {
         Ok(Self(Some(requirements)))
     }
 
-    /// Whether it matches everything, so that labels need not be looked at.
+    /// Whether it matches everything, so that labels need not be read.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.0.as_ref().is_some_and(Vec::is_empty)

@@ -1,4 +1,4 @@
-//! How calls get to extensions.
+//! The transport of calls to extensions.
 
 mod https;
 mod identity;
@@ -15,44 +15,44 @@ use tokio::time::Instant;
 pub use https::{Https, HttpsSettings, TrustError};
 pub use identity::{Identity, IdentityError, IdentityFiles};
 
-/// A call, written.
+/// A call, serialised.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     /// Where it goes.
     pub uri: Uri,
-    /// What the extension's certificate may come from, in PEM; the system's authorities when it is empty.
+    /// The authorities for the extension's certificate, in PEM; the system's when it is empty.
     pub ca_bundle: Arc<[u8]>,
     /// The request, in JSON.
     pub body: Bytes,
-    /// Nobody waits for the answer after that.
+    /// The caller waits until this time.
     pub deadline: Instant,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub code: u16,
-    /// The whole body when the status is 200, or else the beginning of it.
+    /// The whole body when the status is 200, otherwise its beginning.
     pub body: Bytes,
 }
 
-/// Gets calls to extensions: [`Https`], or whatever a test or a process with the extension in it puts there.
+/// Sends calls to extensions: [`Https`], or another implementation for a test or for an extension in this process.
 pub trait Transport: Send + Sync + 'static {
     /// Sends a call and waits for the answer, until the deadline.
     fn send(&self, call: Outgoing) -> BoxFuture<'_, Result<Incoming, TransportError>>;
 }
 
-/// Why nothing came back.
+/// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum TransportError {
-    /// No call can be made with this bundle or identity; no failure policy lets that pass.
+    /// The CA bundle or identity cannot be used; no failure policy ignores that.
     #[error("failed to set up TLS")]
     Trust(#[source] TrustError),
-    /// There is no connection, so that the extension has not seen the call.
+    /// There is no connection, so the extension has not seen the call.
     #[error("failed to connect")]
     Connect(#[source] BoxedError),
-    /// The connection ended, or something came that is not HTTP.
+    /// The connection ended, or the answer is not HTTP.
     #[error("failed to send the request or read the response")]
     Exchange(#[source] BoxedError),
     /// The answer is too long.
@@ -61,7 +61,7 @@ pub enum TransportError {
         /// The limit.
         limit: usize,
     },
-    /// Nothing came in time.
+    /// There was no answer in time.
     #[error("no answer came in time")]
     Timeout,
 }
@@ -70,7 +70,7 @@ pub enum TransportError {
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
 impl TransportError {
-    /// A word for it, out of few.
+    /// A category from a fixed set, for metrics and logs.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {

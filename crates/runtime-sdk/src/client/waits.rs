@@ -1,4 +1,4 @@
-//! What a caller remembers of extensions that have it wait.
+//! Remembers responses that make the caller wait.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::{aggregate::lowest_non_zero, call::Subject};
 use crate::hooks::{Hook, Response};
 
-/// Until when hooks are not called again for objects, since an extension has its caller wait.
+/// When hooks may be called again for objects, after an extension made its caller wait.
 ///
-/// Since 1.12 Cluster API does not call an extension before the time is over that it asked for, whatever else has the
-/// object looked at (`util/cache`); a restart forgets it. Before a hook is called [`Waits::get`] says what is answered
-/// in place of a call, after it [`Waits::put`] is told the response.
+/// Since 1.12, Cluster API does not call an extension again before the requested time is over, even when the object
+/// is reconciled earlier (`util/cache`); a restart forgets it. Before a hook is called, [`Waits::get`] returns the
+/// answer to use instead of a call; after it, pass the response to [`Waits::put`].
 #[derive(Debug)]
 pub struct Waits {
     capacity: usize,
@@ -26,22 +26,22 @@ struct Wait {
 }
 
 impl Default for Waits {
-    /// Room for 16384 waits: at some 200 bytes each these are 3 MiB.
+    /// Room for 16384 waits: at some 200 bytes each, 3 MiB.
     fn default() -> Self {
         Self::new(16_384)
     }
 }
 
 impl Waits {
-    /// With room for so many, at least one. When it is full, the wait that is over first is forgotten: its hook is called
-    /// too soon, which extensions have to bear anyway.
+    /// Room for this many, at least one. When it is full, the wait that ends first is forgotten: its hook is called
+    /// too early, which extensions have to tolerate anyway.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), waits: Mutex::default() }
     }
 
-    /// What is answered in place of a call, if it is too soon for one: success, with the message of the response that
-    /// was there and the seconds that are left, at least one.
+    /// The answer to use instead of a call that would be too early: success, with the message of the last response
+    /// and the remaining seconds, at least one.
     #[must_use]
     pub fn get<H: Hook>(&self, now: Instant, subject: &Subject) -> Option<H::Response> {
         let key = key::<H>(subject);
@@ -58,7 +58,7 @@ impl Waits {
         Some(response)
     }
 
-    /// Remembers a response that has the caller wait, and forgets the wait at one that does not.
+    /// Remembers a response that makes the caller wait; any other response ends the wait.
     pub fn put<H: Hook>(&self, now: Instant, subject: &Subject, response: &H::Response) {
         let key = key::<H>(subject);
         let seconds = response.retry_after_seconds().and_then(|seconds| u64::try_from(seconds).ok());
@@ -80,7 +80,7 @@ fn key<H: Hook>(subject: &Subject) -> (String, Subject) {
     (H::id().group_hook(), subject.clone())
 }
 
-/// What is left of a wait, in whole seconds: none when nothing is left, or else at least one.
+/// The rest of a wait, in whole seconds: none when it is over, otherwise at least one.
 fn seconds(left: Duration) -> i32 {
     if left.is_zero() {
         return 0;
@@ -90,35 +90,35 @@ fn seconds(left: Duration) -> i32 {
         .max(1)
 }
 
-/// What the hooks of one look at an object have answered: whether any has it wait, how long, and why.
+/// The answers of the hooks in one reconcile: whether one blocks, for how long, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// By name of the hook: the seconds, and the message.
+    /// Seconds and message, by name of the hook.
     answers: BTreeMap<String, (i32, String)>,
 }
 
 impl Answers {
-    /// Takes note of what a hook has answered.
+    /// Adds the response of a hook.
     pub fn add<H: Hook>(&mut self, response: &H::Response) {
         let seconds = response.retry_after_seconds().unwrap_or_default();
         self.answers.insert(H::NAME.to_owned(), (seconds, response.message().to_owned()));
     }
 
-    /// Whether a hook has its caller wait.
+    /// Whether a hook blocks.
     #[must_use]
     pub fn is_blocking<H: Hook>(&self) -> bool {
         self.answers.get(H::NAME).is_some_and(|(seconds, _)| *seconds != 0)
     }
 
-    /// How long to wait: the shortest that a hook asked for, or nothing when none did.
+    /// How long to wait: the shortest requested time; none when no hook blocks.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.answers.values().fold(0, |lowest, (seconds, _)| lowest_non_zero(lowest, *seconds));
         u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 
-    /// Which hooks an action waits for, for people; nothing when it waits for none. They are in order of their names, so that it
-    /// reads the same each time.
+    /// A message about the hooks that an action waits for; empty when there are none. Hooks are sorted by name, so
+    /// that the text is stable.
     #[must_use]
     pub fn message(&self, action: &str) -> String {
         let blocking: Vec<String> = self

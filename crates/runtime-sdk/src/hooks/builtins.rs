@@ -1,4 +1,4 @@
-//! What Cluster API says of a cluster in the variable `builtin` (Cluster API, `topologymutation_variable_types.go`).
+//! Cluster API's variable `builtin` (Cluster API, `topologymutation_variable_types.go`).
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ macro_rules! builtins {
 builtins! {
     /// The variable `builtin` of a template. Read it by `variables.decode::<Builtins>("builtin")`.
     ///
-    /// Only what a patch's variables are defined for is sent, and of the control plane, the deployment and the pool only
-    /// that which the template is for.
+    /// Cluster API only sends what a patch's variables are defined for; of the control plane, the MachineDeployment
+    /// and the MachinePool, only the one that the template is for.
     pub struct Builtins {
         /// Of the Cluster.
         pub cluster: ClusterBuiltins,

@@ -1,4 +1,4 @@
-//! Discovery: what an extension offers (Cluster API, `discovery_types.go`).
+//! Discovery: the handlers of an extension (Cluster API, `discovery_types.go`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use thiserror::Error;
 use super::{Hook, HookId, HookMeta, Request, Settings, hook};
 use crate::{response, wire::text};
 
-/// How long a caller waits when a handler does not say, in seconds.
+/// The timeout of a handler that does not set one, in seconds.
 pub const TIMEOUT_SECONDS_DEFAULT: i32 = 10;
-/// The longest a caller waits, in seconds.
+/// The longest timeout, in seconds.
 pub const TIMEOUT_SECONDS_MAX: i32 = 30;
 
 hook! {
@@ -52,19 +52,19 @@ response! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionHandler {
-    /// Its name, a DNS label, unique in the extension whichever hooks there are.
+    /// Its name, a DNS label, unique in the extension across hooks.
     pub name: String,
     /// The hook that it answers.
     pub request_hook: GroupVersionHook,
-    /// How long the caller is to wait, 0 to 30 seconds; 0 and nothing are 10.
+    /// The timeout, 0 to 30 seconds; 0 and absent mean 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// What the caller is to do when the call does not come about; nothing is `Fail`.
+    /// What the caller does when there is no response; absent means `Fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
 }
 
-/// A hook as discovery names it.
+/// A hook in discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupVersionHook {
@@ -74,7 +74,7 @@ pub struct GroupVersionHook {
     pub hook: String,
 }
 
-/// There is more than one slash in an `apiVersion`.
+/// An `apiVersion` has more than one slash.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("unexpected GroupVersion string: {0}")]
 pub struct ApiVersionError(pub String);
@@ -88,7 +88,7 @@ impl From<&HookId> for GroupVersionHook {
 impl TryFrom<&GroupVersionHook> for HookId {
     type Error = ApiVersionError;
 
-    /// Takes it apart as Kubernetes does: without a slash it is a version without a group.
+    /// Splits it as Kubernetes does: without a slash it is a version without a group.
     fn try_from(hook: &GroupVersionHook) -> Result<Self, ApiVersionError> {
         let (group, version) = hook.api_version.split_once('/').unwrap_or(("", &hook.api_version));
         if version.contains('/') {
@@ -99,18 +99,18 @@ impl TryFrom<&GroupVersionHook> for HookId {
 }
 
 text! {
-    /// What a caller does when a call does not come about: the extension cannot be reached, does not answer in time, or
-    /// answers something else than a response. A response with status `Failure` is a failure under either.
+    /// What a caller does when there is no response: the extension cannot be reached, does not answer in time, or
+    /// its answer is not a response. A response with status `Failure` is a failure under either.
     pub enum FailurePolicy {
-        /// The call has failed.
+        /// The call fails.
         Fail = "Fail",
-        /// It goes on as if the extension had nothing to say.
+        /// Go on as if the extension had no objection.
         Ignore = "Ignore",
     }
 }
 
 impl DiscoveryResponse {
-    /// Which handlers answer a hook, in order.
+    /// The handlers of a hook, in order.
     pub fn of<H: Hook>(&self) -> impl Iterator<Item = &ExtensionHandler> {
         let hook = GroupVersionHook::from(&H::id());
         self.handlers.iter().filter(move |handler| handler.request_hook == hook)

@@ -11,7 +11,7 @@ use crate::{
 
 const TAGS: &[&str] = &["In-Place Update Hooks"];
 
-/// Whether there is nothing in it: Go then leaves it out.
+/// Whether it has its default value: Go omits it then.
 fn absent<T: Default + PartialEq>(objects: &T) -> bool {
     *objects == T::default()
 }
@@ -72,13 +72,13 @@ response! {
     }
 }
 
-/// A patch, or none: then it is left out. A patch with a type and without bytes is refused, so what changes nothing
-/// should be left out too.
+/// A patch, or none, which is omitted. A patch with a type and without bytes is refused, so omit a patch that
+/// changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["patchType", "patch"]))]
 pub struct Patch {
-    /// What kind of patch it is. An empty text is none, as in Go.
+    /// The type of patch. As in Go, an empty text is none.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unless_empty")]
     pub patch_type: Option<PatchType>,
     /// The patch.
@@ -87,7 +87,7 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Whether there is none.
+    /// Whether there is no patch.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         self.patch_type.as_ref().is_none_or(|kind| kind.as_str().is_empty()) && self.patch.is_empty()

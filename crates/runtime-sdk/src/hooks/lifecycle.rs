@@ -1,4 +1,4 @@
-//! The hooks of a cluster's life (Cluster API, `lifecyclehooks_types.go`). All are of Clusters with a managed topology.
+//! The lifecycle hooks (Cluster API, `lifecyclehooks_types.go`). All concern Clusters with a managed topology.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

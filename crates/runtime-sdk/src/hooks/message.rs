@@ -1,40 +1,40 @@
-//! What all requests have in common, and all responses.
+//! The common parts of all requests and responses.
 
 use std::collections::BTreeMap;
 
 use super::{Message, ResponseStatus};
 
-/// Settings of an extension: those of its registration, and over them those of the call.
+/// Settings of an extension: those of its registration, overridden by those of the call.
 pub type Settings = BTreeMap<String, String>;
 
-/// A request. [`request!`](crate::request) makes one.
+/// A request. [`request!`](crate::request) declares one.
 pub trait Request: Message {
-    /// The settings that travel with the call; a request without has none.
+    /// The settings in the request, if it has any.
     fn settings(&self) -> Option<&Settings>;
-    /// The same, to be changed.
+    /// The settings, mutable.
     fn settings_mut(&mut self) -> Option<&mut Settings>;
 }
 
-/// A response. [`response!`](crate::response) makes one.
+/// A response. [`response!`](crate::response) declares one.
 pub trait Response: Message {
-    /// How it went.
+    /// Its status.
     fn status(&self) -> &ResponseStatus;
-    /// Says how it went.
+    /// Sets the status.
     fn set_status(&mut self, status: ResponseStatus);
-    /// What is said about it, or nothing.
+    /// Its message; may be empty.
     fn message(&self) -> &str;
-    /// Says something about it.
+    /// Sets the message.
     fn set_message(&mut self, message: String);
-    /// In how many seconds the caller may ask again: 0 when it may go on, `None` for a hook that nothing waits for.
+    /// After how many seconds the caller may call again: 0 when it may go on, `None` for a hook that cannot block.
     fn retry_after_seconds(&self) -> Option<i32>;
-    /// Has the caller ask again; without an effect on a hook that nothing waits for.
+    /// Makes the caller call again after this time; no effect for a hook that cannot block.
     fn set_retry_after_seconds(&mut self, seconds: i32);
 }
 
-/// Declares a request: its own fields, to which the settings are added.
+/// Declares a request: its own fields, plus the settings.
 ///
-/// On the wire fields are in lower camel case; absent ones and those that are `null` have the value that
-/// [`Default`] gives. A field with `#[serde(skip_serializing_if = …)]` is optional in the `OpenAPI` document.
+/// On the wire, fields are in lower camel case; absent and `null` fields get their [`Default`]. A field with
+/// `#[serde(skip_serializing_if = …)]` is optional in the `OpenAPI` document.
 #[macro_export]
 macro_rules! request {
     (
@@ -69,8 +69,8 @@ macro_rules! request {
     };
 }
 
-/// Declares a response: its own fields, to which `status` and `message` are added, and with `: retry` after its name
-/// `retryAfterSeconds`, by which an extension has the caller wait; `: plain` is without.
+/// Declares a response: its own fields, plus `status` and `message`. With `: retry` after its name it has
+/// `retryAfterSeconds`, with which an extension makes the caller wait; with `: plain` it does not.
 #[macro_export]
 macro_rules! response {
     (
@@ -109,7 +109,7 @@ macro_rules! response {
         }
 
         impl $name {
-            /// Has the caller ask again in so many seconds. The message is shown to people meanwhile.
+            /// Makes the caller call again after this many seconds. Meanwhile the message is shown to people.
             #[allow(dead_code, reason = "not every response has its caller wait")]
             #[must_use]
             $visibility fn retry_after(

@@ -1,7 +1,7 @@
-//! The hooks of Cluster API 1.14, and what makes a hook.
+//! The hooks of Cluster API 1.14, and the traits of a hook.
 //!
-//! A hook is a type that implements [`Hook`]: where it is (group, version, name) and what is said in it. The hooks of
-//! Cluster API are made by the same macros and the same trait as hooks of anybody's own:
+//! A hook is a type that implements [`Hook`]: its identity (group, version, name) and its messages. The hooks of
+//! Cluster API are made with the same macros and the same trait as custom hooks:
 //!
 //! ```
 //! use nephele_runtime_sdk::{hooks::{Hook, HookMeta}, request, response, wire::Object};
@@ -35,10 +35,10 @@
 //!
 //! | hooks | module | answered with |
 //! |---|---|---|
-//! | [`Discovery`] | [`discovery`] | the handlers there are |
-//! | nine of a cluster's life | [`lifecycle`] | [retry](crate::response!), but for [`AfterControlPlaneInitialized`] |
-//! | three of a cluster's topology | [`topology`] | patches, a verdict, variables |
-//! | three of updates in place | [`in_place`] | patches, or retry |
+//! | [`Discovery`] | [`discovery`] | the handlers |
+//! | nine lifecycle hooks | [`lifecycle`] | [retry](crate::response!), except [`AfterControlPlaneInitialized`] |
+//! | three topology hooks | [`topology`] | patches, a verdict, variables |
+//! | three hooks for in-place updates | [`in_place`] | patches, or retry |
 //! | [`GenerateUpgradePlan`] | [`upgrade_plan`] | versions |
 
 pub mod builtins;
@@ -89,10 +89,10 @@ pub use upgrade_plan::{
 
 /// The group of Cluster API's hooks.
 pub const GROUP: &str = "hooks.runtime.cluster.x-k8s.io";
-/// The one version there ever was of them.
+/// Their only version so far.
 pub const VERSION: &str = "v1alpha1";
 
-/// What is said in a call, or answered.
+/// A request or a response.
 pub trait Message:
     Clone + fmt::Debug + Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
@@ -103,11 +103,11 @@ impl<T> Message for T where
 {
 }
 
-/// A hook: where it is and what is said in it.
+/// A hook: its identity and its messages.
 pub trait Hook: Send + Sync + 'static {
-    /// What the caller says.
+    /// The caller's message.
     type Request: Request;
-    /// What the extension answers.
+    /// The extension's answer.
     type Response: Response;
     /// The group, a domain name.
     const GROUP: &'static str;
@@ -117,17 +117,17 @@ pub trait Hook: Send + Sync + 'static {
     const NAME: &'static str;
     /// What it is for.
     const META: HookMeta;
-    /// Whether there is one handler of it in an extension, whose path is without a name. Discovery is such.
+    /// Whether an extension has only one handler of it, whose path has no name. Discovery is one.
     const SINGLETON: bool = false;
 
-    /// Which hook it is.
+    /// Its identity.
     #[must_use]
     fn id() -> HookId {
         HookId { group: Self::GROUP.into(), version: Self::VERSION.into(), hook: Self::NAME.into() }
     }
 }
 
-/// What a hook is for, in words; it gets into the `OpenAPI` document.
+/// A description of a hook, for the `OpenAPI` document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HookMeta {
     /// In one line.
@@ -136,37 +136,37 @@ pub struct HookMeta {
     pub description: &'static str,
     /// What it belongs to.
     pub tags: &'static [&'static str],
-    /// Whether it is to be used no more.
+    /// Whether it is deprecated.
     pub deprecated: bool,
 }
 
 impl HookMeta {
-    /// A hook in use, with a line about it.
+    /// A hook with a summary.
     #[must_use]
     pub const fn new(summary: &'static str) -> Self {
         Self { summary, description: "", tags: &[], deprecated: false }
     }
 
-    /// With more said about it.
+    /// Adds a description.
     #[must_use]
     pub const fn description(self, description: &'static str) -> Self {
         Self { description, ..self }
     }
 
-    /// With what it belongs to.
+    /// Adds tags.
     #[must_use]
     pub const fn tags(self, tags: &'static [&'static str]) -> Self {
         Self { tags, ..self }
     }
 
-    /// To be used no more.
+    /// Marks it as deprecated.
     #[must_use]
     pub const fn deprecated(self) -> Self {
         Self { deprecated: true, ..self }
     }
 }
 
-/// Which hook it is: group, version and name.
+/// The identity of a hook: group, version and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookId {
     /// The group.
@@ -196,14 +196,14 @@ impl HookId {
         format!("{}.{}", self.hook, self.group)
     }
 
-    /// Whether it is the same hook in some version.
+    /// Whether it is the same hook, in any version.
     #[must_use]
     pub fn same_hook(&self, other: &Self) -> bool {
         self.group == other.group && self.hook == other.hook
     }
 
-    /// The path of a handler of it, or of the hook itself when it is a singleton (Cluster API,
-    /// `api/runtime/catalog`): the hook and the handler are in lower case.
+    /// The path of one of its handlers, or of the hook itself when it is a singleton (Cluster API,
+    /// `api/runtime/catalog`). Hook and handler are in lower case.
     #[must_use]
     pub fn path(&self, handler: Option<&str>) -> String {
         let mut path = format!("/{}/{}/{}", self.group, self.version, self.hook.to_ascii_lowercase());

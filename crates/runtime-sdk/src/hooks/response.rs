@@ -1,4 +1,4 @@
-//! How a call went.
+//! The status of a response.
 
 use std::{error::Error, fmt};
 
@@ -23,24 +23,24 @@ impl Default for ResponseStatus {
 }
 
 impl ResponseStatus {
-    /// What a response without a status has; a caller refuses it.
+    /// The status of a response without one; callers refuse it.
     #[must_use]
     pub fn absent() -> Self {
         Self::Other(String::new())
     }
 }
 
-/// Why a handler did not do what it was asked. It becomes the message of a response with status `Failure`, which
-/// Cluster API shows in conditions: the same failure should read the same each time.
+/// Why a handler failed. It becomes the message of a response with status `Failure`, which Cluster API shows in
+/// conditions, so the same failure should always have the same text.
 ///
-/// Any error is one by `?`; its causes follow, each after a colon.
+/// `?` converts any error; its causes follow, each after a colon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     message: String,
 }
 
 impl Failure {
-    /// With a message for people.
+    /// A failure with a message for people.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }

@@ -1,4 +1,4 @@
-//! The hooks of a cluster's topology (Cluster API, `topologymutation_types.go`).
+//! The topology hooks (Cluster API, `topologymutation_types.go`).
 
 use std::collections::BTreeMap;
 

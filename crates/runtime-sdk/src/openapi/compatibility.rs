@@ -1,14 +1,14 @@
-//! Whether a document still promises what an older one did.
+//! Checks whether a document still keeps the promises of an older one.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What of an older document a newer one breaks, in words, in order; nothing when everybody who follows the older one
-/// can be served.
+/// The breaking changes from an older document to a newer one, as sorted texts; empty when the newer one serves
+/// everybody who follows the older one.
 ///
-/// The rule is that of the Runtime SDK's proposal: within a version nothing is removed and nothing changes its meaning.
-/// Keep the document of your own hooks beside the code, and let a test compare it:
+/// The rule is that of the Runtime SDK's proposal: within a version nothing is removed and nothing changes its
+/// meaning. Keep the document of your own hooks in the repository, and compare it in a test:
 ///
 /// ```
 /// # use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ fn schema(name: &str, before: &Value, after: &Value, changes: &mut Vec<String>) 
     if had.is_empty() && !has.is_empty() {
         changes.push(format!("{name} is one of few now"));
     }
-    // A reader that knew all of them does not know what to do with another one, nor a writer without one of them.
+    // A reader of the old values does not know a new one, and a writer may still use a removed one.
     if !had.is_empty() && had != has {
         changes.push(format!("{name} is one of others now"));
     }

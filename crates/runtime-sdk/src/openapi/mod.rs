@@ -1,8 +1,8 @@
-//! The `OpenAPI` v3 document of what is in a catalog: the contract for extensions and callers in any language.
+//! The `OpenAPI` v3 document of a catalog: the contract for extensions and callers in any language.
 //!
-//! For Cluster API's own hooks it has the paths, operations and names of schemas of the document that Cluster API
-//! releases (`hack/tools/runtime-openapi-gen`), so that a client that was made from that one fits. Objects of Kubernetes
-//! are described no further than as objects; kinds of patches and failure policies say which there are.
+//! For Cluster API's own hooks it has the paths, operations and schema names of the document that Cluster API
+//! releases (`hack/tools/runtime-openapi-gen`), so that clients generated from that one work. Kubernetes objects
+//! are described only as objects; patch types and failure policies list their values.
 
 mod compatibility;
 
@@ -17,10 +17,10 @@ use crate::{
     hooks::{GROUP, HookId, VERSION},
 };
 
-/// What Cluster API's own document calls the schemas of its hooks.
+/// The prefix of the hooks' schemas in Cluster API's own document.
 const CLUSTER_API_SCHEMAS: &str = "sigs.k8s.io.cluster-api.api.runtime.hooks.v1alpha1";
 
-/// What the document says about itself.
+/// The title and description of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Its title.
@@ -41,7 +41,7 @@ impl Default for Info {
     }
 }
 
-/// The document of catalogs, each under the prefix of its paths; nothing is the root.
+/// The document of several catalogs, each under the prefix of its paths; an empty prefix is the root.
 #[must_use]
 pub fn document(catalogs: &BTreeMap<String, Catalog>, info: &Info) -> Value {
     let mut paths = Map::new();
@@ -128,7 +128,7 @@ fn response_kind(id: &HookId) -> String {
     format!("{}Response", id.hook)
 }
 
-/// The group without the ending that Kubernetes' have, the version and the hook, in camel case.
+/// The group without Kubernetes' suffix, the version and the hook, in camel case.
 fn operation_id(prefix: &str, id: &HookId) -> String {
     let group = id.group.strip_suffix(".x-k8s.io").unwrap_or(&id.group);
     let parts = prefix.split(['/', '-', '.']).chain(group.split(['.', '-'])).filter(|part| !part.is_empty());
@@ -152,7 +152,7 @@ fn schema_name(group: &str, version: &str, kind: &str) -> String {
     }
 }
 
-/// Adds what says the type of a message; it is nobody's duty to say it.
+/// Adds the optional fields for the type of a message.
 fn typed(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else { return };
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
@@ -168,7 +168,7 @@ fn typed(schema: &mut Value) {
     }
 }
 
-/// Leaves out what says how Rust has it: values of what is absent, and that what is absent may be `null`.
+/// Removes Rust's details: defaults of absent fields, and that they may be `null`.
 fn tidy(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.remove("default");
@@ -177,7 +177,7 @@ fn tidy(schema: &mut Value) {
     if let Some(Value::Array(texts)) = fields.get_mut("enum") {
         texts.retain(|text| !text.is_null());
     }
-    // What may be absent is written as one of it and null, or all of it alone.
+    // An optional field is written as one of it and null, or all of it alone.
     for key in ["anyOf", "allOf"] {
         let Some(Value::Array(branches)) = fields.get_mut(key) else { continue };
         branches.retain(|branch| {
@@ -202,7 +202,7 @@ fn tidy(schema: &mut Value) {
     }
 }
 
-/// Leads references to the names that the document has.
+/// Renames references to the names in the document.
 fn refer(schema: &mut Value, name: &dyn Fn(&str) -> Option<String>) {
     match schema {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! What an extension offers, and the checks of it.
+//! An extension: its handlers, and their validation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,13 +23,13 @@ use crate::{
     wire,
 };
 
-/// How much an extension takes on.
+/// Limits of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest body of a request, in bytes. Cluster API's own limit is 20 MiB.
     pub body_bytes_max: usize,
-    /// The sum of the bodies being read and handled, in bytes; further calls wait for room as long as their callers do.
-    /// It is at least one body.
+    /// The sum of the bodies being read and handled, in bytes; further calls wait for room as long as their callers
+    /// do. At least one body.
     pub bodies_bytes_max: usize,
     /// How long a body may take to arrive once there is room for it; a slower one is answered with 408.
     pub body_time_max: Duration,
@@ -38,7 +38,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Bodies of 20 MiB, 64 MiB of them, 10 s for each to arrive, and 1024 connections, of which a Cluster API has a few.
+    /// Bodies of 20 MiB, 64 MiB of them in all, 10 s for each to arrive, and 1024 connections, of which Cluster API
+    /// needs a few.
     pub const DEFAULT: Self = Self {
         body_bytes_max: 20 << 20,
         bodies_bytes_max: 64 << 20,
@@ -54,10 +55,10 @@ impl Default for Limits {
     }
 }
 
-/// The handlers under one prefix, with a discovery of their own.
+/// The handlers under one prefix, with their own discovery.
 ///
-/// Hooks of Cluster API and hooks of anybody else's are to be on different mounts: one hook that Cluster API does not
-/// know in the answer of its discovery hides the whole extension from it, and can keep it from starting.
+/// Hooks of Cluster API and custom hooks have to be on different mounts: one unknown hook in discovery hides the
+/// whole extension from Cluster API, and can keep it from starting.
 #[derive(Clone)]
 pub struct Mount {
     catalog: Catalog,
@@ -66,19 +67,19 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// For the hooks of a catalog.
+    /// A mount for the hooks of a catalog.
     #[must_use]
     pub fn new(catalog: Catalog) -> Self {
         Self { catalog, only: None, handlers: Vec::new() }
     }
 
-    /// For the hooks of Cluster API.
+    /// A mount for the hooks of Cluster API.
     #[must_use]
     pub fn cluster_api() -> Self {
         Self::new(Catalog::cluster_api())
     }
 
-    /// With a handler, about which discovery says nothing but its hook.
+    /// Adds a handler with default options.
     #[must_use]
     pub fn on<H, F, Fut>(self, hook: H, name: impl Into<String>, handle: F) -> Self
     where
@@ -89,7 +90,7 @@ impl Mount {
         self.on_with(hook, name, HandlerOptions::new(), handle)
     }
 
-    /// With a handler.
+    /// Adds a handler.
     #[must_use]
     pub fn on_with<H, F, Fut>(
         mut self,
@@ -107,15 +108,15 @@ impl Mount {
         self
     }
 
-    /// Offers the handlers of these hooks only; others are neither discovered nor served.
+    /// Offers only the handlers of these hooks; others are neither discovered nor served.
     #[must_use]
     pub fn only(mut self, hooks: impl IntoIterator<Item = HookId>) -> Self {
         self.only = Some(hooks.into_iter().collect());
         self
     }
 
-    /// Offers the handlers only of hooks that a release of Cluster API knows: one that it does not know would hide the
-    /// whole extension from it.
+    /// Offers only the handlers of hooks that a release of Cluster API knows: an unknown one would hide the whole
+    /// extension from it.
     #[must_use]
     pub fn for_release(self, release: Release) -> Self {
         self.only(Catalog::cluster_api_at(release).ids().cloned())
@@ -127,7 +128,7 @@ impl Mount {
         &self.catalog
     }
 
-    /// The handlers that are offered, checked, with that of discovery.
+    /// The offered handlers, validated, plus discovery.
     fn offered(&self, strict: bool) -> Result<Vec<Handler>, ExtensionError> {
         for handler in &self.handlers {
             check(&self.catalog, handler, strict)?;
@@ -183,10 +184,10 @@ fn check(catalog: &Catalog, handler: &Handler, strict: bool) -> Result<(), Exten
     Ok(())
 }
 
-/// Why an extension cannot be served. Callers would refuse it, or two handlers would be one.
+/// Why an extension cannot be served: callers would refuse it, or two handlers would be the same.
 #[derive(Debug, Error)]
 pub enum ExtensionError {
-    /// The hook is not of the mount's catalog.
+    /// The mount's catalog does not have the hook.
     #[error("handler {handler}: the mount does not have {hook}")]
     UnknownHook {
         /// The handler.
@@ -194,19 +195,19 @@ pub enum ExtensionError {
         /// Its hook.
         hook: Box<HookId>,
     },
-    /// Discovery is answered by the mount itself.
+    /// The mount answers discovery itself.
     #[error("{hook} is not for handlers")]
     Singleton {
         /// The hook.
         hook: Box<HookId>,
     },
-    /// The name is no DNS label.
+    /// The name is not a DNS label.
     #[error("handler {handler:?}: the name is not a DNS label")]
     Name {
         /// The handler.
         handler: String,
     },
-    /// Two handlers of a mount have one name, if for different hooks.
+    /// Two handlers of a mount have the same name, even if for different hooks.
     #[error("handler {handler} is there twice")]
     SameName {
         /// The handler.
@@ -222,7 +223,7 @@ pub enum ExtensionError {
         /// The longest allowed.
         max: i32,
     },
-    /// The failure policy is none.
+    /// The failure policy is unknown.
     #[error("handler {handler}: {policy:?} is not a failure policy")]
     FailurePolicy {
         /// The handler.
@@ -230,16 +231,16 @@ pub enum ExtensionError {
         /// The policy.
         policy: String,
     },
-    /// The prefix is no path, or two mounts have it.
+    /// The prefix is not a path, or two mounts have it.
     #[error("{prefix:?} is not a prefix of its own, such as /own")]
     Prefix {
         /// The prefix.
         prefix: String,
     },
-    /// A hook could not be described.
+    /// The catalog could not be completed.
     #[error("failed to complete the catalog")]
     Catalog(#[source] CatalogError),
-    /// The metrics could not be made.
+    /// The metrics could not be registered.
     #[error("failed to make metrics")]
     Metrics(#[source] prometheus::Error),
 }
@@ -275,8 +276,8 @@ impl Extension {
         }
     }
 
-    /// With a handler of a hook of Cluster API, about which discovery says nothing but its hook. The name is a DNS label
-    /// of its own among all handlers.
+    /// Adds a handler of a Cluster API hook with default options. The name is a DNS label, unique among all
+    /// handlers.
     #[must_use]
     pub fn on<H, F, Fut>(self, hook: H, name: impl Into<String>, handle: F) -> Self
     where
@@ -287,7 +288,7 @@ impl Extension {
         self.on_with(hook, name, HandlerOptions::new(), handle)
     }
 
-    /// With a handler of a hook of Cluster API.
+    /// Adds a handler of a Cluster API hook.
     #[must_use]
     pub fn on_with<H, F, Fut>(
         self,
@@ -304,33 +305,33 @@ impl Extension {
         self.at_root(|root| root.on_with(hook, name, options, handle))
     }
 
-    /// Offers, at the root, only what a release of Cluster API knows.
+    /// Offers, at the root, only the hooks of a release of Cluster API.
     #[must_use]
     pub fn for_release(self, release: Release) -> Self {
         self.at_root(|root| root.for_release(release))
     }
 
-    /// Puts another mount in the root's place.
+    /// Replaces the mount at the root.
     #[must_use]
     pub fn root(self, mount: Mount) -> Self {
         self.at_root(|_| mount)
     }
 
-    /// With a mount under a prefix such as `/own`, which is the `path` of the registration's service.
+    /// Adds a mount under a prefix such as `/own`, which is the `path` of the registration's service.
     #[must_use]
     pub fn mount(mut self, prefix: impl Into<String>, mount: Mount) -> Self {
         self.mounts.push((prefix.into(), mount));
         self
     }
 
-    /// Refuses timeouts over 10 s, which is the most that the Runtime SDK's proposal has.
+    /// Refuses timeouts over 10 s, the most in the Runtime SDK's proposal.
     #[must_use]
     pub fn strict_timeouts(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// With other limits.
+    /// Sets other limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -351,17 +352,17 @@ impl Extension {
         self
     }
 
-    /// Keeps calls in a folder.
+    /// Records calls in a folder.
     #[must_use]
     pub fn record(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
         self
     }
 
-    /// Checks everything and makes it a service.
+    /// Validates everything and builds the service.
     ///
     /// # Errors
-    /// When callers would refuse a handler, or two of them would be one.
+    /// When callers would refuse a handler, or two of them would be the same.
     pub fn build(self) -> Result<Service, ExtensionError> {
         let Self { mounts, strict, limits, metrics, openapi, recorder } = self;
         let metrics = match metrics {

@@ -1,4 +1,4 @@
-//! Handlers: what they are given, and what becomes of what they say.
+//! Handlers: their calls and their answers.
 
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     wire,
 };
 
-/// What a handler is told about a call besides the request.
+/// The circumstances of a call.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub(super) hook: Arc<HookId>,
@@ -24,7 +24,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Which hook is called.
+    /// The called hook.
     #[must_use]
     pub fn hook(&self) -> &HookId {
         &self.hook
@@ -36,7 +36,7 @@ impl Call {
         &self.handler
     }
 
-    /// When the caller waits no longer. A handler that has not answered by then is dropped where it awaits.
+    /// When the caller stops waiting. A handler that has not answered by then is dropped at its current await.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -49,30 +49,30 @@ impl Call {
     }
 }
 
-/// What discovery says about a handler besides its name and hook. Left out, it is the caller's to say.
+/// A handler's options in discovery. If they are absent, the caller uses its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandlerOptions {
-    /// How long the caller is to wait, in seconds: 0 to 30; 0 and nothing are 10.
+    /// The timeout in seconds: 0 to 30; 0 and absent mean 10.
     pub timeout_seconds: Option<i32>,
-    /// What the caller is to do when the call does not come about; nothing is to fail.
+    /// What the caller does when there is no response; absent means fail.
     pub failure_policy: Option<FailurePolicy>,
 }
 
 impl HandlerOptions {
-    /// Nothing said.
+    /// No options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How long the caller is to wait, in seconds: 0 to 30.
+    /// Sets the timeout in seconds: 0 to 30.
     #[must_use]
     pub fn timeout_seconds(mut self, seconds: i32) -> Self {
         self.timeout_seconds = Some(seconds);
         self
     }
 
-    /// The caller goes on when the call does not come about.
+    /// The caller goes on when there is no response.
     #[must_use]
     pub fn ignore_failures(mut self) -> Self {
         self.failure_policy = Some(FailurePolicy::Ignore);
@@ -80,20 +80,20 @@ impl HandlerOptions {
     }
 }
 
-/// The longest message of a failure, in bytes. It can quote what somebody sent, at any length, and callers show it in a
+/// The longest message of a failure, in bytes. It can quote input of any length, and callers show it in a
 /// condition, which has room for 32 KiB.
 const MESSAGE_MAX: usize = 8 << 10;
 
-/// An answer, written.
+/// An answer, serialised.
 pub(super) struct Answer {
-    /// The response; nothing when it cannot be written.
+    /// The response; none when it cannot be serialised.
     pub(super) body: Option<Vec<u8>>,
     pub(super) outcome: Outcome,
 }
 
 type Run = dyn Fn(Bytes, Call) -> BoxFuture<'static, Answer> + Send + Sync;
 
-/// A handler whose hook is no longer known by type.
+/// A handler whose hook type has been erased.
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) hook: Arc<HookId>,
@@ -129,7 +129,7 @@ impl Handler {
         }
     }
 
-    /// It as discovery names it.
+    /// The handler as in discovery.
     pub(super) fn advertised(&self) -> ExtensionHandler {
         ExtensionHandler {
             name: self.name.to_string(),
@@ -157,7 +157,7 @@ where
             return fail::<H::Response>(format!("error unmarshalling request: {error}"), Outcome::Malformed);
         }
     };
-    // A handler that panics before it makes its future is caught too.
+    // Also catches a handler that panics before it returns its future.
     let guarded = AssertUnwindSafe(async { handle(request, call.clone()).await }).catch_unwind();
     match guarded.await {
         Ok(Ok(response)) => settle(&call, &response),
@@ -167,7 +167,8 @@ where
         }
         Err(panic) => {
             error!(panic = panic_text(&*panic), "Handler panicked");
-            // Not with the text of the panic: what callers show in conditions should not change from call to call.
+            // Without the text of the panic: callers show the message in conditions, which should not change from
+            // call to call.
             let message = format!("handler {} of {} panicked", call.handler, call.hook.group_hook());
             fail::<H::Response>(message, Outcome::Panicked)
         }

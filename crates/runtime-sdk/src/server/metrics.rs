@@ -1,4 +1,4 @@
-//! What is counted of served calls.
+//! Metrics of served calls.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-/// A handler answers in less than a millisecond, or asks somebody; 30 s is the longest a caller waits.
+/// A handler answers in less than a millisecond, or calls another service; 30 s is the longest timeout.
 const CALL_SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Done.
+    /// The handler succeeded.
     Success,
-    /// Not yet; the caller is to ask again.
+    /// The caller has to call again.
     Retry,
-    /// The handler said no.
+    /// The handler failed.
     Failure,
     Panicked,
-    /// The body is no request.
+    /// The body is not a request.
     Malformed,
     /// The body is too large.
     TooLarge,
@@ -27,9 +27,9 @@ pub(super) enum Outcome {
     Unread,
     /// The body did not arrive in time.
     Slow,
-    /// The caller's time was over.
+    /// The caller's timeout passed.
     TimedOut,
-    /// The response is no JSON.
+    /// The response is not JSON.
     Unwritten,
 }
 
@@ -63,7 +63,7 @@ impl Outcome {
     }
 }
 
-/// The metrics of an extension. Every label is of a closed set: hooks and handlers are those that were registered.
+/// The metrics of an extension. Every label is from a fixed set: registered hooks and handlers.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     calls: IntCounterVec,
@@ -76,7 +76,7 @@ impl Metrics {
     /// Declares the metrics in a registry.
     ///
     /// # Errors
-    /// When the registry has a metric of one of these names already.
+    /// When the registry already has a metric of one of these names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self::unregistered()?;
         registry.register(Box::new(metrics.calls.clone()))?;
@@ -86,7 +86,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Metrics that nobody sees.
+    /// Metrics that are not exported.
     pub(super) fn unregistered() -> Result<Self, prometheus::Error> {
         Ok(Self {
             calls: IntCounterVec::new(
@@ -121,7 +121,7 @@ impl Metrics {
         })
     }
 
-    /// The metrics of a handler, so that a call looks nothing up.
+    /// The metrics of a handler, so that a call needs no lookup.
     pub(super) fn of(&self, group: &str, hook: &str, handler: &str) -> HandlerMetrics {
         let labels = [group, hook, handler];
         HandlerMetrics {

@@ -6,10 +6,10 @@
 //!  Tls ◀──files, reloaded when they change                     └──▶ serve(listener, tls, shutdown)
 //! ```
 //!
-//! A call is answered with HTTP 200 whatever its outcome, also when the body was too large or was not a request, or when
-//! the handler panicked: these have the status `Failure`, after which a caller never goes on. A call whose body did not
-//! arrive in time (408), or that did not end in time (504), has no response: there the failure policy of the handler
-//! decides.
+//! A call is answered with HTTP 200 whatever its outcome, even when the body was too large or not a request, or
+//! when the handler panicked: these answers have the status `Failure`, after which a caller never goes on. A call
+//! whose body did not arrive in time (408), or that did not end in time (504), has no response: then the failure
+//! policy of the handler decides.
 
 mod extension;
 mod handler;

@@ -1,4 +1,4 @@
-//! Recordings of calls in a folder: to see what a caller sends, and for tests that replay it.
+//! Recordings of calls in a folder: to see a caller's requests, and for tests that replay them.
 
 use std::{
     collections::BTreeMap,
@@ -19,19 +19,19 @@ use tracing::warn;
 
 use crate::hooks::HookId;
 
-/// The headers that are recorded: those in which a caller describes itself and the body, and none that could be a secret.
+/// The recorded headers: those that describe the caller and the body, and none that could be a secret.
 const HEADERS: [&str; 5] = ["accept", "accept-encoding", "content-type", "host", "user-agent"];
-/// The most calls that are recorded of a handler.
+/// The most recorded calls of a handler.
 const CALLS_MAX: u32 = 500;
-/// The longest request that is recorded, in bytes; those of Cluster API have tens of KiB.
+/// The longest recorded request, in bytes; those of Cluster API have tens of KiB.
 const BODY_MAX: usize = 512 << 10;
-/// The most recordings that are being written; a call beyond that is not recorded. They are at most 16 MiB of requests, which
-/// can need sixteen times that while they are parsed.
+/// The most recordings written at a time; further calls are not recorded. They are at most 16 MiB of requests,
+/// which can need sixteen times that while they are parsed.
 const WRITES_MAX: usize = 32;
 
-/// Records calls of an extension in a folder, a file of JSON for each: the first 500 of each handler in the life of the
-/// process, but for those with a request of more than 512 KiB. The objects in a request can have secrets in them, so only
-/// the owner of the process can read the files.
+/// Records calls of an extension in a folder, one JSON file each: the first 500 of each handler in the life of the
+/// process, except those with a request of more than 512 KiB. Requests can contain secrets, so only the owner of
+/// the process can read the files.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     inner: Arc<Inner>,
@@ -40,7 +40,7 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// How many calls were recorded of a handler, by its name.
+    /// How many calls of each handler were recorded, by its name.
     kept: Mutex<BTreeMap<String, u32>>,
     writes: Arc<Semaphore>,
 }
@@ -67,7 +67,7 @@ pub struct Recording {
 }
 
 impl Recorder {
-    /// Records calls in this folder, and creates it for the owner alone where it is not there. Files in it stay.
+    /// Records calls in this folder, which is created for the owner alone if missing. Existing files stay.
     ///
     /// # Errors
     /// When the folder cannot be created.
@@ -93,7 +93,7 @@ impl Recorder {
         self.inner.kept.lock().get(name).is_none_or(|count| *count < CALLS_MAX)
     }
 
-    /// The number of a further call of the handler, if it is recorded.
+    /// The number of the next call of the handler, if it is recorded.
     fn number(&self, name: &str) -> Option<u32> {
         let mut kept = self.inner.kept.lock();
         let count = kept.entry(name.to_owned()).or_default();
@@ -103,7 +103,7 @@ impl Recorder {
         })
     }
 
-    /// Writes a recording; the caller of the hook does not wait for that.
+    /// Writes a recording in the background; the caller of the hook does not wait.
     fn keep(&self, since: u128, name: &str, recording: impl FnOnce() -> Recording + Send + 'static) {
         let Ok(place) = Arc::clone(&self.inner.writes).try_acquire_owned() else {
             return warn!(handler = name, "Too many calls at once; one is not recorded");
@@ -120,7 +120,7 @@ impl Recorder {
     }
 }
 
-/// Writes a new file that its owner alone can read. A file or link of that name is left alone.
+/// Writes a new file that only its owner can read. An existing file or link of that name is left alone.
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -132,12 +132,12 @@ fn write(path: &Path, text: &[u8]) -> io::Result<()> {
 /// A call that is being recorded.
 pub(super) struct Recorded {
     recorder: Recorder,
-    /// When it came, in milliseconds since 1970: the names of files are in the order of the calls, also after a restart.
+    /// When it began, in milliseconds since 1970: file names sort in the order of the calls, also after a restart.
     since: u128,
-    /// Of the handler, or of the hook where that has no handler.
+    /// The name of the handler, or of the hook where there is no handler.
     name: String,
     head: Parts,
-    /// The body, once it is read.
+    /// The body, once it has been read.
     pub(super) body: Option<Bytes>,
 }
 

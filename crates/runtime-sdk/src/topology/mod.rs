@@ -1,5 +1,5 @@
-//! Help with the hooks of a cluster's topology: variables by path, a walk over templates that makes patches of what was
-//! changed, and what callers think of upgrade plans.
+//! Helpers for the topology hooks: variables by path, a walk over templates that makes patches of the changes, and
+//! validation of upgrade plans.
 //!
 //! ```
 //! use nephele_runtime_sdk::{hooks::{Failure, GeneratePatchesRequest, GeneratePatchesResponse}, topology::Walk};

@@ -1,4 +1,4 @@
-//! Upgrade plans, judged as Cluster API judges them (`exp/topology/desiredstate/upgrade_plan.go`).
+//! Validation of upgrade plans, as in Cluster API (`exp/topology/desiredstate/upgrade_plan.go`).
 
 use std::{cmp::Ordering, collections::BTreeMap, fmt};
 
@@ -7,10 +7,10 @@ use thiserror::Error;
 
 use crate::hooks::{GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, UpgradeStep};
 
-/// The minor versions that workers may be behind their control plane, and that a step of theirs may lead over.
+/// The most minor versions that workers may be behind their control plane, and that one step of theirs may cross.
 const SKEW_MAX: u64 = 3;
 
-/// Of whom a plan is.
+/// The part of the cluster that a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planned {
     /// The control plane.
@@ -28,61 +28,61 @@ impl fmt::Display for Planned {
     }
 }
 
-/// Why a plan is none.
+/// Why a plan is invalid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UpgradePlanError {
-    /// A text is no version.
+    /// A text is not a version.
     #[error("{0:?} is not a version of Kubernetes, such as v1.36.1")]
     Version(String),
-    /// Nobody is to be upgraded.
+    /// There is nothing to upgrade.
     #[error("{0}: there is nothing to upgrade")]
     Needless(Planned),
-    /// A step does not lead up.
+    /// A step does not go up.
     #[error("{of}: {to} does not come after {from}")]
     Order {
-        /// Of whom the plan is.
+        /// Whose plan it is.
         of: Planned,
-        /// Where the step begins.
+        /// The version before the step.
         from: String,
-        /// Where it leads.
+        /// The version after it.
         to: String,
     },
-    /// A step leads over too many minor versions.
+    /// A step crosses too many minor versions.
     #[error("{of}: from {from} to {to} is too far for one step")]
     Far {
-        /// Of whom the plan is.
+        /// Whose plan it is.
         of: Planned,
-        /// Where the step begins.
+        /// The version before the step.
         from: String,
-        /// Where it leads.
+        /// The version after it.
         to: String,
     },
-    /// The last step does not lead to the target.
+    /// The last step does not end at the target.
     #[error("{of}: the plan ends with {end} instead of {target}")]
     End {
-        /// Of whom the plan is.
+        /// Whose plan it is.
         of: Planned,
-        /// Where it ends.
+        /// Its last version.
         end: String,
-        /// Where it is to end.
+        /// The target.
         target: String,
     },
-    /// The control plane never has a version that workers are to have.
+    /// Workers would get a version that the control plane never has.
     #[error("workers: {0} is no version of the control plane")]
     Foreign(String),
 }
 
-/// How two versions stand to each other. Of builds of one version nobody may be able to tell.
+/// The order of two versions. Builds of one version may have no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stands {
     Before,
     Same,
     After,
-    /// Builds that only a plan puts in order.
+    /// Builds whose order only a plan gives.
     Beside,
 }
 
-/// A version and the text that it came as.
+/// A version and its original text.
 #[derive(Clone, Debug)]
 struct Known<'a> {
     text: &'a str,
@@ -96,7 +96,7 @@ impl<'a> Known<'a> {
         Ok(Self { text, version })
     }
 
-    /// How it stands to another one: numbers of builds are ordered, other texts are not (`util/version`).
+    /// The order of two versions: numbers of builds are ordered, other texts are not (`util/version`).
     fn stands(&self, other: &Self) -> Stands {
         let by = |ordering| match ordering {
             Ordering::Less => Stands::Before,
@@ -130,10 +130,10 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Judges a plan as its caller does, and returns the steps of the workers: those of the plan, or as few as the skew
-/// between workers and control plane takes where it leaves them out.
+/// Validates a plan as its caller does, and returns the steps of the workers: those in the plan, or, where the plan
+/// omits them, as few as the skew between workers and control plane permits.
 ///
-/// An extension that asks this before it answers never has a cluster's topology stopped by a plan.
+/// An extension that checks its plan with this never blocks a cluster's topology with it.
 ///
 /// # Errors
 /// When the caller would refuse the plan.
@@ -204,7 +204,7 @@ fn of_workers(
     target: &Known<'_>,
 ) -> Result<(), UpgradePlanError> {
     let of = Planned::Workers;
-    // Where the control plane is at the target, workers may yet be behind and follow where it was before.
+    // When the control plane is at the target, workers may still be behind and follow its earlier versions.
     let follow = has.len() > 1;
     let order = |known: &Known<'_>| has.iter().position(|had| had.text == known.text);
     let end = steps.iter().try_fold(current, |from, to| {
@@ -237,7 +237,7 @@ fn ends_with(of: Planned, end: &Known<'_>, target: &Known<'_>) -> Result<(), Upg
     Err(UpgradePlanError::End { of, end: end.text.to_owned(), target: target.text.to_owned() })
 }
 
-/// As few steps as the skew takes, over versions that the control plane has.
+/// As few steps as the skew permits, over versions that the control plane has.
 fn fewest<'a>(workers: &Known<'a>, has: &[&Known<'a>], target: &Known<'a>) -> Vec<Known<'a>> {
     // The last one of each minor version.
     let lines: BTreeMap<u64, &Known<'a>> = has.iter().map(|had| (had.version.minor, *had)).collect();
@@ -261,7 +261,7 @@ mod tests {
         versions.iter().map(|version| UpgradeStep::from(*version)).collect()
     }
 
-    /// What is said of a plan: the steps of the workers, or what is wrong with it.
+    /// The steps of the workers, or the error in the plan.
     fn judged(
         from: &str,
         to: &str,
@@ -385,7 +385,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is made for workers where a plan says nothing would be taken if it were said.
+        /// The generated steps for workers would be valid as an explicit plan.
         #[test]
         fn what_is_made_for_workers_is_a_plan_for_them(first in 20_u64..40, ahead in 1_u64..12, behind in 0_u64..4) {
             let (from, to) = (format!("v1.{first}.0"), format!("v1.{}.3", first + ahead));

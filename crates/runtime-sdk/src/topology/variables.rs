@@ -8,12 +8,12 @@ use thiserror::Error;
 
 use crate::{hooks::Variable, wire};
 
-/// The variable that Cluster API fills in itself.
+/// The variable that Cluster API sets itself.
 const BUILTIN: &str = "builtin";
 
 /// Variables by name.
 ///
-/// A path into them is a name, then members and elements: `builtin.controlPlane.version`, `files[0].path`.
+/// A path is a name, then members and elements: `builtin.controlPlane.version`, `files[0].path`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Variables(BTreeMap<String, Value>);
 
@@ -26,13 +26,13 @@ pub enum VariableError {
         /// The path.
         path: String,
     },
-    /// The path is none.
+    /// The path is malformed.
     #[error("{path:?} is not a path to a variable")]
     Path {
         /// The path.
         path: String,
     },
-    /// There is an index where there is no list, or beyond its end.
+    /// An index is used on a value that is not a list, or is out of range.
     #[error("variable {path:?} has no element {index}")]
     Element {
         /// The path.
@@ -47,19 +47,19 @@ pub enum VariableError {
         path: String,
         /// What was expected.
         expected: &'static str,
-        /// Why it is not.
+        /// The error.
         reason: String,
     },
-    /// The builtin variables of a template cannot be merged into those of all.
+    /// The builtin variables of a template cannot be merged with those of all templates.
     #[error("failed to merge builtin variables: expected objects")]
     Builtin,
 }
 
 impl Variables {
-    /// Variables that apply to all templates, and over them those of one. `builtin` is merged member by member.
+    /// Variables of all templates, overridden by those of one. `builtin` is merged member by member.
     ///
     /// # Errors
-    /// When `builtin` is there twice and is not an object.
+    /// When `builtin` exists twice and is not an object.
     pub fn merged(all: &[Variable], one: &[Variable]) -> Result<Self, VariableError> {
         // Within one list the last of a name counts, as in a map.
         let mut variables: BTreeMap<String, Value> =
@@ -85,7 +85,7 @@ impl Variables {
     /// The value at a path.
     ///
     /// # Errors
-    /// When the path is none or leads nowhere; what is merely absent is [`VariableError::NotFound`].
+    /// When the path is malformed or leads nowhere; a missing value is [`VariableError::NotFound`].
     pub fn get(&self, path: &str) -> Result<&Value, VariableError> {
         let mut steps = steps(path)?.into_iter();
         let not_found = || VariableError::NotFound { path: path.to_owned() };
@@ -108,7 +108,7 @@ impl Variables {
     /// The value at a path, if there is one.
     ///
     /// # Errors
-    /// When the path is none or leads to no element of a list.
+    /// When the path is malformed or an element of a list does not exist.
     pub fn find(&self, path: &str) -> Result<Option<&Value>, VariableError> {
         match self.get(path) {
             Ok(value) => Ok(Some(value)),
@@ -126,7 +126,7 @@ impl Variables {
         value.as_str().ok_or_else(|| mistyped(path, "a string", value))
     }
 
-    /// The truth at a path.
+    /// The boolean at a path.
     ///
     /// # Errors
     /// When there is none.
@@ -135,10 +135,10 @@ impl Variables {
         value.as_bool().ok_or_else(|| mistyped(path, "true or false", value))
     }
 
-    /// What is at a path, as a type.
+    /// The value at a path, decoded.
     ///
     /// # Errors
-    /// When there is none, or it is not of that type.
+    /// When there is none, or it does not have that type.
     pub fn decode<T: DeserializeOwned>(&self, path: &str) -> Result<T, VariableError> {
         wire::from_value(self.get(path)?.clone()).map_err(|error| VariableError::Type {
             path: path.to_owned(),
@@ -152,7 +152,7 @@ fn mistyped(path: &str, expected: &'static str, value: &Value) -> VariableError 
     VariableError::Type { path: path.to_owned(), expected, reason: format!("it is {value}") }
 }
 
-/// Lays an object over another, member by member.
+/// Merges an object over another, member by member.
 fn lay_over(below: &mut Value, above: &Value) {
     match (below, above) {
         (Value::Object(below), Value::Object(above)) => {

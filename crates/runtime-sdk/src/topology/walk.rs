@@ -17,17 +17,17 @@ use crate::{
 /// A template during a walk.
 #[derive(Debug)]
 pub struct Template<'a> {
-    /// The template, to be changed.
+    /// The template, which may be changed.
     pub object: Value,
     /// The variables that apply to it.
     pub variables: Variables,
-    /// The object that it is for.
+    /// The object that refers to it.
     pub holder: &'a HolderReference,
 }
 
 impl Template<'_> {
-    /// Changes the template as a type. Only what the change is about is changed: fields that the type does not know
-    /// stay, and so do those that it would write otherwise.
+    /// Edits the template as a typed value. Only edited fields change: fields that the type does not know, or would
+    /// write differently, stay as they are.
     ///
     /// # Errors
     /// When the template is not of that type.
@@ -46,7 +46,7 @@ impl Template<'_> {
 
 type Step<'f> = Box<dyn Fn(&mut Template<'_>) -> Result<(), Failure> + Send + Sync + 'f>;
 
-/// What is done with templates of which kind. Templates of other kinds are passed over, unless the walk is strict.
+/// Functions for templates, by kind. Templates of other kinds are skipped, unless the walk is strict.
 pub struct Walk<'f> {
     steps: Vec<(String, String, Step<'f>)>,
     any: Option<Step<'f>>,
@@ -61,13 +61,13 @@ impl Default for Walk<'_> {
 }
 
 impl<'f> Walk<'f> {
-    /// A walk that does nothing yet and makes JSON Patches.
+    /// A walk without functions that makes JSON Patches.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Does something with templates of a kind, whatever version of their group they are in.
+    /// Adds a function for templates of a kind, in any version of the group.
     #[must_use]
     pub fn on(
         mut self,
@@ -79,7 +79,7 @@ impl<'f> Walk<'f> {
         self
     }
 
-    /// Does something with templates of any kind that nothing else is done with.
+    /// Adds a function for all templates without one of their own.
     #[must_use]
     pub fn on_others(
         mut self,
@@ -89,25 +89,25 @@ impl<'f> Walk<'f> {
         self
     }
 
-    /// Fails on a template of a kind that nothing is done with.
+    /// Makes the walk fail on a template without a function.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Makes patches of another kind.
+    /// Sets the patch type.
     #[must_use]
     pub fn format(mut self, format: PatchType) -> Self {
         self.format = format;
         self
     }
 
-    /// Walks over the templates and makes a patch of each that something is done with, in order; a patch of one that
-    /// was not changed changes nothing.
+    /// Walks over the templates in order and makes a patch for each that has a function; an unchanged template gets
+    /// a patch that changes nothing.
     ///
     /// # Errors
-    /// With the first failure; there is no response then.
+    /// The first failure; then there is no response.
     pub fn patches(&self, request: &GeneratePatchesRequest) -> Result<GeneratePatchesResponse, Failure> {
         let mut items = Vec::new();
         for item in &request.items {
@@ -122,10 +122,10 @@ impl<'f> Walk<'f> {
         Ok(GeneratePatchesResponse { items, ..GeneratePatchesResponse::default() })
     }
 
-    /// Walks over the templates to judge them. What a step changes is lost.
+    /// Walks over the templates to validate them. Changes are dropped.
     ///
     /// # Errors
-    /// With the first failure.
+    /// The first failure.
     pub fn verdict(&self, request: &ValidateTopologyRequest) -> Result<ValidateTopologyResponse, Failure> {
         for item in &request.items {
             let variables = Variables::merged(&request.variables, &item.variables)?;
@@ -134,7 +134,7 @@ impl<'f> Walk<'f> {
         Ok(ValidateTopologyResponse::default())
     }
 
-    /// What a template becomes, or nothing when it is passed over.
+    /// The template after its function, or none when it is skipped.
     fn step(
         &self,
         object: &Object,

@@ -6,12 +6,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Bytes, a string of standard base64 on the wire. `null` is no bytes, as in Go; no bytes are written as `""`.
+/// Bytes; on the wire, a string of standard base64. As in Go, `null` means no bytes; no bytes are written as `""`.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Bytes(pub Vec<u8>);
 
 impl Bytes {
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -45,7 +45,7 @@ impl Serialize for Bytes {
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
-        // Go's decoder passes over line breaks.
+        // Go's decoder skips line breaks.
         let text = text.replace(['\r', '\n'], "");
         STANDARD.decode(text).map(Self).map_err(|error| de::Error::custom(format!("not base64: {error}")))
     }

@@ -1,4 +1,4 @@
-//! Reading JSON as Go's `encoding/json` does: field names in any letter case, `null` for anything.
+//! Reads JSON as Go's `encoding/json` does: field names in any letter case, `null` for anything.
 
 use std::{fmt, marker::PhantomData};
 
@@ -9,14 +9,14 @@ use serde::{
 };
 use serde_json::Value;
 
-/// Reads the whole of the bytes, as Go's `json.Unmarshal` reads a request.
+/// Reads a single value, as Go's `json.Unmarshal` reads a request.
 ///
-/// Names of fields are taken in any letter case of ASCII, `null` is what is absent. Unlike Go, a field that is there
-/// twice is an error, and so are more than 128 levels and text that is not UTF-8. A field with `#[serde(flatten)]`, and
-/// what is in it, is read without leniency.
+/// Field names match in any ASCII letter case, and `null` means absent. Unlike in Go, a repeated field is an error,
+/// and so are more than 128 levels and text that is not UTF-8. A field with `#[serde(flatten)]`, and everything in
+/// it, is read strictly.
 ///
 /// # Errors
-/// When they are not JSON, not of that type, or more than one value.
+/// When the bytes are not JSON, not of that type, or more than one value.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = T::deserialize(Lenient(&mut deserializer))?;
@@ -24,7 +24,7 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Er
     Ok(value)
 }
 
-/// Reads the first value in the bytes, as Cluster API reads a response; what follows is not looked at.
+/// Reads the first value in the bytes, as Cluster API reads a response; the rest is ignored.
 ///
 /// # Errors
 /// When it is not JSON or not of that type.
@@ -35,12 +35,12 @@ pub fn from_prefix<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::E
 /// Reads a value, with the same leniency.
 ///
 /// # Errors
-/// When it is not of that type.
+/// When it does not have that type.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
     T::deserialize(Lenient(value))
 }
 
-/// What `null` is read as.
+/// The meaning of `null`.
 #[derive(Clone, Copy)]
 enum Null {
     Unit,
@@ -52,7 +52,7 @@ enum Null {
     Struct,
 }
 
-/// A deserializer of a format that describes itself, and everything in it, made lenient.
+/// Makes a deserializer of a self-describing format lenient, including everything in it.
 struct Lenient<D>(D);
 
 macro_rules! forward {
@@ -66,7 +66,7 @@ macro_rules! forward {
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Lenient<D> {
     type Error = D::Error;
 
-    // What describes itself is taken as it is: there are no fields to look for.
+    // A self-describing value is taken as it is: there are no fields to match.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         self.0.deserialize_any(visitor)
     }
@@ -110,7 +110,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Lenient<D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        // serde_json has newtypes of its own that only its own deserializer can make.
+        // serde_json has its own newtypes, which only its own deserializer can make.
         if name.starts_with("$serde_json") {
             return self.0.deserialize_newtype_struct(name, visitor);
         }
@@ -187,7 +187,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Read<V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        // serde takes a list for a structure, by the order of its fields. Go does not.
+        // serde accepts a list for a structure, in the order of its fields. Go does not.
         if let Null::Struct = self.null {
             return Err(de::Error::invalid_type(de::Unexpected::Seq, &self));
         }
@@ -225,7 +225,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Optional<V> {
     }
 }
 
-/// The members of nothing, and its elements.
+/// The members and elements of an absent value.
 struct Nothing<E>(PhantomData<E>);
 
 impl<'de, E: de::Error> SeqAccess<'de> for Nothing<E> {
@@ -296,7 +296,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Within<S> {
     }
 }
 
-/// A name of a field, in the letter case of the field that it means.
+/// A field name, in the letter case of the field it matches.
 struct Key<I> {
     inner: I,
     fields: &'static [&'static str],

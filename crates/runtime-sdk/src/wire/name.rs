@@ -1,4 +1,4 @@
-//! Names that Kubernetes allows.
+//! Names that Kubernetes accepts.
 
 /// The most characters of a label.
 const LABEL_MAX: usize = 63;
@@ -20,7 +20,7 @@ pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= SUBDOMAIN_MAX && text.split('.').all(is_part)
 }
 
-/// Whether the text has lower-case letters, digits and hyphens alone, and no hyphen at either end.
+/// Whether the text consists of lower-case letters, digits and hyphens, without a hyphen at either end.
 fn is_part(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().all(|byte| inner(byte) || byte == b'-')

@@ -1,4 +1,4 @@
-//! Objects of Kubernetes of any kind.
+//! Kubernetes objects of any kind.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// An object of Kubernetes as it came, or none: Go's `RawExtension`, which is `null` when it is none.
+/// A Kubernetes object as received, or none: Go's `RawExtension`, which is `null` when absent.
 ///
-/// Clusters and Machines are such too. Under the one version of the hooks Cluster API sent them in its version v1beta1
-/// until 1.12 and in v1beta2 since; [`Object::api_version`] tells.
+/// Clusters and Machines are such objects too. Under one version of the hooks, Cluster API sent them as v1beta1
+/// until 1.12 and as v1beta2 since; see [`Object::api_version`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Object(Option<Map<String, Value>>);
@@ -33,7 +33,7 @@ impl Object {
         self.text("/kind").unwrap_or_default()
     }
 
-    /// The group of its `apiVersion`; nothing for that of the core.
+    /// The group of its `apiVersion`; empty for the core group.
     #[must_use]
     pub fn group(&self) -> &str {
         self.api_version().split_once('/').map_or("", |(group, _)| group)
@@ -63,7 +63,7 @@ impl Object {
         self.pointer("/metadata/annotations")?.get(key)?.as_str()
     }
 
-    /// The value at a JSON Pointer (RFC 6901) other than the whole.
+    /// The value at a JSON Pointer (RFC 6901) inside the object.
     #[must_use]
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
         let (first, rest) = split(pointer)?;
@@ -82,22 +82,22 @@ impl Object {
         self.0.as_ref()
     }
 
-    /// It as a value; `null` when it is absent.
+    /// The object as a value; `null` when it is absent.
     #[must_use]
     pub fn into_value(self) -> Value {
         self.0.map_or(Value::Null, Value::Object)
     }
 
-    /// It as a value; `null` when it is absent.
+    /// The object as a value; `null` when it is absent.
     #[must_use]
     pub fn to_value(&self) -> Value {
         self.clone().into_value()
     }
 
-    /// Reads it as a type, as Go would.
+    /// Decodes it to a type, as Go would.
     ///
     /// # Errors
-    /// When it is none of that type.
+    /// When it does not have that type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         super::from_value(self.to_value())
     }

@@ -1,7 +1,7 @@
-//! Enumerations that are text in Go, where a text that is none of them arrives all the same.
+//! Enumerations that are strings in Go, where any other string can arrive as well.
 
-/// Declares an enumeration of known texts with a variant for any other, so that what is wrong with a message can be
-/// said where it is judged and not where it is read.
+/// Declares an enumeration of known strings with a variant for any other, so that an unknown one is reported when
+/// the message is validated, not when it is read.
 macro_rules! text {
     (
         $(#[$attribute:meta])*
@@ -11,7 +11,7 @@ macro_rules! text {
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $($(#[$note])* $variant,)+
-            /// Any other text. Whoever receives it has to refuse it.
+            /// Any other string. The receiver has to refuse it.
             Other(String),
         }
 

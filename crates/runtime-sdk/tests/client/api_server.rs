@@ -1,4 +1,4 @@
-//! As much of an API server as a reconciler of extensions asks for, in memory.
+//! The parts of an API server that a reconciler of extensions needs, in memory.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
@@ -41,7 +41,7 @@ impl ApiServer {
         kube::Client::new(service, "default")
     }
 
-    /// Puts an object there, or changes it; its version and generation are the server's.
+    /// Creates or changes an object; the server sets its version and generation.
     pub(crate) fn put(&self, path: &str, object: &Value) {
         let mut state = self.state.lock();
         let mut object = object.clone();
@@ -63,12 +63,12 @@ impl ApiServer {
         self.state.lock().objects.remove(path);
     }
 
-    /// What was written, and forgets it.
+    /// Returns the writes so far, and forgets them.
     pub(crate) fn writes(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().writes)
     }
 
-    /// Answers nothing but errors from now on, or objects again.
+    /// From now on answers only errors, or objects again.
     pub(crate) fn away(&self, away: bool) {
         self.state.lock().away = away;
     }

@@ -26,7 +26,7 @@ async fn call(client: &Client) -> Result<BeforeClusterCreateResponse, CallError>
     client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await
 }
 
-/// Calls once. The answer, and how often the extension was asked.
+/// Calls once. Returns the answer, and how often the extension was called.
 async fn call_counted(
     answer: Answer,
     on_error: OnError,
@@ -97,7 +97,7 @@ async fn a_failure_is_one_under_either_policy() {
     }
 }
 
-/// CALL-6, and whatever else keeps a call from coming about.
+/// CALL-6, and all other reasons for having no response.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_come_about_passes_with_ignore() {
     for (answer, asked) in [
@@ -121,7 +121,7 @@ async fn what_does_not_come_about_passes_with_ignore() {
     }
 }
 
-/// CALL-7. The text gets into conditions.
+/// CALL-7. The text ends up in conditions.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_come_about_is_an_error_with_fail() {
     for (answer, expected) in [
@@ -200,7 +200,7 @@ async fn settings_of_the_call_are_over_those_of_the_registration() {
     }
 }
 
-/// NS-1 to NS-3, for one handler: one that is not called for the namespace is an error.
+/// NS-1 to NS-3, for one handler: calling one that does not select the namespace is an error.
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_called_only_for_the_namespaces_it_is_selected_for() {
     let script = Script::always(success());
@@ -224,7 +224,7 @@ async fn a_handler_is_called_only_for_the_namespaces_it_is_selected_for() {
             format!("failed to call extension handler \"valid-extension.ext\": {expected}")
         );
     }
-    // An empty selector does not have the namespace read; none at all matches nothing.
+    // With an empty selector the namespace is not read; no selector matches nothing.
     let everywhere = client(&script, [selecting(Some(LabelSelector::default()))]);
     everywhere.call::<BeforeClusterCreate>(ONE, &at("gone"), &request()).await.unwrap();
     let nowhere = client(&script, [selecting(None)]);
@@ -312,7 +312,7 @@ async fn an_extension_of_another_version_is_spoken_to_in_its_own() {
     assert_eq!(client.handlers::<New>(&subject()).await.unwrap(), ["old.ext"]);
 }
 
-/// Upstream lets these pass with `Ignore`, against what it says of it.
+/// Upstream ignores these errors with `Ignore`, contrary to its documentation.
 #[tokio::test(start_paused = true)]
 async fn a_conversion_that_fails_is_an_error_though_the_policy_is_ignore() {
     let script = Script::always(Answer::Json(json!({ "status": "Success", "first": "unreadable" })));

@@ -1,4 +1,4 @@
-//! What extensions say that they offer.
+//! Discovery responses of extensions.
 
 use std::time::Duration;
 

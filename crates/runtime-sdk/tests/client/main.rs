@@ -1,4 +1,4 @@
-//! The calling side against extensions: scripted ones without a network, and ones of real TLS on loopback.
+//! The calling side against extensions: scripted ones without a network, and real ones with TLS on loopback.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

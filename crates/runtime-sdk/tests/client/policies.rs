@@ -1,4 +1,4 @@
-//! When an extension is called again, when it is left alone, and what is counted.
+//! When calls are repeated, when an extension is left alone, and what is counted.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn what_is_left_alone_passes_with_ignore() {
     assert_eq!(script.count(), 2);
 }
 
-/// An extension that answers, be it nonsense or a failure, is there: waiting would help nobody.
+/// An extension that answers, even nonsense or a failure, is alive: waiting would not help.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_answers_is_not_left_alone() {
     for answer in

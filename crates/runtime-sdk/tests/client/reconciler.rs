@@ -58,7 +58,7 @@ fn offering(names: &[&str]) -> Answer {
 
 type Discovering = Arc<Mutex<Box<dyn Fn(&Asked) -> Answer + Send>>>;
 
-/// An API server, extensions that behave in a way that can be changed, and a caller.
+/// An API server, extensions whose behaviour can be changed, and a caller.
 struct World {
     server: ApiServer,
     script: Arc<Script>,
@@ -95,7 +95,7 @@ impl World {
         Reconciler::new(self.server.client(), self.client.clone(), mode)
     }
 
-    /// A caller of its own, of the same objects, that only reads.
+    /// Another caller for the same objects, which only reads.
     fn reader(&self) -> (Client, Reconciler<ExtensionConfig>) {
         let client = Client::builder(Catalog::cluster_api()).transport(self.script.clone()).build();
         let reconciler = Reconciler::new(self.server.client(), client.clone(), Mode::ReadOnly);
@@ -409,7 +409,7 @@ async fn an_api_server_that_is_away_is_an_error_and_changes_nothing() {
     assert_eq!(handlers(&world.client).len(), 3);
 }
 
-/// What another wrote in the meantime is not lost.
+/// Changes that others made meanwhile are not lost.
 #[tokio::test(start_paused = true)]
 async fn a_status_is_written_only_over_what_was_read() {
     let world = World::new();
@@ -530,7 +530,7 @@ impl ExtensionKind for MachineExtension {
     }
 }
 
-/// A provider registers extensions of its own hooks by a kind of its own, and of those hooks that it does not have none.
+/// A provider registers extensions of its own hooks through its own kind; handlers of unknown hooks are skipped.
 #[tokio::test(start_paused = true)]
 async fn a_kind_of_ones_own_registers_extensions_of_hooks_of_ones_own() {
     let server = ApiServer::default();

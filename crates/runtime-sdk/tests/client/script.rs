@@ -1,4 +1,4 @@
-//! A transport that answers by a script, and what it was asked.
+//! A transport that answers from a script and records calls.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,14 +18,14 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// What a scripted extension does.
+/// The behaviour of a scripted extension.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// Answers 200 with it.
+    /// Answers 200 with this.
     Json(Value),
-    /// Answers with it.
+    /// Answers with this.
     Raw(u16, &'static [u8]),
-    /// Is not there.
+    /// Refuses connections.
     Refuse,
     /// Ends the connection.
     Reset,
@@ -35,7 +35,7 @@ pub(crate) enum Answer {
     After(Duration, Box<Answer>),
 }
 
-/// What a scripted extension was asked.
+/// A recorded call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) host: String,

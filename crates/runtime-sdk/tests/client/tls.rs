@@ -58,7 +58,7 @@ async fn call(client: &Client) -> Result<BeforeClusterCreateResponse, String> {
     })
 }
 
-/// What a call says of a server that does TLS so, to a caller that trusts the authority.
+/// The result of calling a server with these TLS settings, with this CA bundle.
 async fn called(config: Arc<ServerConfig>, ca_bundle: &str) -> Result<BeforeClusterCreateResponse, String> {
     let server = Server::http(config, |_| success()).await;
     call(&caller(&Arc::new(https(server.address)), registered(ca_bundle, OnError::Fail))).await
@@ -122,7 +122,8 @@ async fn an_extension_is_believed_only_with_a_certificate_of_its_bundle_for_its_
     assert_eq!(called(of(early), &authority.pem).await, failure(text));
 }
 
-/// What cert-manager's self-signed issuer makes: a certificate that is its own authority, though it says it is none.
+/// As cert-manager's self-signed issuer makes it: a certificate that is its own authority, though it is not marked
+/// as one.
 #[tokio::test]
 async fn a_self_signed_certificate_is_its_own_bundle() {
     let key = KeyPair::generate().unwrap();
@@ -131,7 +132,8 @@ async fn a_self_signed_certificate_is_its_own_bundle() {
     let config = tls(&leaf, &BOTH, None);
     assert_eq!(called(config, &leaf.certificate).await, Ok(BeforeClusterCreateResponse::default()));
 
-    // One that says it is an authority is not taken for a server's certificate (RFC 5280, as webpki reads it; Go does).
+    // A certificate that is marked as an authority is not accepted for a server (RFC 5280, as webpki reads it; Go
+    // accepts it).
     let mut authority = params(&[HOST]);
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = authority.self_signed(&key).unwrap().pem();
@@ -153,7 +155,7 @@ async fn an_extension_may_be_at_an_address() {
     assert_eq!(call(&client).await, Ok(BeforeClusterCreateResponse::default()));
 }
 
-/// A bundle that is none is the caller's trouble, whatever the policy.
+/// An invalid bundle is the caller's error, whatever the policy.
 #[tokio::test]
 async fn a_bundle_that_is_none_is_an_error_though_the_policy_is_ignore() {
     let server = Server::http(tls(&Authority::new("ca").leaf(), &BOTH, None), |_| success()).await;
@@ -171,7 +173,7 @@ async fn a_bundle_that_is_none_is_an_error_though_the_policy_is_ignore() {
     assert_eq!(server.connections(), 0);
 }
 
-/// Without a bundle the system's authorities are asked, who know nothing of this one.
+/// Without a bundle the system's authorities are used, which do not include this one.
 #[tokio::test]
 async fn without_a_bundle_the_systems_authorities_are_asked() {
     let error = called(tls(&Authority::new("ca").leaf(), &BOTH, None), "").await.unwrap_err();
@@ -197,7 +199,7 @@ async fn redirects_are_not_followed() {
     assert_eq!(elsewhere.connections(), 0);
 }
 
-/// CLI-6, and of responses with status 200 what upstream's limit does not reach.
+/// CLI-6, and responses with status 200, which upstream's limit misses.
 #[tokio::test]
 async fn long_bodies_are_not_read() {
     let authority = Authority::new("ca");
@@ -220,7 +222,7 @@ async fn long_bodies_are_not_read() {
             let client = caller(&Arc::new(transport), registered(&authority.pem, OnError::Fail));
             assert_eq!(call(&client).await.as_ref(), Err(expected));
         }
-        // What is just as long as allowed is read.
+        // A response of exactly the allowed length is read.
         let mut body = vec![b' '; limit];
         body[..21].copy_from_slice(b"{\"status\":\"Success\" }");
         let body = Bytes::from(body);
@@ -260,7 +262,7 @@ async fn a_response_that_is_no_http_or_ends_too_soon_is_an_error() {
     assert_eq!(call(&client).await, Ok(BeforeClusterCreateResponse::default()));
 }
 
-/// The deadline covers the whole of it: connecting, TLS, the head of the answer and its body.
+/// The deadline covers everything: connecting, TLS, the head of the answer and its body.
 #[tokio::test]
 async fn a_slow_extension_is_waited_for_as_long_as_it_said() {
     let authority = Authority::new("ca");
@@ -277,7 +279,7 @@ async fn a_slow_extension_is_waited_for_as_long_as_it_said() {
             assert!(server.hits()[0].target.ends_with("?timeout=1s"));
         }
     }
-    // Takes connections, and says nothing.
+    // Accepts connections and sends nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let transport = Arc::new(https(silent.local_addr().unwrap()));
     let client = caller(&transport, soon(registered(&authority.pem, OnError::Fail)));
@@ -306,7 +308,7 @@ async fn an_extension_that_is_not_there_or_speaks_no_tls_is_an_error() {
     answering.await.unwrap();
 }
 
-/// An extension that was killed and is there again is called again, on another connection.
+/// An extension that was killed and restarted is called again, on a new connection.
 #[tokio::test]
 async fn a_kept_connection_that_was_ended_is_made_anew() {
     let authority = Authority::new("ca");
@@ -316,13 +318,13 @@ async fn a_kept_connection_that_was_ended_is_made_anew() {
         let client = caller(&Arc::new(https(server.address)), registered(&authority.pem, OnError::Fail));
         call(&client).await.unwrap();
         server.restart(config).await;
-        // The end of the connection is read when the task of it next runs.
+        // The end of the connection is noticed when its task next runs.
         eventually(async || call(&client).await.is_ok()).await;
         assert_eq!(server.connections(), 2);
     }
 }
 
-/// Tries until it is so.
+/// Retries until it holds.
 async fn eventually(mut so: impl AsyncFnMut() -> bool) {
     let trying = async {
         while !so().await {
@@ -389,7 +391,7 @@ async fn an_extension_that_asks_for_it_is_shown_the_callers_identity() {
     assert!(call(&client).await.is_err());
 }
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Drop for Folder {

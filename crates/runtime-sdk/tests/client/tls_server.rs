@@ -1,4 +1,4 @@
-//! Extensions over real TLS on loopback that do what no extension should.
+//! Misbehaving extensions, with TLS on loopback.
 
 use std::{
     collections::BTreeMap,
@@ -39,7 +39,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 /// The host of every server here.
 pub(crate) const HOST: &str = "extension.test.svc";
 
-/// An authority and what it signs.
+/// An authority and the leaves it signs.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
@@ -81,7 +81,7 @@ pub(crate) fn params(names: &[&str]) -> CertificateParams {
     params
 }
 
-/// How a server does TLS: certificate, protocols, and whose client certificates it asks for.
+/// TLS settings of a server: certificate, protocols, and the authority of client certificates if it asks for them.
 pub(crate) fn tls(leaf: &Leaf, protocols: &[&str], clients_of: Option<&Authority>) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder =
@@ -102,7 +102,7 @@ pub(crate) fn tls(leaf: &Leaf, protocols: &[&str], clients_of: Option<&Authority
     Arc::new(config)
 }
 
-/// What came in.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub(crate) version: Version,
@@ -111,18 +111,18 @@ pub(crate) struct Hit {
     pub(crate) body: serde_json::Value,
 }
 
-/// What goes out.
+/// An answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// A body whose length is said.
+    /// A body with a declared length.
     Body(u16, Bytes),
-    /// A body whose length is not said: a piece so many times.
+    /// A body without a declared length: a piece, repeated.
     Pieces(u16, Bytes, usize),
-    /// The beginning of a body, and then nothing.
+    /// The beginning of a body, and then silence.
     Stalls(Bytes),
-    /// Nothing.
+    /// No answer.
     Nothing,
-    /// Another place.
+    /// A redirect.
     Redirect(String),
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn success() -> Reply {
     Reply::Body(200, Bytes::from_static(b"{\"status\":\"Success\",\"retryAfterSeconds\":0}"))
 }
 
-/// A server, until it is dropped.
+/// A server that runs until it is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<AtomicUsize>,
@@ -148,7 +148,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// One that speaks HTTP.
+    /// A server that speaks HTTP.
     pub(crate) async fn http(
         tls: Arc<ServerConfig>,
         reply: impl Fn(&Hit) -> Reply + Send + Sync + 'static,
@@ -156,7 +156,7 @@ impl Server {
         Self::http_at("127.0.0.1:0".parse().unwrap(), tls, reply).await
     }
 
-    /// One that speaks HTTP at an address.
+    /// A server that speaks HTTP at an address.
     pub(crate) async fn http_at(
         address: SocketAddr,
         tls: Arc<ServerConfig>,
@@ -175,7 +175,7 @@ impl Server {
         .await
     }
 
-    /// One that reads the head of a request, writes these bytes, and ends the connection.
+    /// A server that reads the head of a request, writes these bytes, and ends the connection.
     pub(crate) async fn raw(tls: Arc<ServerConfig>, bytes: &'static [u8]) -> Self {
         Self::start(
             "127.0.0.1:0".parse().unwrap(),
@@ -229,7 +229,7 @@ impl Server {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Does TLS in another way from now on, and ends the connections there are.
+    /// Changes the TLS settings, and ends existing connections.
     pub(crate) async fn restart(&self, tls: Arc<ServerConfig>) {
         *self.tls.lock() = tls;
         let mut open = std::mem::take(&mut *self.open.lock());
@@ -271,7 +271,7 @@ async fn answer(
     Ok(Response::builder().status(code).body(body).unwrap())
 }
 
-/// A transport to which [`HOST`] is at an address.
+/// A transport that resolves [`HOST`] to an address.
 pub(crate) fn https(address: SocketAddr) -> Https {
     Https::new(settings(address))
 }
@@ -280,5 +280,5 @@ pub(crate) fn settings(address: SocketAddr) -> HttpsSettings {
     HttpsSettings { hosts_at: BTreeMap::from([(HOST.to_owned(), address)]), ..HttpsSettings::default() }
 }
 
-/// So long a call may take that is to end by its timeout.
+/// The timeout of calls that are expected to time out.
 pub(crate) const SOON: Duration = Duration::from_secs(1);

@@ -1,10 +1,10 @@
-//! Calls of unmodified Cluster API 1.14.2, which `cargo xtask record-hooks` made fixtures of.
+//! Calls of unmodified Cluster API 1.14.2, recorded with `cargo xtask record-hooks`.
 
 use std::{fs, path::Path};
 
 use nephele_runtime_sdk::server::Recording;
 
-/// All of them, in the order of the names of hooks.
+/// All of them, sorted by the names of hooks.
 pub(crate) fn all() -> Vec<Recording> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/1.14");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

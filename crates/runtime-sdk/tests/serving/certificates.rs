@@ -1,4 +1,4 @@
-//! Certificates of the server and of its clients, and others in their place.
+//! Certificates of the server and of its clients, and their replacement.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     world::{Authority, Client, Leaf, PATIENCE, PROTOCOLS, Protocol, start},
 };
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -29,7 +29,7 @@ impl Folder {
         &self.0
     }
 
-    /// Puts a certificate in, as a kubelet does: all files at once, by another link.
+    /// Replaces the certificate as a kubelet does: all files at once, through another link.
     fn put(&self, leaf: &Leaf, authorities: Option<&str>) {
         let version = fs::read_dir(&self.0).unwrap().count();
         let data = self.0.join(format!("data-{version}"));
@@ -117,7 +117,7 @@ async fn served(address: std::net::SocketAddr, authority: &str, leaf: Option<&Le
     client.send(hyper::Method::POST, CREATE, body).await.is_ok_and(|answer| answer.status == 200)
 }
 
-/// TLS-1, TLS-2, TLS-3, as far as they are the server's.
+/// The server's part of TLS-1, TLS-2, TLS-3.
 #[tokio::test]
 async fn clients_have_to_show_a_certificate_of_the_authority_of_now() {
     let folder = Folder::new("clients");

@@ -1,5 +1,5 @@
-//! Extensions served over real TLS, HTTP/1.1 and HTTP/2. Names such as SRV-1 are those of upstream's cases that they
-//! stand for.
+//! Extensions served with real TLS, HTTP/1.1 and HTTP/2. Names such as SRV-1 are those of the corresponding
+//! upstream cases.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
 mod certificates;
@@ -64,7 +64,7 @@ impl World {
     }
 }
 
-/// An extension that counts the calls it was given.
+/// An extension that counts its calls.
 fn counting() -> (Extension, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -83,7 +83,7 @@ fn counting() -> (Extension, Arc<AtomicUsize>) {
     (extension, calls)
 }
 
-/// SRV-2, and what upstream does not test: both protocols, no content type, and the answer's.
+/// SRV-2, and what upstream does not test: both protocols, no content type, and the content type of the answer.
 #[tokio::test]
 async fn a_call_is_answered_over_every_protocol() {
     let (extension, calls) = counting();
@@ -102,7 +102,7 @@ async fn a_call_is_answered_over_every_protocol() {
     assert_eq!(calls.load(Ordering::Relaxed), 6);
 }
 
-/// Go's server looks at none of these; its reading of JSON forgives them.
+/// Go's server ignores all of these; its JSON decoder tolerates them.
 #[tokio::test]
 async fn what_go_forgives_is_forgiven() {
     let (extension, calls) = counting();
@@ -141,7 +141,7 @@ async fn what_is_no_request_is_a_failure_and_the_handler_is_not_called() {
     assert_eq!(calls.load(Ordering::Relaxed), 0);
 }
 
-/// SRV-1, with a length that is said and one that is not.
+/// SRV-1, with and without a declared length.
 #[tokio::test]
 async fn a_body_that_is_too_large_is_a_failure_and_the_handler_is_not_called() {
     const MAX: usize = 100_000;
@@ -161,7 +161,7 @@ async fn a_body_that_is_too_large_is_a_failure_and_the_handler_is_not_called() {
         );
         let before = calls.load(Ordering::Relaxed);
         for sized in [true, false] {
-            // A connection may end after a body that was not read to its end.
+            // A connection may end after a body that was not read completely.
             let mut client = world.client(protocol).await;
             let text = body(MAX + 1);
             let answer = if sized {
@@ -263,7 +263,7 @@ async fn a_failure_says_why_and_a_panic_is_a_failure() {
     }
 }
 
-/// Under the policy Ignore a call that does not end is passed over, which a response with a failure would not be.
+/// With the policy Ignore, a call that times out is ignored, which a response with a failure would not be.
 #[tokio::test]
 async fn a_call_ends_with_the_callers_patience_and_without_a_response() {
     let (dropped, mut drops) = tokio::sync::mpsc::unbounded_channel();
@@ -304,7 +304,7 @@ async fn a_body_that_does_not_come_ends_with_the_callers_patience() {
     assert_eq!(world.client(None).await.post(CREATE, "{}").await.json()["status"], "Success");
 }
 
-/// Whoever sends slowly is told so, and gives back the room that others wait for.
+/// A slow sender gets an answer, and releases the room that others wait for.
 #[tokio::test]
 async fn a_body_that_does_not_arrive_in_time_gives_its_room_back() {
     let (extension, calls) = counting();
@@ -360,7 +360,7 @@ async fn bodies_wait_for_room() {
         second.post(&format!("{CREATE}?timeout=50ms"), "{}").await.status,
         StatusCode::GATEWAY_TIMEOUT
     );
-    // The room of the second was given back, or a third would never get it.
+    // The room of the second was released, or a third would never get it.
     let third = tokio::spawn(async move { second.post(CREATE, "{}").await });
     release.notify_one();
     assert_eq!(timeout(PATIENCE, first).await.unwrap().unwrap().json()["status"], "Success");
@@ -423,7 +423,7 @@ fn names(discovery: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// 9.1: what one mount has is not seen at another, and an old release sees what it knows.
+/// 9.1: a mount's hooks are not visible at another one, and an old release sees only the hooks it knows.
 #[tokio::test]
 async fn each_mount_is_discovered_by_itself() {
     let extension = Extension::new()
@@ -476,7 +476,7 @@ async fn each_mount_is_discovered_by_itself() {
     }
 }
 
-/// What callers would refuse is refused when the extension is made: DISC-2 to DISC-8.
+/// What callers would refuse is refused when the extension is built: DISC-2 to DISC-8.
 #[test]
 fn what_discovery_would_be_refused_for_is_not_built() {
     let ok = |_, _| async { Ok(BeforeClusterCreateResponse::default()) };
@@ -598,7 +598,7 @@ async fn calls_in_flight_end_after_shutdown_and_no_further_ones_begin() {
         }
     });
     let world = World::of(extension);
-    // One that is quiet does not hold it up.
+    // A silent connection does not delay it.
     let _quiet = world.client(None).await;
     let mut client = world.client(Some(Protocol::Http2)).await;
     let call = tokio::spawn(async move { client.post(CREATE, "{}").await });
@@ -621,7 +621,7 @@ async fn the_document_is_there_for_who_asks() {
     assert!(document["paths"].get(format!("/own{DISCOVERY}")).is_some());
 }
 
-/// A client that goes away in the middle of its request leaves the server as it was.
+/// A client that goes away in the middle of its request does no harm.
 #[tokio::test]
 async fn half_a_request_harms_nobody() {
     let (extension, calls) = counting();
@@ -638,7 +638,7 @@ async fn half_a_request_harms_nobody() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// What is recorded is what came and what was answered, of each handler so many calls, and it is in the way of nobody.
+/// Recordings hold requests and answers, up to a number for each handler, and delay nobody.
 #[tokio::test]
 async fn calls_are_kept_where_that_is_asked_for() {
     let folder = std::env::temp_dir().join(format!("runtime-sdk-recordings-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! What Cluster API sent, sent again over real TLS.
+//! Recorded requests of Cluster API, sent again over real TLS.
 
 use nephele_runtime_sdk::{
     hooks::{self, Hook, Request as _},
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{World, recordings, world::PROTOCOLS};
 
-/// An extension with a handler of every hook that is called by name, as in the paths that were recorded. What they answer
-/// depends on what they are asked.
+/// An extension with a handler for every hook that is called by name, as in the recorded paths. Their answers
+/// depend on the requests.
 fn extension() -> Extension {
     let walk = || {
         Walk::new().on_others(|template| {
@@ -45,7 +45,7 @@ fn extension() -> Extension {
     extension
 }
 
-/// Two processes with one extension: whichever is called, and over whichever protocol, answers alike, byte by byte.
+/// Two processes with one extension: either answers the same, byte by byte, over either protocol.
 #[tokio::test]
 async fn two_replicas_answer_alike_over_real_tls() {
     let replicas = [World::of(extension()), World::of(extension())];

@@ -1,4 +1,4 @@
-//! An extension over real TLS on loopback, and clients of it.
+//! An extension with real TLS on loopback, and its clients.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,10 +23,10 @@ use tokio::{net::TcpStream, task::JoinHandle};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-/// What no test should take; a test that does has failed.
+/// Longer than any test should take; a test that takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An authority and what it signs.
+/// An authority and the leaves it signs.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
@@ -62,7 +62,7 @@ impl Authority {
     }
 }
 
-/// A server that runs until it is told not to.
+/// A server that runs until it is told to stop.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) shutdown: CancellationToken,
@@ -83,7 +83,7 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// Both, and the client that says nothing about it, which speaks HTTP/1.1.
+/// Both, and a client that does not negotiate, which speaks HTTP/1.1.
 pub(crate) const PROTOCOLS: [Option<Protocol>; 3] = [Some(Protocol::Http1), Some(Protocol::Http2), None];
 
 type Sent = http_body_util::combinators::BoxBody<Bytes, std::convert::Infallible>;
@@ -93,7 +93,7 @@ pub(crate) enum Client {
     Http2(http2::SendRequest<Sent>),
 }
 
-/// An answer, read whole.
+/// An answer, read completely.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -118,7 +118,7 @@ impl Client {
         Self::try_connect(address, authority, protocol, None).await.unwrap()
     }
 
-    /// Connects, and sees whether the server took it.
+    /// Connects, and checks whether the server accepted the connection.
     pub(crate) async fn try_connect(
         address: SocketAddr,
         authority: &str,
@@ -211,7 +211,7 @@ pub(crate) fn pieces(body: &[u8]) -> Sent {
     StreamBody::new(futures::stream::iter(frames)).boxed()
 }
 
-/// A body that begins and does not go on.
+/// A body that begins and then stalls.
 pub(crate) fn stalled(beginning: &'static [u8]) -> Sent {
     let beginning = Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from_static(beginning)));
     let beginning = futures::stream::iter([beginning]);

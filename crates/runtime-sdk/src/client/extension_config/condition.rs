@@ -5,19 +5,19 @@ use serde::{Deserialize, Serialize};
 
 /// The condition that says whether an extension's handlers are known.
 pub const DISCOVERED: &str = "Discovered";
-/// The condition that says whether an object is left alone.
+/// The condition that says whether an object is paused.
 pub const PAUSED: &str = "Paused";
 
 /// A condition of an object (apimachinery, `metav1.Condition`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// What it is about.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// The generation of the object that it was found for.
+    /// The generation of the object that it was computed for.
     #[serde(skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
     /// When `status` last changed, in RFC 3339.
@@ -34,7 +34,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Condition {
-    /// A condition that is found now.
+    /// A new condition.
     #[must_use]
     pub fn new(kind: &str, status: bool, reason: &str, message: &str) -> Self {
         Self {
@@ -53,14 +53,13 @@ impl Condition {
     }
 }
 
-/// A condition of a kind among others.
+/// The condition of a type.
 #[must_use]
 pub fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// Sets a condition among others, which stay as they are and where they are. The time is that of the one that was
-/// there, unless its status changes.
+/// Sets a condition; others keep their values and places. The transition time is kept unless the status changes.
 pub fn set_condition(conditions: &mut Vec<Condition>, generation: i64, new: Condition, now: Timestamp) {
     let new = Condition { observed_generation: generation, last_transition_time: time(now), ..new };
     match conditions.iter_mut().find(|condition| condition.kind == new.kind) {

@@ -1,4 +1,4 @@
-//! What makes objects of a kind register extensions.
+//! Kinds whose objects register extensions.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ use crate::{
     wire::Bytes,
 };
 
-/// What is looked at of an object's metadata.
+/// The part of an object's metadata that matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
-    /// The name; a DNS label for an extension to be registered by it.
+    /// The name; has to be a DNS label for the extension to be registered.
     pub name: String,
     /// The version of the object.
     pub resource_version: String,
-    /// The version of what is wanted of the object.
+    /// The generation of its desired state.
     pub generation: i64,
     /// When it was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,18 +39,18 @@ pub struct Metadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A handler as a status names it (Cluster API, `extensionconfig_types.go`).
+/// A handler in a status (Cluster API, `extensionconfig_types.go`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HandlerStatus {
     /// Its full name, `<handler>.<extension>`.
     pub name: String,
-    /// The hook that it answers.
+    /// Its hook.
     pub request_hook: GroupVersionHook,
-    /// How long a call may take, 10 when nothing is said.
+    /// The timeout of a call in seconds; 10 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// What happens when a call does not come about, `Fail` when nothing is said.
+    /// What to do when there is no response; `Fail` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
 }
@@ -68,10 +68,10 @@ impl HandlerStatus {
         }
     }
 
-    /// The handler that was named.
+    /// The handler with this status.
     ///
     /// # Errors
-    /// When its hook is none.
+    /// When its hook is malformed.
     pub fn handler(&self, extension: &str) -> Result<Handler, ApiVersionError> {
         let suffix = format!(".{extension}");
         Ok(Handler {
@@ -83,18 +83,18 @@ impl HandlerStatus {
     }
 }
 
-/// What is said of an object in its status.
+/// The status of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// All of its conditions, those of others included.
+    /// All of its conditions, including those of other controllers.
     pub conditions: Vec<Condition>,
     /// The handlers of the extension.
     pub handlers: Vec<HandlerStatus>,
 }
 
-/// A kind whose objects register extensions: the `ExtensionConfig` of Cluster API, or one of a provider's own, by which
-/// it registers extensions of its own hooks. Cluster API must not see those: it refuses an extension as a whole that
-/// has a hook it does not know, and does not start while there is one.
+/// A kind whose objects register extensions: the `ExtensionConfig` of Cluster API, or a provider's own kind for
+/// extensions of its own hooks. Cluster API must not see those: it refuses an extension as a whole that has an
+/// unknown hook, and does not start while there is one.
 pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
     /// The group of the kind.
     const GROUP: &'static str;
@@ -104,11 +104,11 @@ pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
     const KIND: &'static str;
     /// The resource, in lower case and plural.
     const PLURAL: &'static str;
-    /// What becomes of handlers of hooks that the catalog does not have.
+    /// What to do about handlers of hooks that the catalog does not have.
     const UNKNOWN_HOOKS: UnknownHooks = UnknownHooks::Skip;
-    /// Whether an object without a bundle cannot be used where objects are only read.
+    /// Whether a read-only process needs the object to have a CA bundle.
     const NEEDS_CA_BUNDLE: bool = false;
-    /// Whether a bundle that cannot be injected is said in the condition `Discovered`.
+    /// Whether the condition `Discovered` reports a bundle that cannot be injected.
     const REPORTS_INJECTION: bool = true;
     /// The annotation that names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the bundle.
     const INJECT_ANNOTATION: &'static str = super::INJECT_CA_ANNOTATION;
@@ -119,24 +119,24 @@ pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
     fn client_config(&self) -> ClientConfig;
     /// The namespaces that it is called for.
     fn namespace_selector(&self) -> Option<LabelSelector>;
-    /// Settings that travel with each call.
+    /// Settings that are sent with each call.
     fn settings(&self) -> Settings;
-    /// What its status says.
+    /// Its status.
     fn status(&self) -> Status;
 
-    /// The merge patch (RFC 7396) of the object that makes its status say so. The default is for a kind with
-    /// `status.conditions` and `status.handlers`.
+    /// The merge patch (RFC 7396) that sets the object's status. The default is for a kind with `status.conditions`
+    /// and `status.handlers`.
     fn status_patch(&self, status: &Status) -> Value {
         json!({ "status": { "conditions": status.conditions, "handlers": status.handlers } })
     }
 
-    /// The merge patch (RFC 7396) of the object that makes this its bundle. The default is for a kind with
+    /// The merge patch (RFC 7396) that sets the object's CA bundle. The default is for a kind with
     /// `spec.clientConfig`.
     fn ca_bundle_patch(&self, ca_bundle: &Bytes) -> Value {
         json!({ "spec": { "clientConfig": { "caBundle": ca_bundle } } })
     }
 
-    /// What it registers, with handlers that were found out.
+    /// Its registration, with discovered handlers.
     fn registration(&self, handlers: Vec<Handler>) -> Registration {
         Registration {
             name: self.metadata().name.clone(),
@@ -148,10 +148,10 @@ pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
         }
     }
 
-    /// What it registers, with the handlers that its status names.
+    /// Its registration, with the handlers in its status.
     ///
     /// # Errors
-    /// When the hook of one is none.
+    /// When the hook of a handler is malformed.
     fn known_registration(&self) -> Result<Registration, ApiVersionError> {
         let extension = &self.metadata().name;
         let handlers = self.status().handlers;

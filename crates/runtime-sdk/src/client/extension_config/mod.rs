@@ -10,10 +10,10 @@
 //!                                        Finding ──conclude──▶ status patch, Registration
 //! ```
 //!
-//! The decisions are functions of plain values. Any controller can call them with what it has read and do what they say;
-//! with the feature `kube` there is one that does, `Reconciler`.
+//! The decisions are functions of plain values. Any controller can call them with the objects it has read and carry
+//! them out; with the feature `kube` there is one that does, `Reconciler`.
 //!
-//! A kind of one's own needs no more than to say where its fields are:
+//! A custom kind only has to map its fields:
 //!
 //! ```
 //! use nephele_runtime_sdk::{
@@ -83,5 +83,5 @@ pub use types::{
 
 /// Names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the bundle of an `ExtensionConfig`.
 pub const INJECT_CA_ANNOTATION: &str = "runtime.cluster.x-k8s.io/inject-ca-from-secret";
-/// Has an object be left alone (Cluster API, `api/core`).
+/// Pauses an object (Cluster API, `api/core`).
 pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";

@@ -1,4 +1,4 @@
-//! What is done about an object that registers an extension, decided without doing it.
+//! Decides what to do about an object that registers an extension, without doing it.
 
 use std::time::Duration;
 
@@ -31,61 +31,62 @@ pub const CA_KEY: &str = "ca.crt";
 /// The longest message of a condition; a condition has room for 32768 bytes.
 const CONDITION_MESSAGE_MAX: usize = 16 << 10;
 
-/// Who finds out what extensions offer.
+/// Which process discovers extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// This process, which says so in the objects.
+    /// This one, which writes the results to the objects.
     #[default]
     ReadWrite,
-    /// Another one. This one only reads what it said, as control plane providers do with what core said.
+    /// Another one. This process only reads its results, as control plane providers read those of Cluster API's
+    /// core.
     ReadOnly,
 }
 
-/// What is done first about an object.
+/// The first step for an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing, until the registry is warmed up; look again after that long.
+    /// Do nothing until the registry is warmed up; check again after this time.
     Wait(Duration),
-    /// The extension of that name is removed from the registry: its object is gone or about to be. No finalizer is
+    /// Remove the extension of that name from the registry: its object is gone or being deleted. No finalizer is
     /// needed, since nothing outside this process has to be undone.
     Unregister,
-    /// Nothing: it is paused, and what is registered stays.
+    /// Do nothing: the object is paused, and its registration stays.
     Keep,
-    /// The status is patched so, and nothing else; the change has the object looked at again.
+    /// Patch the status, and nothing else; the change triggers another reconcile.
     Report(Value),
-    /// The Secret's `ca.crt` is read, see [`inject`], and then the extension is asked what it offers.
+    /// Read the Secret's `ca.crt`, see [`inject`], and then discover the extension.
     Inject(SecretRef),
-    /// The annotation that names a Secret names none; see [`conclude`].
+    /// The annotation does not name a Secret; see [`conclude`].
     CannotInject(InjectError),
-    /// The extension is asked what it offers, see [`conclude`].
+    /// Discover the extension, see [`conclude`].
     Discover,
-    /// This is registered.
+    /// Register this.
     Register(Box<Registration>),
-    /// Nothing can be registered; what is registered stays.
+    /// Register nothing; an earlier registration stays.
     Refuse(Unusable),
 }
 
-/// Why an object cannot be used that another process looks after.
+/// Why a read-only process cannot use an object.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Unusable {
-    /// There is no bundle.
+    /// There is no CA bundle.
     #[error("caBundle is not set")]
     NoCaBundle,
-    /// Nobody has asked the extension yet.
+    /// The extension was not discovered yet.
     #[error("condition Discovered is not set yet")]
     NotYetDiscovered,
-    /// Nobody has found out what it offers.
+    /// Discovery failed.
     #[error("condition Discovered must be True, it is {0}")]
     NotDiscovered(String),
-    /// What was found out is of a former generation.
+    /// Discovery was for an earlier generation.
     #[error("condition Discovered must be of generation {generation}, it is of {observed}")]
     Outdated {
-        /// The object's.
+        /// The object's generation.
         generation: i64,
-        /// The condition's.
+        /// The condition's generation.
         observed: i64,
     },
-    /// The hook of a handler is none.
+    /// The hook of a handler is malformed.
     #[error("the status names a handler of no hook")]
     Handler(#[source] ApiVersionError),
 }
@@ -100,10 +101,10 @@ pub struct SecretRef {
 }
 
 impl SecretRef {
-    /// The Secret that an annotation names.
+    /// Parses the Secret in an annotation.
     ///
     /// # Errors
-    /// When the text is not `<namespace>/<name>`, both as Kubernetes allows them: they become part of a path.
+    /// When the text is not `<namespace>/<name>` with names that Kubernetes allows: they become part of a path.
     pub fn parse(text: &str) -> Result<Self, InjectError> {
         match text.split_once('/') {
             Some((namespace, name)) if is_dns_label(namespace) && is_dns_subdomain(name) => {
@@ -113,20 +114,20 @@ impl SecretRef {
         }
     }
 
-    /// The Secret that an object takes its bundle from.
+    /// The Secret that holds an object's CA bundle.
     #[must_use]
     pub fn of<K: ExtensionKind>(object: &K) -> Option<Result<Self, InjectError>> {
         object.metadata().annotations.get(K::INJECT_ANNOTATION).map(|text| Self::parse(text))
     }
 }
 
-/// Why a bundle cannot be taken from a Secret.
+/// Why a CA bundle cannot be read from a Secret.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum InjectError {
     /// The annotation does not name a Secret.
     #[error("failed to inject the CA bundle: {0:?} is not <namespace>/<name> of a Secret")]
     Name(String),
-    /// The Secret is not there.
+    /// The Secret does not exist.
     #[error("failed to inject the CA bundle: there is no Secret {}/{}", .0.namespace, .0.name)]
     NoSecret(SecretRef),
     /// The Secret has no authority.
@@ -134,13 +135,13 @@ pub enum InjectError {
     NoAuthority(SecretRef),
 }
 
-/// What is done first about an object; `None` is one that is gone.
+/// The first step for an object; `None` is one that is gone.
 #[must_use]
 pub fn begin<K: ExtensionKind>(object: Option<&K>, ready: bool, mode: Mode, now: Timestamp) -> Step {
     if !ready {
         return Step::Wait(NOT_READY_WAIT);
     }
-    // Also when it is paused: what is deleted must not be called.
+    // Even when it is paused: a deleted extension must not be called.
     let Some(object) = object.filter(|object| object.metadata().deletion_timestamp.is_none()) else {
         return Step::Unregister;
     };
@@ -153,7 +154,7 @@ pub fn begin<K: ExtensionKind>(object: Option<&K>, ready: bool, mode: Mode, now:
     }
 }
 
-/// Whether the condition `Paused` says so.
+/// Whether the condition `Paused` is up to date.
 fn is_paused<K: ExtensionKind>(object: &K) -> bool {
     condition(&object.status().conditions, PAUSED).is_some_and(Condition::is_true)
 }
@@ -174,7 +175,7 @@ fn begin_read_write<K: ExtensionKind>(object: &K, now: Timestamp) -> Step {
     next(object)
 }
 
-/// What is done about an object before its extension is asked what it offers.
+/// The step for an object before its extension is discovered.
 #[must_use]
 pub fn next<K: ExtensionKind>(object: &K) -> Step {
     match SecretRef::of(object) {
@@ -193,10 +194,10 @@ fn paused_condition(paused: bool) -> Condition {
     }
 }
 
-/// What an object registers that another process looks after, if that process is done with it.
+/// The registration of an object that another process has discovered.
 ///
 /// # Errors
-/// When it is not.
+/// When that process is not done.
 pub fn usable<K: ExtensionKind>(object: &K) -> Result<Registration, Unusable> {
     if K::NEEDS_CA_BUNDLE && object.client_config().ca_bundle.is_empty() {
         return Err(Unusable::NoCaBundle);
@@ -213,11 +214,11 @@ pub fn usable<K: ExtensionKind>(object: &K) -> Result<Registration, Unusable> {
     object.known_registration().map_err(Unusable::Handler)
 }
 
-/// The bundle that an object is to have, when it has another: that of the Secret's `ca.crt`. The object is to be patched
-/// so before its extension is asked, since what is found out is of the generation that comes of it.
+/// The CA bundle of an object, from the Secret's `ca.crt`; none when the object already has it. Patch the object
+/// before discovery, since the results are for the generation after the patch.
 ///
 /// # Errors
-/// When the Secret is not there, or has no `ca.crt`.
+/// When the Secret does not exist, or has no `ca.crt`.
 pub fn inject<K: ExtensionKind>(
     object: &K,
     secret: &SecretRef,
@@ -229,28 +230,28 @@ pub fn inject<K: ExtensionKind>(
     Ok(changed.then(|| Bytes(authority.to_vec())))
 }
 
-/// What was found out about an extension.
+/// The result of discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// What it offers.
+    /// The handlers of the extension.
     Discovered(Discovered),
-    /// Why it is not known what it offers, with all causes.
+    /// Why discovery failed, with all causes.
     NotDiscovered(String),
-    /// Why it could not be asked: there is no bundle.
+    /// Why the extension was not called: there is no CA bundle.
     NotInjected(InjectError),
 }
 
-/// What is done about an object when its extension was asked.
+/// What to do about an object after discovery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// The object's status is patched so; nothing when it says so already.
+    /// Patch the object's status with this; none when it is up to date.
     pub status: Option<Value>,
-    /// These are registered, with the version that the object has then. Without, what is registered stays.
+    /// Register these, with the object's version after the patch. Without, an earlier registration stays.
     pub handlers: Option<Vec<Handler>>,
 }
 
-/// What is done about an object when its extension was asked. One that could not be asked loses neither the handlers in
-/// its status nor its registration.
+/// Decides what to do about an object after discovery. A failure takes away neither the handlers in its status nor
+/// its registration.
 #[must_use]
 pub fn conclude<K: ExtensionKind>(object: &K, finding: &Finding, now: Timestamp) -> Conclusion {
     let metadata = object.metadata();
@@ -258,7 +259,7 @@ pub fn conclude<K: ExtensionKind>(object: &K, finding: &Finding, now: Timestamp)
     let mut status = before.clone();
     let mut set = |new| set_condition(&mut status.conditions, metadata.generation, new, now);
     let mut handlers = None;
-    // Only its generation can be another: it was set before.
+    // Only its generation can differ: it was set before.
     if let Some(paused) = condition(&before.conditions, PAUSED) {
         set(paused.clone());
     }
@@ -286,7 +287,7 @@ pub fn conclude<K: ExtensionKind>(object: &K, finding: &Finding, now: Timestamp)
     Conclusion { status: changed.then(|| object.status_patch(&status)), handlers }
 }
 
-/// What people are told of handlers that were left out.
+/// The message about skipped handlers.
 fn skipped(discovered: &Discovered) -> String {
     if discovered.skipped.is_empty() {
         return String::new();
@@ -295,7 +296,7 @@ fn skipped(discovered: &Discovered) -> String {
     beginning(&format!("Left out: {}", problems.join("; ")), CONDITION_MESSAGE_MAX)
 }
 
-/// An extension at warm-up: what to register, or why that is not known and what was known before.
+/// An extension at warm-up: its registration, or why that failed and what was known before.
 #[must_use]
 pub fn candidate<K: ExtensionKind>(object: &K, found: Result<Registration, String>) -> Candidate {
     let known = !object.status().handlers.is_empty();
@@ -303,7 +304,7 @@ pub fn candidate<K: ExtensionKind>(object: &K, found: Result<Registration, Strin
     Candidate { name: object.metadata().name.clone(), found, last_known }
 }
 
-/// Whether an object's bundle comes from a Secret, so that it has to be looked at when that changes.
+/// Whether an object's CA bundle comes from this Secret, so that it has to be reconciled when the Secret changes.
 #[must_use]
 pub fn injects_from<K: ExtensionKind>(object: &K, namespace: &str, name: &str) -> bool {
     let Some(Ok(secret)) = SecretRef::of(object) else { return false };

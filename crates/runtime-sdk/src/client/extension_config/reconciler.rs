@@ -1,4 +1,4 @@
-//! The decisions done, over `kube`.
+//! Carries out the decisions, with `kube`.
 
 use std::{collections::BTreeMap, marker::PhantomData, time::Duration};
 
@@ -32,11 +32,11 @@ use crate::{
     wire,
 };
 
-/// Keeps the registry of a [`Client`] filled with what objects of a kind register.
+/// Keeps the registry of a [`Client`] in step with objects of a kind.
 ///
-/// [`Reconciler::reconcile`] is for the loop of any controller: call it with the name of each object that is there,
-/// changes or goes, and of each whose Secret changes (see [`injects_from`](super::injects_from)). One task calls
-/// [`Reconciler::warm_up`] once, before or beside that.
+/// [`Reconciler::reconcile`] is for the loop of any controller: call it with the name of each object that exists,
+/// changes or is deleted, and of each whose Secret changes (see [`injects_from`](super::injects_from)). One task
+/// calls [`Reconciler::warm_up`] once, before or beside that.
 pub struct Reconciler<K> {
     kube: kube::Client,
     objects: Api<DynamicObject>,
@@ -45,16 +45,16 @@ pub struct Reconciler<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// When an object is to be looked at again.
+/// When to reconcile an object again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// When something about it changes.
+    /// When it changes.
     OnChange,
-    /// After that long.
+    /// After this time.
     After(Duration),
 }
 
-/// Why an object has not come to be registered.
+/// Why an object could not be registered.
 #[derive(Debug, Error)]
 pub enum ReconcilerError {
     /// The object cannot be read.
@@ -66,7 +66,7 @@ pub enum ReconcilerError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The object is not of its kind.
+    /// The object does not have the fields of its kind.
     #[error("failed to understand {name:?}")]
     Understand {
         /// Its name.
@@ -93,10 +93,10 @@ pub enum ReconcilerError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// There is no bundle to be injected.
+    /// The CA bundle cannot be injected.
     #[error(transparent)]
     Inject(InjectError),
-    /// It is not known what the extension offers.
+    /// Discovery failed.
     #[error(transparent)]
     Discover(DiscoverError),
     /// Another process is not done with the object.
@@ -108,13 +108,13 @@ pub enum ReconcilerError {
         #[source]
         source: Unusable,
     },
-    /// The registry does not take it.
+    /// The registry refuses it.
     #[error(transparent)]
     Registry(RegistryError),
 }
 
 impl ReconcilerError {
-    /// A word for it, out of few.
+    /// A category from a fixed set, for metrics and logs.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -130,16 +130,16 @@ impl ReconcilerError {
     }
 }
 
-/// How a warm-up goes.
+/// Settings of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarmUpSettings {
-    /// What becomes of it when an extension cannot be registered.
+    /// What to do when an extension cannot be registered.
     pub mode: WarmUp,
-    /// How long extensions that cannot be registered are tried again: they may be starting too.
+    /// How long to retry extensions that cannot be registered: they may be starting too.
     pub patience: Duration,
-    /// How long is waited between tries.
+    /// The wait between attempts.
     pub interval: Duration,
-    /// So many extensions are asked at a time.
+    /// The number of extensions discovered at a time.
     pub at_once: usize,
 }
 
@@ -155,14 +155,14 @@ impl Default for WarmUpSettings {
 }
 
 impl WarmUpSettings {
-    /// The way of Cluster API: all within a minute, or the process is to end.
+    /// As in Cluster API: all extensions within a minute, or the process has to end.
     #[must_use]
     pub fn all_or_nothing() -> Self {
         Self { mode: WarmUp::AllOrNothing, patience: Duration::from_secs(60), ..Self::default() }
     }
 }
 
-/// Why the registry was not warmed up.
+/// Why the warm-up failed.
 #[derive(Debug, Error)]
 pub enum WarmUpError {
     /// The objects cannot be listed.
@@ -174,13 +174,13 @@ pub enum WarmUpError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The registry does not take them.
+    /// The registry refuses them.
     #[error(transparent)]
     Registry(RegistryError),
 }
 
 impl<K: ExtensionKind> Reconciler<K> {
-    /// Keeps this client's registry filled.
+    /// Keeps this client's registry in step.
     #[must_use]
     pub fn new(kube: kube::Client, client: Client, mode: Mode) -> Self {
         let resource = ApiResource {
@@ -193,10 +193,10 @@ impl<K: ExtensionKind> Reconciler<K> {
         Self { objects: Api::all_with(kube.clone(), &resource), kube, client, mode, kind: PhantomData }
     }
 
-    /// Looks at an object, and does what is to be done about it.
+    /// Reconciles one object.
     ///
     /// # Errors
-    /// When that cannot be done. What was registered before stays, unless the object is gone.
+    /// When that fails. An earlier registration stays, unless the object is gone.
     pub async fn reconcile(&self, name: &str, now: impl Fn() -> Timestamp) -> Result<Next, ReconcilerError> {
         let registry = self.client.registry();
         let ready = registry.is_ready();
@@ -226,13 +226,13 @@ impl<K: ExtensionKind> Reconciler<K> {
         Ok(Next::OnChange)
     }
 
-    /// Registers what all objects register, and has the registry be ready. Each object is looked at by itself, and the
-    /// status of those that can be registered is written whatever becomes of the others. Objects that are paused are
-    /// looked at too, as in Cluster API; those that are being deleted are not.
+    /// Registers the extensions of all objects, and makes the registry ready. Objects are handled one by one: the
+    /// status of each that can be registered is written, whatever happens to the others. As in Cluster API, paused
+    /// objects are included; objects that are being deleted are not.
     ///
     /// # Errors
-    /// When the objects cannot be listed; when all have to be registered and not all can be, or the registry is ready
-    /// already.
+    /// When the objects cannot be listed; when all have to be registered and one cannot be; or when the registry is
+    /// ready already.
     pub async fn warm_up(
         &self,
         settings: WarmUpSettings,
@@ -264,7 +264,7 @@ impl<K: ExtensionKind> Reconciler<K> {
         }
     }
 
-    /// All objects there are, looked at; those that were found out before, and are the same, not again.
+    /// Reads all objects; those that were discovered before and have not changed are not discovered again.
     async fn candidates(
         &self,
         found: &mut BTreeMap<String, Registration>,
@@ -315,7 +315,7 @@ impl<K: ExtensionKind> Reconciler<K> {
         candidate(&object, found)
     }
 
-    /// Injects the bundle, asks the extension what it offers, and writes that into the object.
+    /// Injects the CA bundle, discovers the extension, and writes the result to the object.
     async fn find_out(
         &self,
         mut object: K,
@@ -399,7 +399,8 @@ impl<K: ExtensionKind> Reconciler<K> {
     }
 }
 
-/// A patch of an object as it was read: lists are replaced whole, so what others wrote since must not be lost.
+/// A patch with the version of the object that was read: lists are replaced as a whole, and changes by others must
+/// not be lost.
 fn of_version<K: ExtensionKind>(object: &K, mut patch: Value) -> Value {
     if let Some(fields) = patch.as_object_mut() {
         let version = serde_json::json!({ "resourceVersion": object.metadata().resource_version });
@@ -419,14 +420,14 @@ fn understood<K: ExtensionKind>(object: DynamicObject) -> Result<K, ReconcilerEr
         .map_err(|source| ReconcilerError::Understand { name, source })
 }
 
-/// The labels of namespaces, asked of the API server each time.
+/// Reads the labels of namespaces from the API server each time.
 #[derive(Clone)]
 pub struct KubeNamespaces {
     namespaces: Api<Namespace>,
 }
 
 impl KubeNamespaces {
-    /// Those that this client sees. It has to be allowed to get them.
+    /// Uses this client, which needs permission to get namespaces.
     #[must_use]
     pub fn new(kube: kube::Client) -> Self {
         Self { namespaces: Api::all(kube) }

@@ -12,7 +12,7 @@ use crate::{
     hooks::Settings,
 };
 
-/// What is wanted of an extension. It is the same in both versions.
+/// The desired state of an extension. It is the same in both versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionConfigSpec {
@@ -21,7 +21,7 @@ pub struct ExtensionConfigSpec {
     /// The namespaces that it is called for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Settings that travel with each call.
+    /// Settings that are sent with each call.
     #[serde(skip_serializing_if = "Settings::is_empty")]
     pub settings: Settings,
 }
@@ -32,9 +32,9 @@ pub struct ExtensionConfigSpec {
 pub struct ExtensionConfig {
     /// Its metadata.
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub spec: ExtensionConfigSpec,
-    /// What was found out.
+    /// The observed state.
     pub status: ExtensionConfigStatus,
 }
 
@@ -46,15 +46,15 @@ pub struct ExtensionConfigStatus {
     pub conditions: Vec<Condition>,
     /// The handlers of the extension.
     pub handlers: Vec<HandlerStatus>,
-    /// What former versions said.
+    /// Fields of former versions.
     pub deprecated: Deprecated,
 }
 
-/// What former versions said in a status.
+/// Fields of former versions in a status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Deprecated {
-    /// Of v1beta1, as core's kinds call it.
+    /// Those of v1beta1 of Cluster API's core kinds.
     pub v1beta1: LegacyConditions,
 }
 
@@ -70,12 +70,12 @@ pub struct LegacyConditions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LegacyCondition {
-    /// What it is about.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// `Error`, `Warning` or `Info` when it is `False`.
+    /// `Error`, `Warning` or `Info` when the status is `False`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub severity: String,
     /// When it last changed.
@@ -88,7 +88,7 @@ pub struct LegacyCondition {
     pub message: String,
 }
 
-/// The conditions that former versions had, with what `Discovered` says now.
+/// The conditions of former versions, with the current value of `Discovered`.
 fn legacy(before: &[LegacyCondition], conditions: &[Condition]) -> Vec<LegacyCondition> {
     let mut legacy = before.to_vec();
     let Some(discovered) = condition(conditions, DISCOVERED) else { return legacy };
@@ -154,7 +154,7 @@ impl ExtensionKind for ExtensionConfig {
     }
 }
 
-/// The version before, which Cluster API still serves.
+/// The previous version, which Cluster API still serves.
 pub mod v1alpha1 {
     use super::{
         Condition, Deserialize, ExtensionConfigSpec, ExtensionKind, HandlerStatus, LabelSelector,
@@ -168,9 +168,9 @@ pub mod v1alpha1 {
     pub struct ExtensionConfig {
         /// Its metadata.
         pub metadata: Metadata,
-        /// What is wanted.
+        /// The desired state.
         pub spec: ExtensionConfigSpec,
-        /// What was found out.
+        /// The observed state.
         pub status: ExtensionConfigStatus,
     }
 
@@ -178,15 +178,15 @@ pub mod v1alpha1 {
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     pub struct ExtensionConfigStatus {
-        /// Its conditions, as they were written then.
+        /// Its conditions, in the old form.
         pub conditions: Vec<LegacyCondition>,
         /// The handlers of the extension.
         pub handlers: Vec<HandlerStatus>,
-        /// What the next version says.
+        /// Fields of the next version.
         pub v1beta2: NextConditions,
     }
 
-    /// Conditions as the next version writes them.
+    /// Conditions in the form of the next version.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(default)]
     pub struct NextConditions {

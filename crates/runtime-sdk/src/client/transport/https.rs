@@ -27,30 +27,30 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{BoxedError, Identity, Incoming, Outgoing, Transport, TransportError, resolve::Resolver};
 
-/// The longest response of Cluster API's own client. Its limit does not hold for the responses that are read in full,
-/// though it says so; this one does.
+/// The longest response, as in Cluster API's own client. There the limit is documented but does not apply to
+/// responses that are read in full; this one does.
 const RESPONSE_LIMIT: usize = 20 << 20;
 
-/// So much is read of a response that is not one of the hook, for the error message.
+/// How much is read of an answer that is not a response of the hook, for the error message.
 const QUOTED: usize = 512;
 
-/// How calls are made.
+/// Settings of the connections.
 #[derive(Clone, Debug)]
 pub struct HttpsSettings {
     /// The longest response, in bytes; 20 MiB.
     pub response_limit: usize,
-    /// So many connections are kept to a host that nobody uses at the moment. There is one to a host with HTTP/2.
+    /// How many idle connections are kept per host. With HTTP/2 there is one.
     pub idle_per_host: usize,
-    /// How long a connection is kept that nobody uses.
+    /// How long an idle connection is kept.
     pub idle_for: Duration,
     /// How long the settings of a host are kept, with its connections.
     pub keep_for: Duration,
-    /// Of so many hosts settings and connections are kept; the oldest go first.
+    /// For how many hosts settings and connections are kept; the oldest are dropped first.
     pub hosts: usize,
-    /// Only HTTP/1.1 is spoken.
+    /// Whether to use HTTP/1.1 only.
     pub http1_only: bool,
-    /// Where hosts are that the system's names do not say, or not rightly: for callers outside the cluster. The port
-    /// counts when the extension's URL has none.
+    /// Addresses of hosts that DNS does not resolve, or not correctly: for callers outside the cluster. The port
+    /// applies when the extension's URL has none.
     pub hosts_at: BTreeMap<String, SocketAddr>,
 }
 
@@ -69,13 +69,13 @@ impl Default for HttpsSettings {
     }
 }
 
-/// Why a bundle or an identity is of no use.
+/// Why a CA bundle or an identity cannot be used.
 #[derive(Debug, Error)]
 pub enum TrustError {
     /// The bundle is not PEM.
     #[error("failed to read the CA bundle")]
     Bundle(#[source] pem::Error),
-    /// A certificate of the bundle is none.
+    /// A certificate of the bundle is invalid.
     #[error("failed to use a certificate of the CA bundle")]
     Certificate(#[source] rustls::Error),
     /// There is no certificate in the bundle.
@@ -84,17 +84,17 @@ pub enum TrustError {
     /// The system has no authorities.
     #[error("failed to find certificate authorities of the system")]
     System,
-    /// TLS does not take what it was given.
+    /// TLS refuses the client certificate.
     #[error("failed to use the client certificate")]
     Identity(#[source] rustls::Error),
-    /// The cryptography has no version of TLS in common with this crate.
+    /// The cryptography provider supports no TLS version of this crate.
     #[error("failed to set up the versions of TLS")]
     Versions(#[source] rustls::Error),
 }
 
 type HttpClient = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
 
-/// Calls over HTTPS, with HTTP/2 where the extension speaks it and HTTP/1.1 where not. Connections are kept.
+/// Calls over HTTPS, with HTTP/2 where the extension supports it, otherwise HTTP/1.1. Connections are kept.
 /// Redirects are not followed: an extension must not send its callers elsewhere.
 #[derive(Debug)]
 pub struct Https {
@@ -111,7 +111,7 @@ struct State {
     clients: BTreeMap<Trusted, (Instant, HttpClient)>,
 }
 
-/// Host without port, and bundle: TLS knows no more.
+/// Host without port, and CA bundle: TLS depends on nothing else.
 type Trusted = (String, Arc<[u8]>);
 
 impl Default for Https {
@@ -121,7 +121,7 @@ impl Default for Https {
 }
 
 impl Https {
-    /// A transport without connections yet.
+    /// A transport without connections.
     #[must_use]
     pub fn new(settings: HttpsSettings) -> Self {
         Self {
@@ -133,15 +133,14 @@ impl Https {
         }
     }
 
-    /// Shows another identity to extensions from the next call on, or none. What is connected with the former one is let
-    /// go of.
+    /// Shows another identity to extensions from the next call on, or none. Existing connections are dropped.
     pub fn set_identity(&self, identity: Option<Identity>) {
         let mut state = self.state.lock();
         state.identity = identity;
         state.clients.clear();
     }
 
-    /// Of how many hosts settings and connections are kept.
+    /// For how many hosts settings and connections are kept.
     #[must_use]
     pub fn hosts(&self) -> usize {
         self.state.lock().clients.len()
@@ -191,7 +190,7 @@ impl Https {
             .pool_max_idle_per_host(self.settings.idle_per_host)
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
-            // A connection of HTTP/2 whose other end is gone without a word is found out.
+            // Finds HTTP/2 connections whose other end has vanished.
             .http2_keep_alive_interval(Duration::from_secs(30))
             .http2_keep_alive_timeout(Duration::from_secs(15))
             .http2_adaptive_window(true)
@@ -222,7 +221,7 @@ impl Https {
         let mut request = Request::new(Full::new(call.body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = call.uri;
-        // Upstream says nothing of the type; extensions that look at it want this.
+        // Upstream sends no content type; extensions that check it expect this one.
         let json = http::HeaderValue::from_static("application/json");
         request.headers_mut().insert(http::header::CONTENT_TYPE, json);
         let response = client.request(request).await.map_err(|error| {
@@ -270,7 +269,7 @@ impl Transport for Https {
     }
 }
 
-/// What the causes of an error of the client say; its own message says no more than that there are some.
+/// The cause of an error of the HTTP client, whose own message only says that there is one.
 fn cause(error: &hyper_util::client::legacy::Error) -> BoxedError {
     let mut texts: Vec<String> = Vec::new();
     let mut next = error.source();
@@ -287,7 +286,7 @@ fn cause(error: &hyper_util::client::legacy::Error) -> BoxedError {
     texts.join(": ").into()
 }
 
-/// The error of TLS that others are wrapped around.
+/// The TLS error inside an error.
 fn tls_within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => tls_within(inner),
@@ -295,7 +294,8 @@ fn tls_within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error>
     }
 }
 
-/// What TLS says, without the time of day: it gets into conditions, which should not change while nothing does.
+/// The text of a TLS error without the current time: it ends up in conditions, which should not change while
+/// nothing else does.
 fn of_tls(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. }) => {

@@ -1,4 +1,4 @@
-//! What a caller shows of itself.
+//! The caller's client certificate.
 
 use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::Https;
 use crate::client::chain;
 
-/// A certificate with its key, shown to extensions that ask their callers for one.
+/// A certificate with its key, shown to extensions that ask for one.
 #[derive(Clone)]
 pub struct Identity {
     pub(super) inner: Arc<Pair>,
@@ -46,7 +46,7 @@ impl Identity {
     /// An identity of a certificate, or a chain of them, and its key.
     ///
     /// # Errors
-    /// When one of them is not there.
+    /// When one of them is missing.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
         let certificates = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<Vec<_>, _>>()
@@ -67,7 +67,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Files that hold an identity, as a mounted Secret does, and change without notice.
+/// Files with an identity, such as a mounted Secret, that may change at any time.
 #[derive(Clone, Debug)]
 pub struct IdentityFiles {
     certificate: PathBuf,
@@ -76,16 +76,16 @@ pub struct IdentityFiles {
 }
 
 impl IdentityFiles {
-    /// The files of the certificate and of its key, in PEM.
+    /// The files of the certificate and its key, in PEM.
     #[must_use]
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { certificate: certificate.into(), key: key.into(), last: None }
     }
 
-    /// Reads the files; the identity in them when it is another than the last time.
+    /// Reads the files; returns the identity if it has changed.
     ///
     /// # Errors
-    /// When they cannot be read, or have no identity in them. The next time they are read anew.
+    /// When they cannot be read or hold no identity. The next call reads them again.
     pub fn changed(&mut self) -> Result<Option<Identity>, IdentityError> {
         let read = |path: &PathBuf| {
             std::fs::read(path).map_err(|source| IdentityError::File { path: path.clone(), source })
@@ -99,8 +99,8 @@ impl IdentityFiles {
         Ok(Some(identity))
     }
 
-    /// Has a transport show what is in the files, looking at them that often, for as long as it is polled. Files that
-    /// cannot be read leave what there is.
+    /// Keeps a transport's identity in step with the files, reading them at this interval for as long as it is
+    /// polled. Unreadable files leave the identity as it is.
     pub async fn keep(mut self, transport: Arc<Https>, interval: Duration) {
         loop {
             match self.changed() {

@@ -1,4 +1,4 @@
-//! Where hosts are.
+//! Name resolution.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use std::{
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
 
-/// The system's names, but for those that were said to be elsewhere.
+/// The system's resolver, with overrides.
 #[derive(Clone, Debug)]
 pub(super) struct Resolver {
     known: Arc<BTreeMap<String, SocketAddr>>,
