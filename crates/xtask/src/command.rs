@@ -1,4 +1,4 @@
-//! Running other programs, with errors that say what they said.
+//! Runs other programs; errors include their output.
 
 use std::{
     ffi::OsStr,
@@ -9,16 +9,16 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// How much of a failed program's output goes into the error.
+/// How much of a failed program's output the error includes.
 const OUTPUT_IN_ERROR_MAX: usize = 3000;
 
-/// Runs to the end and returns what was printed.
+/// Runs a program and returns its output.
 pub(crate) fn capture(command: &mut Command) -> anyhow::Result<String> {
     let output = command.stdin(Stdio::null()).output().with_context(|| attempt(command))?;
     text(command, output)
 }
 
-/// Runs to the end with the given input and returns what was printed.
+/// Runs a program with the given input and returns its output.
 pub(crate) fn feed(command: &mut Command, input: &str) -> anyhow::Result<String> {
     let mut child = command
         .stdin(Stdio::piped())
@@ -28,14 +28,14 @@ pub(crate) fn feed(command: &mut Command, input: &str) -> anyhow::Result<String>
         .with_context(|| attempt(command))?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let output = std::thread::scope(|scope| {
-        // A program that ends early closes its end; its own message says why.
+        // A program that ends early closes its input; its own message says why.
         scope.spawn(move || stdin.write_all(input.as_bytes()));
         child.wait_with_output()
     });
     text(command, output.with_context(|| attempt(command))?)
 }
 
-/// Runs to the end with output to the terminal.
+/// Runs a program with output to the terminal.
 pub(crate) fn show(command: &mut Command) -> anyhow::Result<()> {
     let status = command.stdin(Stdio::null()).status().with_context(|| attempt(command))?;
     if !status.success() {
@@ -44,7 +44,7 @@ pub(crate) fn show(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs to the end; what was printed is shown where it fails, in one piece.
+/// Runs a program; on failure, prints its output in one piece.
 pub(crate) fn show_failure(command: &mut Command) -> anyhow::Result<()> {
     let output = command.stdin(Stdio::null()).output().with_context(|| attempt(command))?;
     if !output.status.success() {
@@ -83,7 +83,7 @@ fn attempt(command: &Command) -> String {
     format!("failed to run {}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// The end of a text, at most so many bytes.
+/// The end of a text, cut to a number of bytes.
 pub(crate) fn tail(text: &str, bytes_max: usize) -> &str {
     let mut start = text.len().saturating_sub(bytes_max);
     while !text.is_char_boundary(start) {

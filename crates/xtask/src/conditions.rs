@@ -1,8 +1,8 @@
-//! The list of conditions and reasons for people, made from the source that names them.
+//! The list of conditions and reasons for people, generated from the source that defines them.
 
 use anyhow::{Context, bail};
 
-/// What is read, with the heading of what it holds.
+/// The sources, with their headings.
 const SOURCES: [(&str, &str); 2] = [
     ("Clusters, machines and machine pools", include_str!("../../api/src/conditions.rs")),
     ("Pools and claims", include_str!("../../api/src/ipam/conditions.rs")),
@@ -33,20 +33,20 @@ pub(crate) fn render() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A word, and what its documentation says it means.
+/// A type or reason, with its documentation.
 #[derive(Debug, PartialEq)]
 struct Item {
     word: String,
     meaning: String,
 }
 
-/// The public texts of a source by the module they are in: those of `types` are types, all others reasons. What a status
-/// is called is neither.
+/// The public strings of a source by module: those of `types` are types, all others reasons. The status values are
+/// left out.
 fn sections(source: &str) -> anyhow::Result<Vec<(&'static str, Vec<Item>)>> {
     let (mut types, mut reasons) = (Vec::new(), Vec::new());
     let (mut module, mut meaning) = ("", Vec::new());
     let has_modules = source.contains("\npub mod reasons {");
-    // A text may be on the line after its name.
+    // The string may be on the line after the name.
     let source = source.replace("&str =\n", "&str = ");
     for line in source.lines().take_while(|line| !line.starts_with("#[cfg(test)]")) {
         if let Some(name) = line.strip_prefix("pub mod ") {

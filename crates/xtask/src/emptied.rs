@@ -1,10 +1,10 @@
-//! A cluster from which our providers are taken, for tests that install them in another way.
+//! A cluster without our providers, for tests that install them in another way.
 //!
 //! ```text
 //!  cluster with the providers ─clusterctl delete─▶ bare Cluster API ─a group of tests─▶ bare Cluster API
 //! ```
 //!
-//! On an existing cluster they are put back afterwards. On one of our own, what needs them installs them.
+//! On an existing cluster they are put back afterwards. On one of our own, those who need them install them.
 
 use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::{
     wait::{self, Look},
 };
 
-/// What clusterctl has installed.
+/// The providers that clusterctl has installed.
 const PROVIDERS: [[&str; 2]; 2] = [["--ipam", "in-cluster"], ["--infrastructure", "in-memory"]];
-/// By parts of the names of their definitions and namespaces.
+/// Parts of the names of their definitions and namespaces.
 const OURS: [&str; 5] =
     ["/inmemory", "incluster", ".cloud.nephele.dev", "/nephele-system", "/capi-ipam-in-cluster-system"];
 const GONE_LIMIT: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ pub(crate) struct Emptied<'a> {
 }
 
 impl<'a> Emptied<'a> {
-    /// One of our own clusters, from which our providers are taken if they are there.
+    /// One of our own clusters; removes our providers if they are installed.
     pub(crate) fn of_our_own(found: &'a Found, image: String, is_installed: bool) -> anyhow::Result<Self> {
         let emptied = Self { found, image };
         if is_installed {
@@ -48,7 +48,7 @@ impl<'a> Emptied<'a> {
         Ok(emptied)
     }
 
-    /// Takes our providers away, works, and puts them back. After a failure things stay as they are, to be looked at.
+    /// Removes our providers, works, and puts them back. After a failure everything stays as it is, for inspection.
     pub(crate) fn work_and_put_back(
         found: &'a Found,
         work: impl FnOnce(&Self) -> anyhow::Result<()>,
@@ -62,7 +62,7 @@ impl<'a> Emptied<'a> {
 
     /// Removes what clusterctl has installed.
     fn empty(&self) -> anyhow::Result<()> {
-        // One after the other: clusterctl would look for objects of the kinds that it has just removed.
+        // One after the other: clusterctl would look for objects of kinds that it has just removed.
         for provider in PROVIDERS {
             let delete = ["delete", "--include-crd", "--include-namespace"];
             show(command(self.found, "clusterctl")?.args(delete).args(provider))?;
@@ -76,7 +76,7 @@ impl<'a> Emptied<'a> {
         })
     }
 
-    /// Whether the cluster is one of our own, with programs and a repository that belong to it.
+    /// Whether the cluster is one of our own, with its own programs and repository.
     pub(crate) fn is_our_own(&self) -> bool {
         self.found.programs.is_some()
     }
@@ -99,7 +99,7 @@ impl<'a> Emptied<'a> {
     }
 }
 
-/// A program that speaks to the cluster.
+/// A program that talks to the cluster.
 fn command(found: &Found, program: &str) -> anyhow::Result<Command> {
     let path = found.programs.as_ref().map_or_else(|| program.into(), |folder| folder.join(program));
     let mut command = Command::new(path);

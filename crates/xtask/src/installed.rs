@@ -1,5 +1,5 @@
-//! `cargo xtask installed`: our providers as people install them, by clusterctl from release folders, as pods on a real
-//! cluster, in the place of what was installed for other tests.
+//! `cargo xtask installed`: our providers as people install them, by clusterctl from release folders, as pods on a
+//! real cluster, in place of those installed for other tests.
 //!
 //! ```text
 //!  repository/infrastructure-in-memory/v0.1.0 ─init─▶ cluster ─upgrade─▶ …/v0.1.1
@@ -52,14 +52,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// The version that is one patch later.
+/// The next patch version.
 fn next(version: &str) -> anyhow::Result<String> {
     let (series, patch) = version.rsplit_once('.').context("a version has three parts")?;
     Ok(format!("{series}.{}", patch.parse::<u32>().context("a version is of numbers")? + 1))
 }
 
-/// clusterctl's configuration: other providers as they are configured for the cluster, ours from the releases, and not one
-/// variable of ours, as people have it who have read nothing.
+/// clusterctl's configuration: other providers as configured for the cluster, ours from the releases, and none of
+/// our variables, as for people who have read nothing.
 fn configuration(of_others: Option<&Path>, releases: &Path) -> anyhow::Result<String> {
     let mut config = match of_others {
         Some(file) => {

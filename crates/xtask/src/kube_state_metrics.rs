@@ -1,6 +1,6 @@
-//! What kube-state-metrics shows of our kinds, and the role it needs for that; made from the definitions.
+//! The configuration of kube-state-metrics for our kinds, and the role it needs; generated from the definitions.
 //!
-//! Names are those that Cluster API has for its own kinds (`core/config/metrics`), so that its dashboards show ours
+//! Names are those of Cluster API for its own kinds (`core/config/metrics`), so that its dashboards show ours
 //! beside them.
 
 use std::{
@@ -12,11 +12,11 @@ use anyhow::Context;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-/// Files within the repository; a release has them, too.
+/// Files within the repository, also in a release.
 pub(crate) const FILES: [&str; 2] =
     ["config/metrics/crd-metrics-config.yaml", "config/metrics/crd-clusterrole.yaml"];
 
-/// Paths within the repository and what belongs there. `header` opens each file.
+/// Paths within the repository and their content. `header` opens each file.
 pub(crate) fn generated(header: &str) -> anyhow::Result<BTreeMap<PathBuf, String>> {
     let [configuration_file, role_file] = FILES;
     let files = [(configuration_file, configuration()), (role_file, role())];
@@ -27,13 +27,13 @@ pub(crate) fn generated(header: &str) -> anyhow::Result<BTreeMap<PathBuf, String
     written.collect()
 }
 
-/// What is shown: of each kind that says how it is, which templates do not.
+/// The configuration: all kinds with a status, which templates do not have.
 fn configuration() -> Value {
     let resources: Vec<Value> = shown().iter().map(resource).collect();
     json!({ "kind": "CustomResourceStateMetrics", "spec": { "resources": resources } })
 }
 
-/// Who may bind this role is decided by who installs kube-state-metrics: its own role takes in those with this label.
+/// The installer of kube-state-metrics decides who gets this role: its own role aggregates those with this label.
 fn role() -> Value {
     let mut plurals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for definition in shown() {
@@ -78,7 +78,7 @@ fn resource(definition: &CustomResourceDefinition) -> Value {
     })
 }
 
-/// What every kind has.
+/// The metrics of every kind.
 fn common(kind: &str) -> Vec<Value> {
     let paused = ["metadata", "annotations", "cluster.x-k8s.io/paused"];
     let condition_labels = json!({ "type": ["type"], "status": ["status"] });
@@ -124,7 +124,7 @@ fn common(kind: &str) -> Vec<Value> {
     ]
 }
 
-/// What one kind has beside.
+/// The metrics of one kind only.
 fn of_kind(kind: &str) -> Vec<Value> {
     let provisioned = || {
         let path = ["status", "initialization", "provisioned"];
@@ -185,7 +185,7 @@ fn of_kind(kind: &str) -> Vec<Value> {
     }
 }
 
-/// A label and where its text is.
+/// A label and the path of its value.
 type Label<'a> = (&'a str, &'a [&'a str]);
 
 fn gauge(name: &str, help: &str, path: &[&str]) -> Value {
@@ -198,7 +198,7 @@ fn info(labels: &[Label<'_>]) -> Value {
     json!({ "name": "info", "help": "What it is.", "each": each })
 }
 
-/// One sample for each entry of a list, or for the one value that is there.
+/// One sample for each entry of a list, or for a single value.
 fn list(name: &str, help: &str, path: &[&str], labels: &[Label<'_>]) -> Value {
     let labels: BTreeMap<_, _> = labels.iter().copied().collect();
     let each = json!({ "type": "Info", "info": { "path": path, "labelsFromPath": labels } });

@@ -7,7 +7,7 @@ mod chart;
 mod cluster;
 mod codegen;
 mod command;
-/// What `nephele components` prints; from its source, so that a release does not need the binary.
+/// `nephele components`, from its source, so that a release does not need the binary.
 #[path = "../../cli/src/components/render.rs"]
 mod components;
 mod conditions;
@@ -42,31 +42,33 @@ enum Task {
     /// A real single-node Kubernetes with Cluster API on this machine, without Docker.
     #[command(subcommand)]
     Cluster(cluster::Action),
-    /// Write the files that are made from code.
+    /// Write the generated files.
     Codegen,
-    /// Check the Helm chart: what it renders, what it refuses, and that it is what clusterctl installs.
+    /// Check the Helm chart: what it renders and refuses, and that it installs the same as clusterctl.
     Chart(chart::Args),
-    /// Lay out the provider's release as a clusterctl local repository.
+    /// Lay out the providers' release as a clusterctl local repository.
     Release(release::Args),
     /// Run the black-box tests on a real cluster.
     E2e(e2e::Args),
-    /// Install the Helm chart on a real cluster, in the place of what clusterctl installed, and run its tests there.
+    /// Install the Helm chart on a real cluster, in place of what clusterctl installed, and run its tests there.
     Helm(chart::cluster::Args),
-    /// Install release folders by clusterctl on a real cluster, in the place of what is there, and run tests of the pods.
+    /// Install release folders by clusterctl on a real cluster, in place of what is there, and run tests of the
+    /// pods.
     Installed(installed::Args),
     /// Measure on a real cluster.
     #[command(subcommand)]
     Bench(bench::Subject),
-    /// Send hostile requests that a seed makes to the API server, and check that it survives: `[--seed S] [--requests N]`.
+    /// Send hostile requests, drawn from a seed, to the API server, and check that it survives: `[--seed S]
+    /// [--requests N]`.
     Hostile(seeded::Args),
-    /// Say which rows of Cluster API's contracts hold, and by which tests.
+    /// Report which rows of Cluster API's contracts hold, and by which tests.
     Contract(contract::Args),
-    /// Make fixtures of the calls of Cluster API that a manager recorded: those of
+    /// Make fixtures of Cluster API's calls that a manager recorded: those of
     /// `NEPHELE_RUNTIME_EXTENSION_RECORDINGS=FOLDER cargo xtask e2e extension`.
     RecordHooks(record_hooks::Args),
     /// Check what compilers do not: purity of crates, freshness of files, lints, words.
     Tidy,
-    /// Run worlds that seeds make, and say which of them break a rule: `--seeds N [--from SEED]`.
+    /// Run worlds drawn from seeds, and report those that break a rule: `--seeds N [--from SEED]`.
     Worlds(seeded::Args),
 }
 

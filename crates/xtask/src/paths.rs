@@ -1,4 +1,4 @@
-//! Where things are: the repository, and the folder outside it that keeps what is built and what runs.
+//! Paths: the repository, and the folder outside it for builds and running clusters.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies in crates/xtask")
 }
 
-/// Tools and images, kept over checkouts: `NEPHELE_CACHE`, else `.cache/nephele` in the home directory.
+/// Tools and images, kept across checkouts: `NEPHELE_CACHE`, else `.cache/nephele` in the home directory.
 pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     if let Some(cache) = std::env::var_os("NEPHELE_CACHE") {
         return std::path::absolute(cache).context("failed to make NEPHELE_CACHE absolute");

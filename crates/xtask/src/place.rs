@@ -1,4 +1,4 @@
-//! The cluster to work on: one of our own, or whichever KUBECONFIG leads to.
+//! The cluster to work on: one of our own, or that of KUBECONFIG.
 
 use std::path::PathBuf;
 
@@ -10,33 +10,33 @@ use crate::{
     provider::{self, Profile},
 };
 
-/// Which cluster, and what becomes of it.
+/// Which cluster to use, and what to do with it afterwards.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
-    /// Leave the cluster up.
+    /// Leave the cluster running.
     #[arg(long)]
     keep: bool,
     /// Use the cluster of KUBECONFIG as it is, with Cluster API and the providers installed. Benchmarks need their
     /// managers to run on this machine.
     #[arg(long)]
     existing: bool,
-    /// Use this program, static and built before, instead of building it.
+    /// Use this static program, instead of building it.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
-/// A cluster that is up, with the providers installed.
+/// A running cluster, with the providers installed.
 pub(crate) struct Found {
-    /// Of its administrator.
+    /// The administrator's kubeconfig.
     pub(crate) kubeconfig: PathBuf,
-    /// Where its own `kubectl` and `clusterctl` are; none where those of the PATH have to do.
+    /// The folder of its own `kubectl` and `clusterctl`; none to use those of the PATH.
     pub(crate) programs: Option<PathBuf>,
-    /// Our program, which clusters without a node run as a process; none where it was installed by somebody else.
+    /// Our program, which clusters without a node run as a process; none on a cluster that was not installed by us.
     pub(crate) program: Option<PathBuf>,
 }
 
 impl Place {
-    /// Works on the cluster with the providers, and takes down one of our own afterwards unless it is to be kept.
+    /// Works on a cluster with the providers; afterwards stops one of our own, unless it is to be kept.
     pub(crate) fn work(
         &self,
         profile: Profile,
@@ -52,7 +52,7 @@ impl Place {
         })
     }
 
-    /// The same on a cluster with Cluster API and nothing of ours. What was installed on an existing one is put back.
+    /// The same on a cluster with Cluster API and without our providers. On an existing cluster they are put back.
     pub(crate) fn work_emptied(
         &self,
         work: impl FnOnce(&Emptied<'_>) -> anyhow::Result<()>,
@@ -75,7 +75,7 @@ impl Place {
             return result;
         }
         let down = cluster::down(&layout);
-        // What went wrong first is what matters.
+        // The first error is the one that matters.
         result.and(down)
     }
 }

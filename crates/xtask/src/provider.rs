@@ -18,7 +18,7 @@ use crate::{
     wait::{self, Look},
 };
 
-/// A provider of ours, as clusterctl knows it.
+/// One of our providers, as clusterctl knows it.
 struct Provider {
     /// `--infrastructure` or `--ipam`.
     kind: &'static str,
@@ -49,18 +49,18 @@ const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) enum Profile {
     /// Quickly, and with assertions: for tests.
     Dev,
-    /// As people run it: for figures.
+    /// As released: for benchmarks.
     Release,
 }
 
-/// Our program on a cluster: this one, or the one the checkout makes.
+/// Our program on a cluster: the given one, or one built from the checkout.
 pub(crate) struct Ready {
     pub(crate) program: PathBuf,
     /// The name of its image, which is on the node.
     pub(crate) image: String,
 }
 
-/// Makes the program and its image, and loads that into the node.
+/// Builds the program and its image, and loads the image into the node.
 pub(crate) fn prepare(cluster: &Cluster, program: Option<&Path>, profile: Profile) -> anyhow::Result<Ready> {
     let program = program.map_or_else(|| build(profile), |program| Ok(program.to_owned()))?;
     let image = image(&program)?;
@@ -68,7 +68,7 @@ pub(crate) fn prepare(cluster: &Cluster, program: Option<&Path>, profile: Profil
     Ok(Ready { program, image: image.name })
 }
 
-/// Installs the providers, in place of those that are there.
+/// Installs the providers, replacing existing ones.
 pub(crate) fn install(cluster: &Cluster, image: &str) -> anyhow::Result<()> {
     release::lay_out(&Repository::folder(&cluster.layout), release::VERSION, image)?;
     let clusterctl =
@@ -92,8 +92,8 @@ pub(crate) fn is_installed(cluster: &Cluster) -> bool {
     PROVIDERS.iter().any(|provider| cluster::is_installed(&cluster.kubectl, provider.label))
 }
 
-/// Waits until a manager that is there leads: one that was uninstalled together with its permissions could not give
-/// the lease back.
+/// Waits until an existing manager leads: one that is uninstalled together with its permissions could not release
+/// the lease.
 fn wait_for_leader(kubectl: &Kubectl, namespace: &str) -> anyhow::Result<()> {
     wait::until("the manager to lead", AVAILABLE_LIMIT, LOOK_EVERY, || {
         let pods = kubectl.items(&["pods", "-n", namespace])?;
@@ -125,8 +125,8 @@ fn build(profile: Profile) -> anyhow::Result<PathBuf> {
     Ok(paths::repository().join(folder).join(target).join(output).join("nephele"))
 }
 
-/// The image by the recipe that also makes the released one. Its tag names its content, so that a changed program is
-/// another image.
+/// The image, from the recipe that also makes the released one. Its tag names its content, so a changed program
+/// gets another image.
 fn image(program: &Path) -> anyhow::Result<Image> {
     let content = fs::read(program).with_context(|| format!("failed to read {}", program.display()))?;
     let tag: String = Sha256::digest(&content).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -143,8 +143,8 @@ fn image(program: &Path) -> anyhow::Result<Image> {
     Ok(Image { name, archive })
 }
 
-/// Fails unless the recipe makes an image for arm64, too, round a program that was built elsewhere: here round a file that
-/// is none, as nothing in it runs.
+/// Fails unless the recipe also makes an image for arm64 around a program that was built elsewhere; here around a
+/// dummy file, since nothing in it runs.
 pub(crate) fn check_image_for_arm64() -> anyhow::Result<()> {
     const NAME: &str = "localhost/nephele-e2e/nephele:arm64";
     const FORMAT: &str =

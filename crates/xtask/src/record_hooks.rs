@@ -1,4 +1,4 @@
-//! `cargo xtask record-hooks`: what Cluster API sends to our runtime extension, as fixtures.
+//! `cargo xtask record-hooks`: Cluster API's calls of our runtime extension, as fixtures.
 //!
 //! ```text
 //!  NEPHELE_RUNTIME_EXTENSION_RECORDINGS=FOLDER cargo xtask e2e extension
@@ -20,17 +20,17 @@ use crate::paths;
 
 /// Where the fixtures are, by release of Cluster API.
 const FIXTURES: &str = "crates/runtime-sdk/tests/recordings";
-/// Of each hook so many are kept.
+/// The most recordings kept per hook.
 const KEPT_MAX: usize = 6;
 const TIME: &str = "2026-01-01T00:00:00Z";
-/// For a token by which machines join, as kubeadm's documentation has it.
+/// Replaces tokens with which machines join; from kubeadm's documentation.
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder with what a manager recorded.
+    /// Folder of a manager's recordings.
     folder: PathBuf,
-    /// The release of Cluster API that called.
+    /// The calling release of Cluster API.
     #[arg(long, default_value = "1.14")]
     release: String,
 }
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In the order in which they came.
+/// Sorted by time.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
@@ -70,7 +70,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// As few recordings as have every field and every protocol that any of them has.
+/// The fewest recordings that together have every field and every protocol of all of them.
 fn fewest(mut left: Vec<Value>) -> Vec<Value> {
     let shape = |recording: &Value| {
         let mut fields = BTreeSet::new();
@@ -80,7 +80,7 @@ fn fewest(mut left: Vec<Value>) -> Vec<Value> {
     let (mut kept, mut covered) = (Vec::new(), BTreeSet::new());
     while kept.len() < KEPT_MAX && !left.is_empty() {
         let new = |recording: &Value| shape(recording).difference(&covered).count();
-        // Of those that add as much, the shortest, and the first of these.
+        // Of those that add as much, the shortest, and of these the first.
         let by = |(index, recording): &(usize, &Value)| {
             (new(recording), usize::MAX - recording.to_string().len(), usize::MAX - index)
         };
@@ -95,7 +95,7 @@ fn fewest(mut left: Vec<Value>) -> Vec<Value> {
     kept
 }
 
-/// The paths of fields, with what kind of value is there; of what a handler is asked for and answers, the value.
+/// The paths of fields, with the type of value; for a handler's inputs and answers, the value.
 fn shape(path: &str, value: &Value, fields: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -118,7 +118,7 @@ fn shape(path: &str, value: &Value, fields: &mut BTreeSet<String>) {
     }
 }
 
-/// Takes away what is of one run.
+/// Removes what is specific to one run.
 fn scrub(recording: &mut Value) {
     if let Some(host) = recording["headers"].get_mut("host") {
         let name = host.as_str().and_then(|host| host.split(':').next()).unwrap_or_default();
@@ -127,7 +127,7 @@ fn scrub(recording: &mut Value) {
     Scrub::default().value(recording);
 }
 
-/// Ids, times, versions of objects, and the numbers that namespaces are told apart by.
+/// Ids, times, versions of objects, and the numbers in names of namespaces.
 #[derive(Default)]
 struct Scrub {
     ids: BTreeMap<String, usize>,
@@ -155,7 +155,7 @@ impl Scrub {
         if text.parse::<jiff::Timestamp>().is_ok() {
             return TIME.to_owned();
         }
-        // Words, so that an id within a text is found too.
+        // Words, so that an id inside a text is found too.
         let mut words = String::new();
         for piece in text.split_inclusive([' ', '/', '"', ',']) {
             let word = piece.trim_end_matches([' ', '/', '"', ',']);

@@ -13,23 +13,23 @@ use crate::{
     kube_state_metrics, paths,
 };
 
-/// What clusterctl calls the infrastructure provider.
+/// clusterctl's name of the infrastructure provider.
 pub(crate) const LABEL: &str = "infrastructure-in-memory";
-/// What clusterctl calls the IPAM provider.
+/// clusterctl's name of the IPAM provider.
 pub(crate) const IPAM_LABEL: &str = "ipam-in-cluster";
-/// What clusterctl calls the runtime extension.
+/// clusterctl's name of the runtime extension.
 pub(crate) const RUNTIME_EXTENSION_LABEL: &str = "runtime-extension-nephele";
 /// Names of their components files.
 pub(crate) const COMPONENTS: &str = "infrastructure-components.yaml";
 pub(crate) const IPAM_COMPONENTS: &str = "ipam-components.yaml";
 pub(crate) const RUNTIME_EXTENSION_COMPONENTS: &str = "runtime-extension-components.yaml";
-/// The folder for kube-state-metrics: no provider's, so that clusterctl does not look into it.
+/// The folder for kube-state-metrics: no provider's, so clusterctl ignores it.
 pub(crate) const METRICS: &str = "kube-state-metrics";
-/// The version of the workspace, as a release is tagged.
+/// The version of the workspace, as releases are tagged.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 const METADATA: &str = "config/metadata.yaml";
-/// Files of the infrastructure provider that are released as they are.
+/// Files of the infrastructure provider that are released unchanged.
 const FILES: [&str; 8] = [
     METADATA,
     "config/templates/cluster-template.yaml",
@@ -43,7 +43,7 @@ const FILES: [&str; 8] = [
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to; the providers' folders are made in there.
+    /// Output folder; the providers' folders are created in it.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// The manager's image, with registry and tag.
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 #[cfg(test)]
 impl Args {
-    /// What is meant where only the folder is given.
+    /// The defaults, when only the folder is given.
     pub(crate) fn of(out: &Path) -> Self {
         use clap::{Args as _, FromArgMatches as _};
         let command = Self::augment_args(clap::Command::new("release"));
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lays the release out under a version, with the manager in this image.
+/// Lays the release out under a version, with this image of the manager.
 pub(crate) fn lay_out(out: &Path, version: &str, image: &str) -> anyhow::Result<()> {
     let folder = |label: &str| folder(out, label, version);
     let infrastructure = folder(LABEL);
@@ -88,7 +88,7 @@ pub(crate) fn lay_out(out: &Path, version: &str, image: &str) -> anyhow::Result<
     kube_state_metrics::FILES.iter().try_for_each(|file| copy(file, &metrics))
 }
 
-/// The folder of a provider's release, or of what goes with all of them.
+/// The folder of a provider's release, or of files for all of them.
 fn folder(out: &Path, label: &str, version: &str) -> PathBuf {
     out.join(label).join(version)
 }
@@ -99,7 +99,8 @@ fn copy(file: &str, folder: &Path) -> anyhow::Result<()> {
     write(&folder.join(source.file_name().expect("files have names")), text)
 }
 
-/// Components as clusterctl makes them when no variable is set: `${VARIABLE:=default}` is its default, `$$` is `$`.
+/// Components as clusterctl renders them when no variable is set: `${VARIABLE:=default}` becomes its default, `$$`
+/// becomes `$`.
 pub(crate) fn with_defaults(text: &str) -> anyhow::Result<String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! `cargo xtask worlds` and `cargo xtask hostile`: programs that a seed drives, each a crate of its own and a process of
-//! its own, which a stack overflow ends alone.
+//! `cargo xtask worlds` and `cargo xtask hostile`: programs driven by a seed. Each is its own crate and its own
+//! process, so a stack overflow ends nothing else.
 
 use std::{ffi::OsString, process::Command};
 
@@ -9,7 +9,7 @@ use crate::{command::show, paths};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Build with optimization: pays for long runs.
+    /// Build with optimization, for long runs.
     #[arg(long)]
     release: bool,
     /// Arguments of the program; `--help` lists them.

@@ -1,4 +1,4 @@
-//! Waiting on a condition, with its last state in the error.
+//! Waits for a condition; an error includes its last state.
 
 use std::{
     thread,
@@ -7,14 +7,14 @@ use std::{
 
 use anyhow::bail;
 
-/// What a look at a condition found.
+/// The result of one check of a condition.
 pub(crate) enum Look<T> {
     Done(T),
-    /// Not yet; the state as it is now, for the error.
+    /// Not yet; the current state, for the error.
     NotYet(String),
 }
 
-/// Looks until it is done, fails, or the limit is over.
+/// Checks until the condition holds, fails, or the time limit passes.
 pub(crate) fn until<T>(
     what: &str,
     limit: Duration,

@@ -1,11 +1,12 @@
-//! `cargo xtask bench claims`: how fast claims are bound and released, how long one takes meanwhile, and what it costs.
+//! `cargo xtask bench claims`: how fast claims are bound and released, the latency of a single one meanwhile, and
+//! the cost.
 //!
 //! ```text
 //!  measure ─▶ create n ─▶ all bound ─▶ measure ─▶ delete n ─▶ all gone ─▶ measure
 //!              └ one more at a time on a pool of its own, which has to wait behind nobody
 //! ```
 //!
-//! The load uses the same processors. Its share is in the table, with everybody's.
+//! The load runs on the same CPUs. The table shows its share beside all others.
 
 use std::{
     path::Path,
@@ -33,24 +34,24 @@ use super::{
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many claims; may be given several times, for a round each.
+    /// Number of claims; repeatable, for one round each.
     #[arg(short = 'n', value_name = "NUMBER", default_values_t = [2000, 20_000])]
     numbers: Vec<usize>,
-    /// Over how many pools; may be given several times, for a round of each number of claims each.
+    /// Number of pools; repeatable, for one round with each number of claims.
     #[arg(long, value_name = "NUMBER", default_values_t = [1, 20])]
     pools: Vec<usize>,
-    /// Start the manager with this argument in addition, and leave it so; may be given several times.
+    /// Start the manager with this additional argument, and leave it so; repeatable.
     #[arg(long = "manager-arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
     manager_args: Vec<String>,
     #[command(flatten)]
     place: Place,
 }
 
-/// Even at ten claims a second, 20,000 of them are through by then.
+/// Even at ten claims a second, 20,000 of them are done by then.
 const LIMIT: Duration = Duration::from_secs(2000);
 /// The pool of the claims that are created one by one.
 const SINGLE: &str = "single";
-/// The wait before memory is measured: an allocator gives back late.
+/// The wait before memory is measured: an allocator returns memory late.
 const QUIET: Duration = Duration::from_secs(5);
 /// How many parts of the API server's time are shown, longest first.
 const DURATIONS_MAX: usize = 16;
@@ -78,28 +79,28 @@ async fn rounds(args: &Args, kubeconfig: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one round measured.
+/// The figures of one round.
 struct Round {
     number: usize,
     pools: usize,
     binding: Phase,
     releasing: Phase,
-    /// From the request that created a claim until its address was seen, in order.
+    /// Times from the request that creates a claim until its address is seen, sorted.
     latencies: Vec<Duration>,
-    /// The same of those that were created one by one.
+    /// The same for claims that are created one by one.
     single_latencies: Vec<Duration>,
-    /// Of the manager: before, with all bound, with all gone.
+    /// Resident memory of the manager: before, with all bound, with all gone.
     resident_kib: [u64; 3],
 }
 
 /// Binding, or releasing.
 struct Phase {
-    /// With those that were created one by one.
+    /// Including those that are created one by one.
     claims: usize,
     elapsed: Duration,
     processors: Processors,
     requests: Requests,
-    /// Seconds of the API server, longest first.
+    /// Seconds in the API server, longest first.
     durations: Vec<(String, f64)>,
 }
 
@@ -165,7 +166,7 @@ async fn round(management: &Management, number: usize, pools: usize) -> anyhow::
     Ok(Round { number, pools, binding, releasing, latencies, single_latencies, resident_kib })
 }
 
-/// Creates one claim after the other, each once the one before it is bound, until the end. Returns their names.
+/// Creates claims one after the other, each once the one before is bound, until the end. Returns their names.
 async fn one_by_one(load: &Load, end: watch::Receiver<bool>) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     while !*end.borrow() {
@@ -177,7 +178,7 @@ async fn one_by_one(load: &Load, end: watch::Receiver<bool>) -> anyhow::Result<V
     Ok(names)
 }
 
-/// What was used and answered when a phase began.
+/// Counters at the beginning of a phase.
 struct Meter {
     start: Instant,
     processors: Processors,
@@ -196,7 +197,7 @@ impl Meter {
         self.start.elapsed()
     }
 
-    /// What the phase used; `sent` is the request that the load sends itself.
+    /// What the phase used; `sent` is the request of the load itself.
     async fn stop(
         self,
         management: &Management,
@@ -260,7 +261,7 @@ fn print(rounds: &[Round]) {
     println!("|---:|---:|---|---:|---|");
     for (what, round, phase) in phases() {
         let per_claim = |count: u64| format!("{:.2}", count as f64 / phase.claims as f64);
-        // Less than one for a hundred claims is not about claims.
+        // Less than one request per hundred claims has nothing to do with claims.
         let parts = phase.requests.iter().filter(|(_, count)| count * 100 >= phase.claims as u64);
         let parts: Vec<_> = parts.map(|(what, count)| format!("{} {what}", per_claim(count))).collect();
         println!(

@@ -21,7 +21,7 @@ use super::{Place, measure, middle, refuse_zero};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many at once; several times for several rounds.
+    /// Number of clusters at once; repeatable, for one round each.
     #[arg(short = 'n', value_name = "NUMBER", default_values_t = [1, 20])]
     numbers: Vec<usize>,
     #[command(flatten)]
@@ -39,8 +39,8 @@ const PHASES: [&str; 6] = [
 ];
 
 const LIMIT: Duration = Duration::from_secs(900);
-/// The manager is given this long to get quiet, before a round and when all clusters are available: what it does until
-/// then counts for them.
+/// How long the manager may settle, before a round and when all clusters are available: its work until then counts
+/// for them.
 const QUIET: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -58,10 +58,10 @@ async fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one round measured.
+/// The figures of one round.
 struct Round {
     number: usize,
-    /// From the creation of the first until each was seen available, in order.
+    /// Times from the creation of the first cluster until each was seen available, sorted.
     available: Vec<Duration>,
     cpu_seconds: f64,
     resident_kib_before: u64,
@@ -74,7 +74,7 @@ struct Round {
 async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
     let scope = Scope::on(management, "bench").await?;
     let pid = manager::process(Provider::Infrastructure)?;
-    // What the manager still gives back of the round before is not this round's.
+    // Memory that the manager still returns from the round before does not belong to this round.
     tokio::time::sleep(QUIET).await;
     let (cpu_before, resident_kib_before) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
     let start = Instant::now();
@@ -120,7 +120,7 @@ async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
     })
 }
 
-/// Seconds from the creation of a cluster until a condition became true for the last time.
+/// Seconds from the creation of a cluster until a condition last became true.
 fn seconds_until(cluster: &Value, condition: &str) -> Option<i64> {
     let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
     let created = time(&cluster["metadata"]["creationTimestamp"])?;

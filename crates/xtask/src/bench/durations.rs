@@ -1,7 +1,7 @@
-//! Where the API server spends time on claims, by its own clocks: on requests, and within them on admission webhooks and
-//! on etcd.
+//! Where the API server spends time on claims, by its own metrics: on requests, and within them on admission
+//! webhooks and on etcd.
 //!
-//! Requests that are worked on at the same time count each: a sum may be more than the time that has passed.
+//! Concurrent requests count separately, so a sum may exceed the elapsed time.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use nephele_e2e::{
 
 use super::metrics::metrics;
 
-/// Seconds so far, by what they were spent on.
+/// Seconds so far, by activity.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Durations(BTreeMap<String, f64>);
 
@@ -32,7 +32,7 @@ impl Durations {
         Self(seconds)
     }
 
-    /// Those spent since, longest first.
+    /// Seconds since then, longest first.
     pub(super) fn since(&self, before: &Self) -> Vec<(String, f64)> {
         let spent = |(what, seconds): (&String, &f64)| {
             (what.clone(), seconds - before.0.get(what).copied().unwrap_or_default())
@@ -43,7 +43,7 @@ impl Durations {
     }
 }
 
-/// What a sample is a sum of seconds of; none for any other sample.
+/// The activity of a sample that sums seconds; none for any other sample.
 fn what(sample: &Sample<'_>) -> Option<String> {
     match sample.name {
         // A watch lasts as long as its client.

@@ -1,10 +1,10 @@
-//! What an API server says of itself in its metrics.
+//! An API server's own metrics.
 
 use anyhow::Context;
 use http::Request;
 use nephele_e2e::Management;
 
-/// The metrics as they are now.
+/// The current metrics.
 pub(super) async fn metrics(management: &Management) -> anyhow::Result<String> {
     let request = Request::get("/metrics").body(Vec::new()).context("failed to write a request")?;
     let text = management.client().request_text(request).await;

@@ -1,27 +1,28 @@
-//! Processor time of the programs that a cluster on this machine is made of.
+//! CPU time of the programs that make up a cluster on this machine.
 
 use std::{collections::BTreeMap, fs};
 
 use anyhow::Context;
 use nephele_e2e::manager::{self, Provider};
 
-/// Whose time is counted, by name of the process; our own is that of the load.
+/// The programs, by process name; this process is the load.
 const PROGRAMS: [&str; 3] = ["kube-apiserver", "etcd", "kube-controller"];
 
-/// Seconds of processor time so far.
+/// Seconds of CPU time so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Processors(BTreeMap<&'static str, f64>);
 
-/// Time of the whole machine: in use, and not. What is shown of the first is the part of nobody we know.
+/// Time of the whole machine: busy, and idle. The table shows the part of the busy time that belongs to no listed
+/// program.
 const BUSY: &str = "others";
 const IDLE: &str = "idle";
 
-/// The names that [`Processors::seconds`] knows, in the order in which they are shown.
+/// The names that [`Processors::seconds`] knows, in the order of the table.
 pub(super) const SHOWN: [&str; 7] =
     ["manager", "kube-apiserver", "etcd", "kube-controller", "load", BUSY, IDLE];
 
 impl Processors {
-    /// What they have used so far, with the manager of this provider.
+    /// CPU time so far, with the manager of this provider.
     pub(super) fn now(provider: Provider) -> anyhow::Result<Self> {
         let mut seconds = BTreeMap::new();
         for entry in fs::read_dir("/proc").context("failed to list processes")? {
@@ -29,7 +30,8 @@ impl Processors {
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            // One that ends meanwhile has no name any more. Names are cut after 15 characters (proc_pid_comm(5)).
+            // A process that ends meanwhile has no name any more. Names are cut after 15 characters
+            // (proc_pid_comm(5)).
             let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
             let Some(program) = PROGRAMS.into_iter().find(|program| *program == name.trim_end()) else {
                 continue;
@@ -46,7 +48,7 @@ impl Processors {
         Ok(Self(seconds))
     }
 
-    /// What they have used since.
+    /// CPU time since then.
     pub(super) fn since(&self, before: &Self) -> Self {
         let used = |(name, seconds): (&&'static str, &f64)| {
             (*name, seconds - before.0.get(name).copied().unwrap_or_default())
@@ -54,14 +56,14 @@ impl Processors {
         Self(self.0.iter().map(used).collect())
     }
 
-    /// Of one of them; none if it was not found.
+    /// The time of one program; none if it was not found.
     pub(super) fn seconds(&self, program: &str) -> Option<f64> {
         self.0.get(program).copied()
     }
 }
 
-/// Seconds for which all processors together were in use, and were not (proc_stat(5): user, nice, system, idle, iowait,
-/// irq, softirq, steal, in USER_HZ of which there are 100 a second).
+/// Seconds that all CPUs together were busy and idle (proc_stat(5): user, nice, system, idle, iowait, irq, softirq,
+/// steal, in USER_HZ of which there are 100 a second).
 fn machine(stat: &str) -> Option<(f64, f64)> {
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8).map(str::parse::<u64>);
     let [user, nice, system, idle, iowait, irq, softirq, steal] =

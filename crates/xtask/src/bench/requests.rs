@@ -1,4 +1,4 @@
-//! The requests that the API server has answered, by its own count.
+//! The requests that the API server has answered, by its own metrics.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use nephele_e2e::{
 
 use super::metrics::metrics;
 
-/// What counts as a write.
+/// The verbs that count as writes.
 const WRITES: [&str; 6] = ["APPLY", "DELETE", "DELETECOLLECTION", "PATCH", "POST", "PUT"];
 
 /// Requests so far, by verb, resource and status.
@@ -23,7 +23,7 @@ impl Requests {
         Ok(Self::read(&metrics(management).await?, is_of_claims))
     }
 
-    /// The writes so far of anything but leases and what a node says of itself.
+    /// All writes so far, except leases and the status of nodes.
     pub(super) async fn writes(management: &Management) -> anyhow::Result<Self> {
         Ok(Self::read(&metrics(management).await?, is_write))
     }
@@ -43,7 +43,7 @@ impl Requests {
         Self(requests)
     }
 
-    /// Those since, without those of which there were none.
+    /// Requests since then, without zero counts.
     pub(super) fn since(&self, before: &Self) -> Self {
         let new = |(what, count): (&String, &u64)| {
             let new = count.saturating_sub(before.0.get(what).copied().unwrap_or_default());
@@ -52,18 +52,18 @@ impl Requests {
         Self(self.0.iter().filter_map(new).collect())
     }
 
-    /// Without those that a load sends itself.
+    /// Without the requests of the load itself.
     pub(super) fn without(mut self, sent: &str) -> Self {
         self.0.remove(sent);
         self
     }
 
-    /// Of all kinds together.
+    /// The total.
     pub(super) fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// What was requested how often.
+    /// Requests with their counts.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(what, count)| (what.as_str(), *count))
     }
@@ -73,7 +73,7 @@ fn is_of_claims(sample: &Sample<'_>) -> bool {
     sample.label("group") == GROUP || sample.label("resource") == "events"
 }
 
-/// Reviews are questions, and tokens are handed out rather than stored.
+/// Reviews store nothing, and neither do requests for tokens.
 fn is_write(sample: &Sample<'_>) -> bool {
     let renewed = ["leases", "nodes", "pods", "serviceaccounts", "apiservices"];
     WRITES.contains(&sample.label("verb"))

@@ -1,6 +1,6 @@
-//! The chart installs what `nephele components` prints.
+//! Checks that the chart installs what `nephele components` prints.
 //!
-//! Both are made from `config/` and the types; this finds what only one of them was told.
+//! Both are made from `config/` and the types; this finds changes that were made to one of them only.
 
 use std::collections::BTreeSet;
 
@@ -20,10 +20,10 @@ use crate::{
     release,
 };
 
-/// A role's components, and the values by which the chart is the same.
+/// A role's components, and the values with which the chart renders the same.
 struct Way {
     role: Role,
-    /// With the names that the components have.
+    /// With the names of the components.
     values: &'static str,
     namespace: &'static str,
 }
@@ -37,7 +37,7 @@ const WAYS: [Way; 2] = [
         namespace: "capi-ipam-in-cluster-system",
     },
 ];
-/// Labels that only Helm's objects carry.
+/// Labels that only Helm's objects have.
 const HELMS: [&str; 2] = ["app.kubernetes.io/", "helm.sh/"];
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 
@@ -68,14 +68,14 @@ impl Way {
         Ok(())
     }
 
-    /// The same flags with the same values, in the forms that each way to install has.
+    /// The same flags with the same values, in the forms of each way to install.
     fn same_flags(&self, theirs: &Value, ours: &Value, program: &Program) -> anyhow::Result<()> {
         let pointer = format!("{CONTAINER}/args");
         let args = |object: &Value| texts(object, &pointer);
         program.takes(&args(theirs))?;
         let flags = |object: &Value| -> BTreeSet<String> {
             let with_value = |arg: String| if arg.contains('=') { arg } else { format!("{arg}=true") };
-            // Helm knows the namespace that the kubelet tells.
+            // Helm knows the namespace that the kubelet would set.
             let expanded = |arg: String| arg.replace("$(POD_NAMESPACE)", self.namespace);
             args(object).into_iter().map(expanded).map(with_value).collect()
         };
@@ -84,8 +84,8 @@ impl Way {
         Ok(())
     }
 
-    /// The object with the names that it has in the chart: where the names of the in-cluster provider are only habits,
-    /// the chart has its own.
+    /// The object under its name in the chart: where the names of the in-cluster provider are only conventions, the
+    /// chart has its own.
     fn as_the_chart_names(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let Role::Ipam = self.role else { return object };
@@ -117,7 +117,7 @@ impl Way {
     }
 }
 
-/// The definitions are those of the types, without one missing.
+/// The definitions equal those of the types, and none is missing.
 fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
     let types: Vec<_> = codegen::definitions().collect();
     let ours: BTreeSet<_> = of_kind(rendered, "CustomResourceDefinition").map(id).collect();
@@ -135,7 +135,7 @@ fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The object without what is Helm's own, and without what is compared apart.
+/// The object without Helm's own fields, and without fields that are compared separately.
 fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
     for pointer in
@@ -145,7 +145,8 @@ fn comparable(object: &Value) -> Value {
             labels.retain(|name, _| HELMS.iter().all(|helms| !name.starts_with(helms)));
         }
     }
-    // What tells one provider's pods from another's in the same namespace: Helm's own labels do.
+    // This label distinguishes one provider's pods from another's in the same namespace; Helm's own labels do that
+    // here.
     if let Some(selector) = object.pointer_mut("/spec/selector").and_then(Value::as_object_mut) {
         selector.remove("cluster.x-k8s.io/provider");
     }
@@ -159,13 +160,13 @@ fn comparable(object: &Value) -> Value {
             metadata.remove("annotations");
         }
     }
-    // Two leaders, which the infrastructure provider cannot have, do no harm to pools.
+    // A second leader, which the infrastructure provider cannot have, does no harm to pools.
     if object["kind"] == "Deployment"
         && let Some(spec) = object["spec"].as_object_mut()
     {
         spec.remove("strategy");
     }
-    // The conversion's Service is where the release is.
+    // The conversion's Service is in the release's namespace.
     if let Some(service) = object.pointer_mut("/spec/conversion/webhook/clientConfig/service") {
         service["namespace"] = json!(null);
     }
@@ -177,7 +178,7 @@ fn comparable(object: &Value) -> Value {
     object
 }
 
-/// Helm writes `65535.0` as `65535`, which to an API server is the same.
+/// Helm writes `65535.0` as `65535`, which an API server treats the same.
 fn whole(value: &mut Value) {
     match value {
         Value::Object(entries) => entries.values_mut().for_each(whole),
@@ -211,7 +212,7 @@ fn difference(theirs: &Value, ours: &Value, place: &str) -> String {
     }
 }
 
-/// What clusterctl creates when no variable is set.
+/// The objects that clusterctl creates when no variable is set.
 fn components(role: Role) -> anyhow::Result<Vec<Value>> {
     let text = release::with_defaults(&components::render(role, components::IMAGE))?;
     let objects: Result<Vec<Value>, _> =

@@ -1,4 +1,4 @@
-//! Values, and what the chart makes of them.
+//! Values, and the objects that the chart renders from them.
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -10,25 +10,25 @@ use super::{
     object::{deployment, find, id, texts},
 };
 
-/// One set of values. Each case is also held against the facts of `facts`.
+/// One set of values. Each case is also checked against the facts of `facts`.
 pub(super) struct Case {
     pub(super) name: &'static str,
     release: &'static str,
     namespace: &'static str,
     values: &'static str,
-    /// A namespace beside the release's that has objects of the release.
+    /// Another namespace that has objects of the release.
     watched: &'static str,
     /// Arguments that the manager gets.
     flags: &'static [&'static str],
-    /// Beginnings of arguments that the manager does not get.
+    /// Prefixes of arguments that the manager does not get.
     no_flags: &'static [&'static str],
-    /// Object, JSON pointer, and the JSON there; `null` also where there is nothing.
+    /// Object, JSON pointer, and the JSON there; `null` also for a missing value.
     holds: &'static [(&'static str, &'static str, &'static str)],
-    /// Objects that are there.
+    /// Objects that exist.
     with: &'static [&'static str],
-    /// Objects that are not.
+    /// Objects that do not exist.
     without: &'static [&'static str],
-    /// Parts of what Helm says at the end.
+    /// Parts of the notes after an installation.
     notes: &'static [&'static str],
     /// Also linted.
     lint: bool,
@@ -57,7 +57,7 @@ const MONITOR: &str = "ServiceMonitor/nephele-controller-manager";
 const POLICY: &str = "NetworkPolicy/nephele-controller-manager";
 const BUDGET: &str = "PodDisruptionBudget/nephele-controller-manager";
 const POOLS: &str = "CustomResourceDefinition/inclusterippools.ipam.cluster.x-k8s.io";
-/// A kind of one version, which is never converted.
+/// A kind with one version, which is never converted.
 const PREFIX_POOLS: &str = "CustomResourceDefinition/inclusterprefixpools.ipam.cluster.x-k8s.io";
 const VALIDATION: &str =
     "ValidatingWebhookConfiguration/capi-ipam-in-cluster-validating-webhook-configuration";

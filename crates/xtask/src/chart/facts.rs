@@ -1,4 +1,4 @@
-//! What holds of everything that the chart renders, whatever the values.
+//! Facts about everything that the chart renders, whatever the values.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const CLUSTER_SCOPED: [&str; 6] = [
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
 ];
-/// All that the runtime extension's account may do: groups, resources and verbs.
+/// All permissions of the runtime extension's account: groups, resources and verbs.
 const EXTENSION_RIGHTS: [(&str, &str, &[&str]); 5] = [
     ("", "configmaps", &["create", "get", "patch"]),
     ("", "secrets", &["create", "get", "list", "watch", "update"]),
@@ -29,15 +29,15 @@ const EXTENSION_RIGHTS: [(&str, &str, &[&str]); 5] = [
 const PROVIDER: &str = "/metadata/labels/cluster.x-k8s.io~1provider";
 const PROVIDERS: [&str; 2] = ["infrastructure-in-memory", "ipam-in-cluster"];
 
-/// Where a release was rendered for.
+/// A rendered release.
 pub(super) struct Release<'a> {
     pub(super) name: &'a str,
     pub(super) namespace: &'a str,
-    /// Where it may have roles beside.
+    /// The other namespace in which it may have roles.
     pub(super) watched: &'a str,
 }
 
-/// Fails with the first fact that does not hold.
+/// Fails with the first violated fact.
 pub(super) fn check(objects: &[Value], release: &Release<'_>, program: &Program) -> anyhow::Result<()> {
     names_and_labels(objects, release)?;
     texts_are_texts(objects)?;
@@ -52,7 +52,7 @@ pub(super) fn check(objects: &[Value], release: &Release<'_>, program: &Program)
     test(objects)
 }
 
-/// Every object is in the release's namespace or in none, is there once, and says whose it is.
+/// Every object is in the release's namespace or cluster-scoped, is unique, and has the release's labels.
 fn names_and_labels(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();
     for object in objects {
@@ -77,7 +77,7 @@ fn names_and_labels(objects: &[Value], release: &Release<'_>) -> anyhow::Result<
     Ok(())
 }
 
-/// Labels, annotations and variables are texts: a template without quotes makes `true` of one.
+/// Labels, annotations and variables are strings: a template without quotes makes a boolean of `true`.
 fn texts_are_texts(objects: &[Value]) -> anyhow::Result<()> {
     for object in objects {
         for pointer in [
@@ -107,7 +107,8 @@ fn texts_are_texts(objects: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whatever selects pods selects those of one Deployment, and not the test's; ports have the names of that container's.
+/// Every selector of pods selects those of one Deployment, and not the test's; ports have the names in that
+/// container.
 fn selectors(objects: &[Value]) -> anyhow::Result<()> {
     let templates: Vec<&Value> =
         of_kind(objects, "Deployment").map(|deployment| &deployment["spec"]["template"]).collect();
@@ -166,12 +167,12 @@ fn selectors(objects: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The account of a Deployment's pods.
+/// The service account of a Deployment's pods.
 fn account(deployment: &Value) -> &str {
     text(deployment, "/spec/template/spec/serviceAccountName")
 }
 
-/// Bindings are of roles that are there, to the account of the manager or of the extension, each of its own.
+/// Bindings refer to existing roles, and to the account of the manager or of the extension, which are different.
 fn permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     let manager = account(deployment(objects)?);
     ensure!(!manager.is_empty(), "the manager has no account");
@@ -196,8 +197,8 @@ fn permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The extension's account may do what it takes to answer, and nothing else; with roles in a watched namespace, beyond it only
-/// ask for reviews and keep its certificate.
+/// The extension's account has the permissions it needs to answer, and no others. With roles in a watched
+/// namespace, it can do nothing outside of it except request reviews and keep its certificate.
 fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     let Some(extension) = extension(objects) else { return Ok(()) };
     for binding in objects.iter().filter(|object| text(object, "/kind").ends_with("Binding")) {
@@ -237,7 +238,7 @@ fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Re
     Ok(())
 }
 
-/// Definitions and configurations lead to Services of this release; roles that name configurations name these.
+/// Definitions and configurations refer to Services of this release; roles that name configurations name these.
 fn webhooks(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     let served = of_kind(objects, "Service").any(|service| {
         items(service, "/spec/ports").iter().any(|port| port["targetPort"] == "webhook-server")
@@ -273,7 +274,7 @@ fn webhooks(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What clusterctl, the Cluster API Operator and pod security ask of a manager.
+/// Requirements of clusterctl, the Cluster API Operator and pod security for a manager.
 fn pod(deployment: &Value) -> anyhow::Result<()> {
     let pod = &deployment["spec"]["template"]["spec"];
     let [container] = items(pod, "/containers") else { bail!("not one container") };
@@ -299,7 +300,7 @@ fn pod(deployment: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The test starts what the Deployment starts, as the Deployment does.
+/// The test starts the same program as the Deployment, in the same way.
 fn test(objects: &[Value]) -> anyhow::Result<()> {
     let manager = &deployment(objects)?["spec"]["template"]["spec"];
     for pod in of_kind(objects, "Pod") {

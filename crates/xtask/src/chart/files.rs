@@ -1,5 +1,5 @@
-//! What in the chart is made from something else: definitions from the types, roles and webhooks from `config/`, the
-//! table of values from `values.yaml`.
+//! The generated parts of the chart: definitions from the types, roles and webhooks from `config/`, the table of
+//! values from `values.yaml`.
 
 use std::{
     collections::BTreeMap,
@@ -14,18 +14,18 @@ use serde_yaml_ng::{Deserializer, Value};
 use super::{FOLDER, table};
 use crate::paths;
 
-/// Where the manager's permissions and webhooks are described, for every way to install it.
+/// The folders with the manager's permissions and webhooks, for every way to install it.
 const SOURCES: [&str; 4] = ["config/rbac", "config/ipam", "config/webhook", "config/webhook-infrastructure"];
-/// Folders of the chart that hold nothing that is not generated.
+/// Folders of the chart that contain only generated files.
 pub(crate) const FOLDERS: [&str; 3] =
     ["charts/nephele/files/definitions", "charts/nephele/files/roles", "charts/nephele/files/webhooks"];
-/// Roles that every provider in the process shares: the first provider's are taken, the others' have to be the same.
+/// Roles that all providers in the process share: the first provider's are used, and the others' have to be equal.
 pub(super) const SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verbosity-writer"];
-/// How providers are labelled, and called in the chart's value `roles`.
+/// Labels of the providers, with their names in the chart's value `roles`.
 const PROVIDERS: [(&str, &str); 2] =
     [("infrastructure-in-memory", "infrastructure"), ("ipam-in-cluster", "ipam")];
 
-/// Paths within the repository and what belongs there. `header` opens each file.
+/// Paths within the repository and their content. `header` opens each file.
 pub(crate) fn generated(
     definitions: impl IntoIterator<Item = (String, String)>,
     header: &str,
@@ -63,7 +63,7 @@ pub(crate) fn generated(
     Ok(files)
 }
 
-/// Every object of `config/` that permissions and webhooks could be among.
+/// All objects of `config/` that may be permissions or webhooks.
 fn sources() -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
     for folder in SOURCES {
@@ -89,7 +89,7 @@ fn sources() -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// What the file of an object begins with: who needs it.
+/// The prefix of an object's file: the provider that needs it.
 fn owner(object: &Value) -> anyhow::Result<&'static str> {
     if is_shared(object)? {
         return Ok("shared");
@@ -108,7 +108,7 @@ fn is_shared(object: &Value) -> anyhow::Result<bool> {
     Ok(SHARED.iter().any(|shared| name.ends_with(shared)))
 }
 
-/// The text at a JSON pointer.
+/// The string at a JSON pointer.
 fn text<'a>(object: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
     let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
     let found = keys.into_iter().try_fold(object, |value, key| value.get(key)).and_then(Value::as_str);

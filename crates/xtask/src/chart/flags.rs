@@ -1,4 +1,4 @@
-//! Whether the manager knows the flags that the chart gives it.
+//! Checks that the manager knows the flags that the chart sets.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +13,7 @@ use crate::{
 pub(super) struct Program(PathBuf);
 
 impl Program {
-    /// This one, or the one the checkout makes.
+    /// The given program, or one built from the checkout.
     pub(super) fn new(given: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(program) = given {
             return Ok(Self(program.to_owned()));
@@ -25,8 +25,8 @@ impl Program {
         Ok(Self(paths::repository().join(target).join("debug/nephele")))
     }
 
-    /// Fails with what the program says about the first flag that it does not know, or whose value it refuses: flags
-    /// are read one after the other, up to the one that asks for the version and ends it.
+    /// Fails with the program's message about the first flag that it does not know, or whose value it refuses.
+    /// Flags are read one after the other, up to the one that prints the version and exits.
     pub(super) fn takes(&self, flags: &[String]) -> anyhow::Result<()> {
         capture(Command::new(&self.0).arg("manager").args(flags).arg("--version")).map(drop)
     }

@@ -1,4 +1,4 @@
-//! Helm on the chart: without a cluster, and with nothing of the user's own settings.
+//! Runs Helm on the chart, without a cluster and without the user's settings.
 
 use std::{path::PathBuf, process::Command};
 
@@ -13,9 +13,9 @@ use crate::{
     paths,
 };
 
-/// As people install it.
+/// The usual name of a release.
 pub(super) const RELEASE: &str = "nephele";
-/// Where clusterctl installs it too.
+/// The namespace that clusterctl uses too.
 pub(super) const NAMESPACE: &str = "nephele-system";
 
 pub(super) struct Helm {
@@ -23,7 +23,7 @@ pub(super) struct Helm {
 }
 
 impl Helm {
-    /// Builds it where the cache does not have it.
+    /// Builds it if the cache does not have it.
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self { program: cluster::helm()? })
     }
@@ -38,7 +38,7 @@ impl Helm {
         feed(self.command().args(["lint", "--strict", "--values", "-"]).arg(chart()), values).map(drop)
     }
 
-    /// The objects of a release of this name, in the order in which they are created, hooks included.
+    /// The objects of a release, in the order of creation, including hooks.
     pub(super) fn objects(&self, release: &str, namespace: &str, values: &str) -> anyhow::Result<Vec<Value>> {
         let text = self.template(release, namespace, &[], values)?;
         let documents = serde_yaml_ng::Deserializer::from_str(&text);
@@ -50,7 +50,7 @@ impl Helm {
             .collect())
     }
 
-    /// The text of a release, with more flags.
+    /// The rendered text of a release, with more flags.
     pub(super) fn template(
         &self,
         release: &str,
@@ -66,7 +66,7 @@ impl Helm {
         feed(&mut helm, values)
     }
 
-    /// What Helm says when the release is installed.
+    /// The notes that Helm prints after an installation.
     pub(super) fn notes(&self, release: &str, namespace: &str, values: &str) -> anyhow::Result<String> {
         let mut helm = self.command();
         helm.args(["install", release]).arg(chart());
@@ -75,14 +75,14 @@ impl Helm {
         said.split_once("\nNOTES:\n").map(|(_, notes)| notes.to_owned()).context("no notes")
     }
 
-    /// Packs the chart into a folder. What it said, which names the file.
+    /// Packs the chart into a folder. Returns the output, which names the file.
     pub(super) fn package(&self, folder: &std::path::Path) -> anyhow::Result<String> {
         capture(self.command().arg("package").arg(chart()).arg("--destination").arg(folder))
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        // Neither a cluster nor plugins that happen to be there.
+        // No cluster, and no plugins that happen to be installed.
         command.env("KUBECONFIG", "/dev/null").env("HELM_PLUGINS", "/dev/null");
         command
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask chart`: the Helm chart, rendered with many values and looked at.
+//! `cargo xtask chart`: renders the Helm chart with many values and checks the result.
 //!
 //! ```text
 //!  types, config/ ──codegen──▶ files/ ─┐
@@ -7,7 +7,7 @@
 //!  refusals: values that do not fit ───┘                 the same objects as `nephele components`
 //! ```
 //!
-//! No cluster is asked. That the manager knows its flags is asked of the program itself.
+//! Needs no cluster. The program itself says whether it knows its flags.
 
 mod agreement;
 mod cases;
@@ -32,21 +32,21 @@ const FOLDER: &str = "charts/nephele";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Ask this program about flags, instead of building it.
+    /// Check flags with this program, instead of building it.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Then pack the chart into this folder.
     #[arg(long, value_name = "DIR")]
     package: Option<PathBuf>,
-    /// Only print what the chart comes to in this namespace.
+    /// Only print the rendered chart, for this namespace.
     #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["program", "package"])]
     render: Option<String>,
-    /// The values to do so with, as JSON.
+    /// The values for that, as JSON.
     #[arg(long, value_name = "JSON", requires = "render", default_value = "{}")]
     values: String,
 }
 
-/// Runs every check and tells all that fail.
+/// Runs every check and reports all failures.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let helm = Helm::new()?;
     if let Some(namespace) = &args.render {

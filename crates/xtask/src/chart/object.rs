@@ -3,22 +3,22 @@
 use anyhow::Context;
 use serde_json::Value;
 
-/// `Kind/name`, as messages and cases call an object.
+/// `Kind/name`, the name of an object in messages and cases.
 pub(super) fn id(object: &Value) -> String {
     format!("{}/{}", text(object, "/kind"), text(object, "/metadata/name"))
 }
 
-/// The text at a JSON pointer; empty where there is none.
+/// The string at a JSON pointer; empty where there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The items at a JSON pointer; none where there is no list.
+/// The items at a JSON pointer; empty where there is no list.
 pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The texts at a JSON pointer.
+/// The strings at a JSON pointer.
 pub(super) fn texts(object: &Value, pointer: &str) -> Vec<String> {
     items(object, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -31,12 +31,12 @@ pub(super) fn of_kind<'a>(objects: &'a [Value], kind: &str) -> impl Iterator<Ite
     objects.iter().filter(move |object| object["kind"] == kind)
 }
 
-/// The manager's Deployment, of which there is one.
+/// The manager's only Deployment.
 pub(super) fn deployment(objects: &[Value]) -> anyhow::Result<&Value> {
     of_kind(objects, "Deployment").find(|object| !is_extension(object)).context("no Deployment")
 }
 
-/// The runtime extension's Deployment, where that is installed.
+/// The runtime extension's Deployment, if it is installed.
 pub(super) fn extension(objects: &[Value]) -> Option<&Value> {
     of_kind(objects, "Deployment").find(|object| is_extension(object))
 }
@@ -45,7 +45,7 @@ fn is_extension(deployment: &Value) -> bool {
     text(deployment, "/metadata/labels/app.kubernetes.io~1component") == "runtime-extension"
 }
 
-/// Whether all of these labels are among those.
+/// Whether the selector's labels are all among these labels.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     selector.as_object().is_some_and(|selector| {
         !selector.is_empty() && selector.iter().all(|(name, value)| labels.get(name) == Some(value))

@@ -1,4 +1,4 @@
-//! Values that the chart refuses, and what it says about them.
+//! Values that the chart refuses, and its messages about them.
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ pub(super) struct Refusal {
     pub(super) because: &'static str,
 }
 
-/// Values out of range by the schema, and values that do not go together.
+/// Values that the schema refuses, and values that are not valid together.
 pub(super) const REFUSALS: &[Refusal] = &[
     Refusal { values: "replica: 2", because: "'replica' not allowed" },
     Refusal { values: "workload: {port: 1}", because: "'port' not allowed" },
@@ -98,7 +98,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
     },
 ];
 
-/// Values that are tried together: a message has room for so many.
+/// How many values are tried together: a message has room for so many.
 const TOLD_AT_ONCE: usize = 20;
 
 impl Refusal {
@@ -109,7 +109,7 @@ impl Refusal {
     }
 }
 
-/// Each value with one of another type is refused, and by its name.
+/// A value of another type is refused, and named.
 pub(super) fn wrong_types(helm: &Helm) -> anyhow::Result<()> {
     let path = paths::repository().join(FOLDER).join("values.yaml");
     let text =
@@ -135,16 +135,16 @@ pub(super) fn wrong_types(helm: &Helm) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An API server that would not take the definitions is named before anything is sent to it.
+/// An API server that would refuse the definitions is reported before anything is sent to it.
 pub(super) fn old_kubernetes(helm: &Helm) -> anyhow::Result<()> {
     let said = refused(helm, &["--kube-version", "1.28.15"], "{}")?;
     ensure!(said.contains("incompatible with Kubernetes v1.28.15"), "another message: {said}");
     helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.29.0"], "{}")?;
-    // As providers of Kubernetes call theirs.
+    // Kubernetes versions as cloud providers name theirs.
     helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.33.1-gke.100"], "{}").map(drop)
 }
 
-/// What Helm says about these values, which it must not take.
+/// Helm's message about these values, which it must refuse.
 fn refused(helm: &Helm, flags: &[&str], values: &str) -> anyhow::Result<String> {
     match helm.template(RELEASE, NAMESPACE, flags, values) {
         Ok(_) => bail!("taken: {values}"),

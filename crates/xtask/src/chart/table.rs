@@ -6,17 +6,17 @@ use serde_yaml_ng::Value;
 const BEGIN: &str = "<!-- values: made from values.yaml by `cargo xtask codegen` -->\n";
 const END: &str = "<!-- end of values -->\n";
 
-/// A value that has a description.
+/// A value with a description.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Described {
     /// Its keys, joined by dots.
     pub(super) path: String,
     description: String,
-    /// As JSON, for it fits in a cell.
+    /// As JSON, short enough for a cell.
     default: String,
 }
 
-/// The README with a fresh table between its marks.
+/// The README with a new table between its marks.
 pub(super) fn inserted(readme: &str, values: &str) -> anyhow::Result<String> {
     let (before, rest) = readme.split_once(BEGIN).with_context(|| format!("no {BEGIN:?} in README.md"))?;
     let (_, after) = rest.split_once(END).with_context(|| format!("no {END:?} in README.md"))?;
@@ -28,7 +28,8 @@ pub(super) fn inserted(readme: &str, values: &str) -> anyhow::Result<String> {
     Ok(format!("{before}{BEGIN}{table}\n{END}{after}"))
 }
 
-/// Values with the comment above them, in the order of the file. Every value is either described or part of one that is.
+/// Values with the comment above them, in the order of the file. Every value either has a description or is part of
+/// one that has.
 pub(super) fn described(text: &str) -> anyhow::Result<Vec<Described>> {
     let values: Value = serde_yaml_ng::from_str(text).context("failed to read values.yaml")?;
     let mut found: Vec<Described> = Vec::new();

@@ -1,6 +1,6 @@
-//! Management clusters without a node, beside the one that has it: etcd, API server and controllers, Cluster API and our
-//! providers installed by clusterctl, and their managers as processes. Up within half a minute, and with nothing in
-//! common with any other: what moves between management clusters needs more than one.
+//! Management clusters without a node, beside the one that has a node: etcd, API server and controllers, Cluster
+//! API and our providers installed by clusterctl, and their managers as processes. They start within half a minute
+//! and are independent of each other, for tests of moves between management clusters.
 
 use std::path::Path;
 
@@ -16,24 +16,24 @@ use crate::{
     release,
 };
 
-/// The group of registrations of runtime extensions.
+/// The group of ExtensionConfigs.
 const REGISTRATIONS: &str = "runtime.cluster.x-k8s.io";
 
-/// What is to be there.
+/// The description of a cluster.
 pub(crate) struct Wanted<'a> {
     /// Its name.
     pub(crate) name: &'a str,
     /// Our program.
     pub(crate) program: &'a Path,
-    /// Where our providers are installed, instead of in namespaces of their own.
+    /// The namespace of our providers, instead of one for each.
     pub(crate) target_namespace: Option<&'a str>,
     /// The release of Cluster API.
     pub(crate) cluster_api: ClusterApi,
-    /// Whether there is our runtime extension.
+    /// Whether our runtime extension is installed.
     pub(crate) runtime_extension: bool,
 }
 
-/// Brings a cluster up. One that is up already stays as it is.
+/// Starts a cluster. One that is running stays as it is.
 pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
     let mut steps = Steps::new();
     let layout = Layout::bare(wanted.name)?;
@@ -70,10 +70,10 @@ pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
     processes.check("certificates")
 }
 
-/// Installs our providers, where they are not installed.
+/// Installs our providers, if they are not installed.
 fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubectl) -> anyhow::Result<()> {
     if !wanted.cluster_api.installs_us() {
-        // A clusterctl of that age refuses providers of our contract. The definitions have both contracts.
+        // A clusterctl of that age refuses providers of our contract. The definitions support both contracts.
         for role in [Role::Infrastructure, Role::Ipam] {
             kubectl.apply(&release::with_defaults(&components::render(role, components::IMAGE))?)?;
         }
@@ -89,8 +89,8 @@ fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubect
     Ok(())
 }
 
-/// Installs our runtime extension, where it is not installed, and leads Cluster API to its process. Its registration is
-/// judged by Cluster API's webhook, and there is nobody to resolve the name of its Service.
+/// Installs our runtime extension, if it is not installed, and directs Cluster API to its process. Cluster API's
+/// webhook validates the registration, and there is no DNS for the name of its Service.
 fn runtime_extension(
     wanted: &Wanted<'_>,
     layout: &Layout,
@@ -106,7 +106,7 @@ fn runtime_extension(
             let args = ["init", "--runtime-extension", "nephele"];
             init::clusterctl(layout, tools.program("clusterctl"), &args)?;
         } else {
-            // Of that age, registrations have their first version alone.
+            // In releases of that age, ExtensionConfigs have only their first version.
             let components = components::render(Role::RuntimeExtension, components::IMAGE);
             let [newest, first] = ["v1beta2", "v1alpha1"].map(|version| format!("{REGISTRATIONS}/{version}"));
             kubectl.apply(&release::with_defaults(&components)?.replace(&newest, &first))?;
@@ -125,7 +125,7 @@ pub(crate) fn down(name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let processes = layout.processes()?;
-    // Nobody outlives what it depends on: that takes its time to give up.
+    // Stop processes before those they depend on: giving up takes them long.
     let servers = ["kube-controller-manager", "kube-apiserver", "etcd"];
     let mut names = processes.names()?;
     names.retain(|name| !servers.contains(&name.as_str()));

@@ -1,7 +1,7 @@
-//! Stands in for cert-manager: serves every Certificate from one authority and injects that authority into webhooks
-//! and definitions that ask for it (`cert-manager.io/inject-ca-from`).
+//! Replaces cert-manager: issues every Certificate from one authority and injects that authority into webhooks and
+//! definitions that ask for it (`cert-manager.io/inject-ca-from`).
 //!
-//! cert-manager itself does not build from its Go modules alone, and its images cannot be pulled everywhere.
+//! cert-manager does not build from its Go modules alone, and its images cannot be pulled everywhere.
 
 use std::{path::Path, time::Duration};
 
@@ -38,7 +38,7 @@ enum Trigger {
     Definition(String),
 }
 
-/// Serves until it is stopped. The authority is kept in the folder.
+/// Runs until it is stopped. The authority is stored in the folder.
 pub(super) fn serve(folder: &Path) -> anyhow::Result<()> {
     let authority = pki::authority(folder, "webhooks")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -74,7 +74,7 @@ impl Stand {
         while let Some(trigger) = triggers.next().await {
             match trigger {
                 Ok(trigger) => self.answer(trigger).await,
-                // The watch goes on with its backoff.
+                // The watch retries with its backoff.
                 Err(error) => eprintln!("failed to watch: {error}"),
             }
         }
@@ -100,7 +100,7 @@ impl Stand {
             .map(move |result| result.map(|object| trigger(object.name_any())))
     }
 
-    /// Acts on a trigger until it works: nothing would repeat the event.
+    /// Retries a trigger until it succeeds: nothing would repeat the event.
     async fn answer(&self, trigger: Trigger) {
         const ATTEMPTS_MAX: u32 = 30;
         for attempt in 1..=ATTEMPTS_MAX {

@@ -28,7 +28,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// The image of a tool, from the cache if it is there.
+    /// The image of a tool, from the cache if it has it.
     pub(super) fn of_tool(tools: &Tools, program: &str) -> anyhow::Result<Self> {
         let name = name_of_tool(program);
         let archive = paths::cache()?.join("images").join(format!("{}.tar", tools.key(program)));
@@ -40,7 +40,7 @@ impl Image {
             let mut buildah = Command::new("buildah");
             buildah.args(["build", "--quiet", "--layers=false", "--tag", &name]);
             buildah.arg("--build-arg").arg(format!("PROGRAM={program}"));
-            // The folder holds other programs too: only this one is sent to the build.
+            // The folder holds other programs too: send only this one to the build.
             buildah.arg("--file").arg(&recipe).arg(context);
             capture(&mut buildah)?;
             save(&name, &archive)?;
@@ -75,7 +75,7 @@ pub(crate) fn save(name: &str, archive: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("failed to move {} into place", archive.display()))
 }
 
-/// Runs containerd's own client in the namespace that the kubelet uses.
+/// Runs containerd's client in the kubelet's namespace.
 pub(super) fn ctr(layout: &Layout, program: &Path, args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.arg("--address").arg(node::socket(layout)).args(["--namespace", "k8s.io"]).args(args);

@@ -1,4 +1,4 @@
-//! DNS, the stand-in for cert-manager, and Cluster API by `clusterctl init`.
+//! DNS, the replacement of cert-manager, and Cluster API by `clusterctl init`.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -38,7 +38,7 @@ pub(super) fn up(
     processes.check("certificates")
 }
 
-/// Starts what serves Certificates.
+/// Starts the process that issues Certificates.
 pub(super) fn certificates(layout: &Layout, processes: &Processes, kubectl: &Kubectl) -> anyhow::Result<()> {
     kubectl.apply(CERTIFICATE_DEFINITIONS)?;
     kubectl.run(&[
@@ -59,12 +59,12 @@ pub(super) fn certificates(layout: &Layout, processes: &Processes, kubectl: &Kub
     Ok(())
 }
 
-/// Variables of clusterctl that switch on what runtime extensions take.
+/// clusterctl's variables for the feature gates that runtime extensions need.
 pub(super) const WITH_RUNTIME_SDK: [(&str, &str); 2] =
     [("EXP_RUNTIME_SDK", "true"), ("EXP_IN_PLACE_UPDATES", "true")];
 
-/// Installs Cluster API from the repository, where it is not installed, with these feature gates besides those that all
-/// tests need.
+/// Installs Cluster API from the repository, if it is not installed, with these feature gates in addition to those
+/// that all tests need.
 pub(super) fn cluster_api(
     layout: &Layout,
     tools: &Tools,
@@ -82,7 +82,7 @@ pub(super) fn cluster_api(
     Ok(())
 }
 
-/// Waits until what clusterctl tried cert-manager with is gone: until then it cannot try again.
+/// Waits until clusterctl's test objects for cert-manager are gone: until then it cannot test again.
 pub(super) fn can_try_cert_manager(kubectl: &Kubectl) -> anyhow::Result<()> {
     kubectl.run(&["wait", "--for=delete", "--timeout=60s", "namespace/cert-manager-test"]).map(drop)
 }

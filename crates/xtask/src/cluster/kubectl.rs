@@ -30,7 +30,7 @@ impl Kubectl {
         capture(self.command().args(args))
     }
 
-    /// Server-side apply, which takes definitions of any size.
+    /// Server-side apply, which accepts definitions of any size.
     pub(crate) fn apply(&self, manifest: &str) -> anyhow::Result<()> {
         let mut command = self.command();
         command.args(["apply", "--server-side", "--force-conflicts", "-f", "-"]);
@@ -97,7 +97,7 @@ pub(super) fn is_true(object: &Value, condition: &str) -> bool {
     conditions.into_iter().flatten().any(|item| item["type"] == condition && item["status"] == "True")
 }
 
-/// Available, of the generation last asked for, with no pod of an earlier one left.
+/// Available in its current generation, with no pod of an earlier one left.
 fn is_available(deployment: &Value) -> bool {
     let (status, replicas) = (&deployment["status"], &deployment["spec"]["replicas"]);
     is_true(deployment, "Available")

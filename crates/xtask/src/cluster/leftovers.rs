@@ -1,5 +1,5 @@
-//! What remains when the kubelet has gone: containers, their shims and networks, mounts, packet filter rules.
-//! Only what belongs to the cluster's own containerd and state folder is touched.
+//! Removes what remains after the kubelet: containers, their shims and networks, mounts, packet filter rules. It
+//! touches only what belongs to the cluster's own containerd and state folder.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Ends the containers that are still there and removes their networks.
+/// Ends the remaining containers and removes their networks.
 pub(super) fn containers(layout: &Layout, processes: &Processes) -> anyhow::Result<()> {
     if !processes.is_running("containerd") {
         return Ok(());
@@ -59,7 +59,7 @@ fn network_namespace(info: &str) -> Option<PathBuf> {
     path.starts_with("/run/netns/").then(|| path.into())
 }
 
-/// Ends the shims of the cluster's containerd that did not end with their containers.
+/// Ends the remaining shims of the cluster's containerd.
 pub(super) fn shims(layout: &Layout) -> anyhow::Result<()> {
     let socket = node::socket(layout);
     for pid in shims_of(&socket)? {
@@ -86,7 +86,7 @@ fn shims_of(socket: &Path) -> anyhow::Result<Vec<i32>> {
     Ok(shims)
 }
 
-/// Removes kube-proxy's packet filter rules. Rules that stay do no harm: they lead nowhere.
+/// Removes kube-proxy's packet filter rules. Remaining rules do no harm: they lead nowhere.
 pub(super) fn proxy_rules(layout: &Layout) {
     let program = layout.at("bin/kube-proxy");
     if program.exists() && layout.at("kube-proxy.kubeconfig").exists() {
@@ -103,7 +103,7 @@ pub(super) fn mounts(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mount points below a folder in the order they were mounted (proc_pid_mountinfo(5), field 5).
+/// Mount points below a folder in the order of mounting (proc_pid_mountinfo(5), field 5).
 fn mount_points(table: &str, folder: &Path) -> Vec<PathBuf> {
     let points =
         table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| point.replace("\\040", " "));

@@ -1,4 +1,4 @@
-//! Managers of providers as processes, on a cluster without a node: what a kubelet would make of their Deployments.
+//! Managers of providers as processes, on a cluster without a node, as a kubelet would run their Deployments.
 //!
 //! ```text
 //!  Deployment ─▶ arguments, account, certificates ─▶ process ◀─ EndpointSlice ◀─ Service ◀─ API server (webhooks)
@@ -28,32 +28,32 @@ use crate::{
 
 const PROVIDER: &str = "cluster.x-k8s.io/provider";
 
-/// What Services of managers lead to: the ports of their containers, by name.
+/// The container ports that Services of managers refer to, by name.
 const TARGETS: [&str; 2] = ["webhook-server", "runtime-hooks"];
 
 const CERTIFICATE_LIMIT: Duration = Duration::from_secs(30);
 const READY_LIMIT: Duration = Duration::from_secs(90);
-/// Tests take minutes.
+/// Long enough for tests, which take minutes.
 const TOKEN_DURATION: &str = "--duration=12h";
 
 /// Our providers, by label.
 const OURS: [&str; 3] = [release::LABEL, release::IPAM_LABEL, release::RUNTIME_EXTENSION_LABEL];
 
-/// A manager that is to run.
+/// A manager to run.
 struct Manager {
     /// clusterctl's name of the provider.
     label: String,
     namespace: String,
     deployment: String,
-    /// Of the Deployment: another one's pods are others.
+    /// The uid of the Deployment; another Deployment means another process.
     uid: String,
     account: String,
     arguments: Vec<String>,
-    /// The Secret with the certificate that it is given; it makes its own where there is none.
+    /// The Secret with its certificate; none if it makes its own.
     certificate: Option<String>,
-    /// Where its three ports begin.
+    /// The first of its three ports.
     port: u16,
-    /// The ports of workload clusters' API servers, if it has some.
+    /// The ports of workload clusters' API servers, if it has any.
     workload_ports: String,
 }
 
@@ -66,7 +66,7 @@ impl Manager {
             let volumes = pod["volumes"].as_array().into_iter().flatten();
             let arguments = pod["containers"][0]["args"].as_array()?.iter();
             let label = text(&metadata["labels"][PROVIDER])?;
-            // The same for one that is installed again.
+            // The same number for a reinstalled one.
             Some(Self {
                 port: port(&label, number)?,
                 workload_ports: number.workload_ports(),
@@ -84,7 +84,7 @@ impl Manager {
         read().with_context(|| format!("failed to read Deployment {}", metadata["name"]))
     }
 
-    /// Where it is called.
+    /// The port that Services lead to.
     fn serving_port(&self) -> u16 {
         self.port
     }
@@ -97,7 +97,7 @@ impl Manager {
         OURS.contains(&self.label.as_str())
     }
 
-    /// The arguments of its container, with ports of its own, and what follows from not being in a pod.
+    /// The arguments of its container, with its own ports and without what only pods have.
     fn command_line(&self, address: &str, certificates: &Path) -> Vec<String> {
         let is_extension = self.label == release::RUNTIME_EXTENSION_LABEL;
         let serving = if is_extension { "--runtime-extension-port" } else { "--webhook-port" };
@@ -110,12 +110,12 @@ impl Manager {
             own.push(format!("--webhook-cert-dir={}", certificates.display()));
         }
         if self.label == release::LABEL {
-            // On both sides of a move, as a load balancer in front of both would have it.
+            // The same on both sides of a move, as with a load balancer in front of both.
             own.extend(["--advertise-host=127.0.0.1", "--bind-address=127.0.0.1"].map(str::to_owned));
             own.push(format!("--workload-ports={}", self.workload_ports));
         }
         if !self.is_ours() {
-            // The lease's namespace is read from where only pods have it.
+            // The lease's namespace is read from a file that only pods have.
             own.push("--leader-elect=false".to_owned());
         }
         let flag = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
@@ -125,20 +125,20 @@ impl Manager {
     }
 }
 
-/// The first of the ports of a provider's manager, if the provider is known.
+/// The first port of a provider's manager, if the provider is known.
 fn port(label: &str, number: Number) -> Option<u16> {
     let mut known = Repository::programs().chain(OURS).zip(0..);
     let (_, index) = known.find(|(known, _)| *known == label)?;
     Some(number.port(3 * index))
 }
 
-/// Where our runtime extension is called.
+/// The port of our runtime extension.
 pub(super) fn runtime_extension_port(number: Number) -> u16 {
     port(release::RUNTIME_EXTENSION_LABEL, number).expect("it is one of ours")
 }
 
-/// Starts the manager of each provider that is installed and has none yet, or one of an earlier Deployment, and waits
-/// until all are ready. Ours are this program.
+/// Starts the manager of each installed provider that has none yet, or one of an earlier Deployment, and waits
+/// until all are ready. Ours run this program.
 pub(super) fn up(
     layout: &Layout,
     tools: &Tools,
@@ -197,7 +197,7 @@ pub(super) fn up(
     Ok(())
 }
 
-/// Leads the Services of a manager to its process: to where pods would be, if there were some.
+/// Directs the Services of a manager to its process, with the endpoints that pods would have.
 fn expose(kubectl: &Kubectl, manager: &Manager, address: &str) -> anyhow::Result<()> {
     let selector = format!("{PROVIDER}={}", manager.label);
     for service in kubectl.items(&["services", "-n", &manager.namespace, "-l", &selector])? {
@@ -218,7 +218,7 @@ fn expose(kubectl: &Kubectl, manager: &Manager, address: &str) -> anyhow::Result
             "metadata": {
                 "name": format!("{}-process", name.as_str().unwrap_or_default()),
                 "namespace": manager.namespace,
-                // Another one than the controller's, which leaves alone what it did not make.
+                // Not the controller's label, so the controller leaves it alone.
                 "labels": {
                     "kubernetes.io/service-name": name, "endpointslice.kubernetes.io/managed-by": "nephele-e2e",
                 },
@@ -232,7 +232,7 @@ fn expose(kubectl: &Kubectl, manager: &Manager, address: &str) -> anyhow::Result
     Ok(())
 }
 
-/// Writes the certificate of a Secret to a folder, as it would be mounted, once it was issued.
+/// Writes the certificate in a Secret to a folder as a mount would, once it is issued.
 fn certificate(kubectl: &Kubectl, namespace: &str, secret: &str, folder: &Path) -> anyhow::Result<()> {
     let what = format!("Secret {namespace}/{secret}");
     let data = wait::until(&what, CERTIFICATE_LIMIT, LOOK_EVERY, || {
@@ -249,7 +249,7 @@ fn certificate(kubectl: &Kubectl, namespace: &str, secret: &str, folder: &Path) 
     Ok(())
 }
 
-/// The beginning of what is answered to a request.
+/// The beginning of the answer to a request.
 fn answer(address: &str, port: u16, path: &str) -> anyhow::Result<String> {
     const LIMIT: Duration = Duration::from_secs(2);
     let server: SocketAddr = format!("{address}:{port}").parse().context("not an address")?;

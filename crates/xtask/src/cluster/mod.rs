@@ -5,8 +5,8 @@
 //!  packages ─▶ tools ─▶ control plane ─▶ node ─▶ images ─▶ dns, certificates ─▶ repository ─▶ init
 //! ```
 //!
-//! Programs and images are kept in the cache folder, keyed by what they are built from; state is thrown away by
-//! `down`, so that every `up` starts from an empty cluster.
+//! Programs and images are kept in the cache folder, keyed by their sources. `down` deletes the state, so every
+//! `up` starts with an empty cluster.
 
 mod bare;
 mod certificates;
@@ -46,9 +46,9 @@ use crate::paths;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Bring the cluster up, or complete it where it is up already.
+    /// Start the cluster, or complete one that is running.
     Up {
-        /// Only etcd, the API server and controllers: nothing runs pods, and Cluster API is not installed.
+        /// Only etcd, the API server and controllers: no pods run, and Cluster API is not installed.
         #[arg(long)]
         no_node: bool,
         /// A management cluster without a node, beside all others, with Cluster API and our providers as processes.
@@ -57,32 +57,32 @@ pub(crate) enum Action {
         /// Our program, for the managers of a cluster without a node.
         #[arg(long, value_name = "FILE", requires = "bare")]
         program: Option<PathBuf>,
-        /// Where our providers are installed on a cluster without a node, instead of in namespaces of their own.
+        /// Namespace of our providers on a cluster without a node, instead of one for each.
         #[arg(long, value_name = "NAMESPACE", requires = "bare")]
         target_namespace: Option<String>,
         /// The release of Cluster API on a cluster without a node.
         #[arg(long, value_enum, default_value_t, requires = "bare")]
         cluster_api: ClusterApi,
-        /// With our runtime extension on a cluster without a node, and the feature gates that it takes.
+        /// Install our runtime extension on a cluster without a node, with the feature gates that it needs.
         #[arg(long, requires = "bare")]
         runtime_extension: bool,
     },
-    /// Stop what `up` started and throw its state away: all clusters, or the one named.
+    /// Stop what `up` started and delete its state: all clusters, or the named one.
     Down {
         /// Only this cluster without a node.
         #[arg(long, value_name = "NAME")]
         bare: Option<String>,
     },
-    /// Print the environment to use the cluster with, for `eval`.
+    /// Print the environment for using the cluster, for `eval`.
     Env {
-        /// Of this cluster without a node.
+        /// For this cluster without a node.
         #[arg(long, value_name = "NAME")]
         bare: Option<String>,
     },
     /// Serve Certificate objects, as cert-manager would; `up` starts it.
     #[command(hide = true)]
     Certificates {
-        /// Where the authority is kept.
+        /// Folder of the authority.
         #[arg(long, value_name = "FOLDER")]
         keys: PathBuf,
     },
@@ -157,14 +157,14 @@ impl Layout {
     }
 }
 
-/// A cluster that is up, and the tools that belong to it.
+/// A running cluster, and its tools.
 pub(crate) struct Cluster {
     pub(crate) layout: Layout,
     pub(crate) tools: Tools,
     pub(crate) kubectl: Kubectl,
 }
 
-/// Brings the cluster up. What is up already stays as it is.
+/// Starts the cluster. What is running stays as it is.
 pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
     let mut steps = Steps::new();
     packages::install(with_node)?;
@@ -175,7 +175,7 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
     let parts = if with_node { process::ALL } else { process::CONTROL_PLANE };
     let running = parts.iter().filter(|name| processes.is_running(name)).count();
     if running < parts.len() {
-        // Half a cluster, or the remains of one, is not worth repairing.
+        // A partial cluster is not worth repairing.
         down(layout)?;
         fs::create_dir_all(&layout.state)
             .with_context(|| format!("failed to create {}", layout.state.display()))?;
@@ -211,7 +211,7 @@ pub(crate) fn down(layout: &Layout) -> anyhow::Result<()> {
     let processes = layout.processes()?;
     let kubectl = Kubectl::new(layout.at("bin/kubectl"), layout.kubeconfig());
     if processes.is_running("kubelet") && processes.is_running("kube-apiserver") {
-        // The kubelet takes the pods down with their networks, as long as nothing makes new ones.
+        // The kubelet removes the pods with their networks, as long as nothing creates new ones.
         for name in ["kube-controller-manager", "kube-scheduler"] {
             processes.stop(name)?;
         }
@@ -269,5 +269,5 @@ pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
 }
 
-/// How often a state of this machine is looked at while waiting for it.
+/// How often to check a state of this machine while waiting for it.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -6,11 +6,11 @@ use anyhow::Context;
 
 use crate::command::capture;
 
-/// Addresses of the cluster. They are private ones that neither kind nor kubeadm take by default.
+/// Addresses of the cluster: private ones that neither kind nor kubeadm use by default.
 pub(super) struct Network;
 
 impl Network {
-    /// The node's own address, on a link that exists for nothing else.
+    /// The node's own address, on a link made for it alone.
     pub(super) const NODE: &str = "10.251.0.1";
     pub(super) const PODS: &str = "10.245.0.0/24";
     pub(super) const SERVICES: &str = "10.97.0.0/16";
@@ -18,7 +18,7 @@ impl Network {
     pub(super) const DNS_SERVICE: &str = "10.97.0.10";
     /// The link that carries the node's address.
     const NODE_LINK: &str = "nephele0";
-    /// The bridge that pods are on; the bridge plug-in creates it.
+    /// The bridge of the pods; the bridge plug-in creates it.
     pub(super) const POD_BRIDGE: &str = "nephele-pods";
 
     pub(super) fn address(text: &str) -> IpAddr {
@@ -35,7 +35,7 @@ pub(super) fn down() -> anyhow::Result<()> {
     [Network::POD_BRIDGE, Network::NODE_LINK].into_iter().try_for_each(remove)
 }
 
-/// Gives this machine an address, on a link that exists for nothing else.
+/// Adds an address to this machine, on a link made for it alone.
 pub(super) fn carry(link: &str, address: &str) -> anyhow::Result<()> {
     if !exists(link) {
         ip(&["link", "add", link, "type", "bridge"])?;
@@ -49,7 +49,8 @@ pub(super) fn remove(link: &str) -> anyhow::Result<()> {
     if exists(link) { ip(&["link", "delete", link]) } else { Ok(()) }
 }
 
-/// Asked of the kernel by `ip`: /sys shows the links of the network namespace it was mounted in, which need not be ours.
+/// Uses `ip` to ask the kernel: /sys shows the links of the network namespace it was mounted in, which may be
+/// another one.
 fn exists(link: &str) -> bool {
     ip(&["link", "show", link]).is_ok()
 }

@@ -162,7 +162,7 @@ fn kubelet_config(layout: &Layout) -> String {
         "failCgroupV1": false,
         "failSwapOn": false,
         "featureGates": {"KubeletInUserNamespace": true},
-        // The disk is shared with everything else on this machine: the kubelet must not make room on it.
+        // The disk is shared with everything else on this machine: the kubelet must not free space on it.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {
             "memory.available": "1Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%",

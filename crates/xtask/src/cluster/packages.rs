@@ -1,4 +1,4 @@
-//! What comes from the distribution.
+//! Packages of the distribution.
 
 use std::{path::Path, process::Command};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use crate::command::{is_installed, show};
 
-/// A program, or a file, and the Debian package it comes in.
+/// A program, or a file, and its Debian package.
 const PACKAGES: [(&str, &str); 6] = [
     ("runc", "runc"),
     ("/usr/lib/cni/bridge", "containernetworking-plugins"),
@@ -16,7 +16,7 @@ const PACKAGES: [(&str, &str); 6] = [
     ("umount", "mount"),
 ];
 
-/// Installs what is missing, if this is Debian or one of its kin and we are root; else says what is missing.
+/// Installs missing packages as root on Debian or a relative of it; otherwise reports them.
 pub(super) fn install(with_node: bool) -> anyhow::Result<()> {
     if !is_installed("go") {
         bail!("Go is not installed: the cluster's programs are built from their Go modules");

@@ -11,7 +11,7 @@ use super::{Layout, Network, site::Site, write};
 
 const VALIDITY: Duration = Duration::from_hours(24 * 365);
 
-/// Who gets a certificate: name of the files, common name, organization.
+/// The owners of certificates: file name, common name, organization.
 const IDENTITIES: [(&str, &str, Option<&str>); 6] = [
     ("admin", "admin", Some("system:masters")),
     ("kube-controller-manager", "system:kube-controller-manager", None),
@@ -50,13 +50,13 @@ pub(super) fn create(layout: &Layout, site: &Site) -> anyhow::Result<()> {
         let kubeconfig = kubeconfig(site, &authority.certificate_pem(), &user);
         write_secret(&layout.at(&format!("{name}.kubeconfig")), &kubeconfig)?;
     }
-    // Service account tokens are signed with a key that nothing else uses.
+    // A key for service account tokens alone.
     let tokens = authority.issue(&request("service-accounts", "service-accounts"))?;
     write(&folder.join("service-accounts.crt"), tokens.certificate_pem())?;
     write_secret(&folder.join("service-accounts.key"), &tokens.key_pem())
 }
 
-/// The authority kept under this name, made if there is none.
+/// The authority stored under this name, generated if there is none.
 pub(super) fn authority(folder: &Path, name: &str) -> anyhow::Result<Authority> {
     let (certificate, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
     if let (Ok(certificate), Ok(key)) = (fs::read(&certificate), fs::read(&key)) {
@@ -92,7 +92,7 @@ fn validity() -> (Timestamp, Timestamp) {
     (now - Duration::from_hours(1), now + VALIDITY)
 }
 
-/// Writes a kubeconfig of a service account, by a token of it.
+/// Writes a kubeconfig of a service account, with a token.
 pub(super) fn service_account(layout: &Layout, site: &Site, file: &Path, token: &str) -> anyhow::Result<()> {
     let authority = authority(&layout.pki(), "ca")?;
     write_secret(file, &kubeconfig(site, &authority.certificate_pem(), &format!("{{token: {token:?}}}")))

@@ -1,4 +1,4 @@
-//! Processes that outlive this program, and are found again by process id and start time.
+//! Processes that outlive this program, identified by process id and start time.
 
 use std::{
     fs::{self, File},
@@ -18,12 +18,12 @@ use crate::{
     wait::{self, Look},
 };
 
-/// What an API server without a node consists of.
+/// The processes of an API server without a node.
 pub(super) const CONTROL_PLANE: &[&str] =
     &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
-/// What a cluster without a node consists of, besides the managers of providers.
+/// The processes of a cluster without a node, besides the managers of providers.
 pub(super) const BARE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "certificates"];
-/// What a cluster consists of.
+/// The processes of a cluster.
 pub(super) const ALL: &[&str] = &[
     "etcd",
     "kube-apiserver",
@@ -43,7 +43,7 @@ pub(super) struct Processes {
     logs: PathBuf,
 }
 
-/// A process id is used again some time; together with the start time it names one process.
+/// A process id may be reused; together with the start time it identifies one process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Started {
     pid: i32,
@@ -59,7 +59,7 @@ impl Processes {
         Ok(Self { pid_files, logs })
     }
 
-    /// Starts a process in a process group of its own, so that Ctrl-C here does not end it.
+    /// Starts a process in its own process group, so that Ctrl-C here does not end it.
     pub(super) fn start(&self, name: &str, command: &mut Command) -> anyhow::Result<()> {
         let log = self.log(name);
         let log = File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
@@ -81,7 +81,7 @@ impl Processes {
         fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))
     }
 
-    /// The processes that were started and not stopped, whether or not they run, in the order of their names.
+    /// The processes that were started and not stopped, running or not, sorted by name.
     pub(super) fn names(&self) -> anyhow::Result<Vec<String>> {
         let attempt = || format!("failed to list {}", self.pid_files.display());
         let mut names = Vec::new();
@@ -96,12 +96,12 @@ impl Processes {
         self.running(name).is_some()
     }
 
-    /// Fails with the end of its log when a process that should run does not.
+    /// Fails with the end of its log when a process is not running.
     pub(super) fn check(&self, name: &str) -> anyhow::Result<()> {
         if self.is_running(name) { Ok(()) } else { bail!("{name} is not running: {}", self.log_tail(name)) }
     }
 
-    /// Asks a process to end, kills it if it does not, and waits until it is gone.
+    /// Terminates a process, kills it if it does not end, and waits until it is gone.
     pub(super) fn stop(&self, name: &str) -> anyhow::Result<()> {
         if let Some(Started { pid, .. }) = self.running(name) {
             let what = format!("{name} (process {pid}) to end");
@@ -142,7 +142,7 @@ impl Processes {
     }
 }
 
-/// Sends a signal; a process that is gone already is fine.
+/// Sends a signal; succeeds if the process is already gone.
 pub(super) fn signal(pid: i32, signal: Signal) -> anyhow::Result<()> {
     let pid = Pid::from_raw(pid).context("not a process id")?;
     match kill_process(pid, signal) {
@@ -151,7 +151,7 @@ pub(super) fn signal(pid: i32, signal: Signal) -> anyhow::Result<()> {
     }
 }
 
-/// When a process started; nothing if it has ended, whether or not somebody has waited for it.
+/// When a process started; none if it has ended, whether it was waited for or not.
 fn start_ticks(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     parse_start_ticks(&stat)

@@ -1,4 +1,4 @@
-//! Where a cluster's servers are reached: of the cluster with a node, and of those without.
+//! The addresses of a cluster's servers, with and without a node.
 
 use std::{
     fs::{self, OpenOptions},
@@ -11,23 +11,23 @@ use anyhow::{Context, bail};
 use super::{Layout, Network, network, write};
 use crate::paths;
 
-/// Where the servers of a cluster listen and are reached.
+/// Where the servers of a cluster listen, and where clients reach them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Site {
-    /// What the API server tells others to reach it at.
+    /// The API server's address for others.
     pub(super) address: String,
-    /// What the API server listens on.
+    /// The API server's bind address.
     pub(super) bind: String,
-    /// Where processes of this machine reach the API server, and where etcd is.
+    /// The address of the API server and etcd for processes of this machine.
     pub(super) local: String,
     /// The API server's port.
     pub(super) port: u16,
-    /// Whether the controllers serve metrics and health, on ports that only one cluster can have.
+    /// Whether the controllers serve metrics and health, on ports that only one cluster can use.
     pub(super) controllers_serve: bool,
 }
 
 impl Site {
-    /// Of the cluster with a node.
+    /// The site of the cluster with a node.
     pub(super) fn of_node() -> Self {
         Self {
             address: Network::NODE.to_owned(),
@@ -39,15 +39,15 @@ impl Site {
     }
 }
 
-/// What a cluster without a node has to itself: a number, and so an address and ports.
+/// The number of a cluster without a node, which gives it an address and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Number(u8);
 
-/// The addresses from [`Network::NODE`] on up to here.
+/// Addresses from [`Network::NODE`] up to this number are used.
 const NUMBER_MAX: u8 = 9;
 
 impl Number {
-    /// The number of this cluster, given to it where it has none.
+    /// The number of this cluster; assigns one if it has none.
     pub(super) fn of(layout: &Layout) -> anyhow::Result<Self> {
         if let Some(number) = Self::read(layout) {
             return Ok(number);
@@ -62,7 +62,7 @@ impl Number {
         bail!("no more than {} clusters without a node can be up", NUMBER_MAX - 1)
     }
 
-    /// Takes the number for a cluster, unless another one that comes up at the same time has it.
+    /// Claims the number for a cluster; false when another cluster that starts at the same time has it.
     fn claim(self, layout: &Layout) -> anyhow::Result<bool> {
         let claim = self.claim_file()?;
         let attempt = || format!("failed to write {}", claim.display());
@@ -87,7 +87,7 @@ impl Number {
         Ok(paths::cache()?.join("numbers").join(self.0.to_string()))
     }
 
-    /// Gives the number back, and the link with it.
+    /// Releases the number and removes the link.
     pub(super) fn release(self) -> anyhow::Result<()> {
         network::remove(&self.link())?;
         let claim = self.claim_file()?;
@@ -114,13 +114,13 @@ impl Number {
         Site { bind: address.clone(), local: address.clone(), address, port: 6444, controllers_serve: false }
     }
 
-    /// The `index`th of a hundred ports that no other cluster's managers have.
+    /// The `index`th of a hundred ports that are reserved for this cluster's managers.
     pub(super) fn port(self, index: u16) -> u16 {
         9000 + 100 * u16::from(self.0) + index
     }
 
-    /// The ports of its workload clusters' API servers, as the flag takes them. They are all on one address of this
-    /// machine, and a cluster that moves keeps its port.
+    /// The ports of its workload clusters' API servers, in the form of the flag. They are all on one address of
+    /// this machine, and a cluster that moves keeps its port.
     pub(super) fn workload_ports(self) -> String {
         let first = 20_000 + 1_000 * u16::from(self.0 - 2);
         format!("{first}-{}", first + 999)
@@ -130,13 +130,13 @@ impl Number {
         format!("nephele{}", self.0)
     }
 
-    /// Makes the link that carries the address.
+    /// Creates the link with the address.
     pub(super) fn link_up(self) -> anyhow::Result<()> {
         network::carry(&self.link(), &self.site().address)
     }
 }
 
-/// The clusters without a node of which there is anything, by name.
+/// The clusters without a node that have any state, by name.
 pub(super) fn bare() -> anyhow::Result<Vec<(String, Layout)>> {
     let cache = paths::cache()?;
     if !cache.exists() {

@@ -19,7 +19,7 @@ use crate::{
 struct Module {
     /// The folder under e2e/tools.
     name: &'static str,
-    /// Name of the program and package it is built from.
+    /// Each program with its package.
     programs: &'static [(&'static str, &'static str)],
     tags: &'static str,
     linker_flags: &'static str,
@@ -66,7 +66,7 @@ const MODULES: [Module; 5] = [
     },
 ];
 
-/// A release of Cluster API that tests run with. Each has programs and sources of its own.
+/// A release of Cluster API that tests use. Each has its own programs and sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum ClusterApi {
     /// The newest one, contract v1beta2.
@@ -76,7 +76,7 @@ pub(crate) enum ClusterApi {
     /// The one before, contract v1beta2.
     #[value(name = "1.13")]
     V1_13,
-    /// The newest one with contract v1beta1 alone that can be built from its Go module.
+    /// The newest one that has only contract v1beta1 and can be built from its Go module.
     #[value(name = "1.8")]
     V1_8,
 }
@@ -134,7 +134,7 @@ const fn cluster_api(core: &'static str) -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// Helm, which no cluster needs: the chart's own checks do.
+/// Helm, which the chart's checks need and no cluster does.
 const HELM: Module = Module {
     name: "helm",
     programs: &[("helm", "helm.sh/helm/v4/cmd/helm")],
@@ -142,7 +142,7 @@ const HELM: Module = Module {
     linker_flags: "-X helm.sh/helm/v4/internal/version.version=v4.3.1",
 };
 
-/// Helm's path, built where the cache does not have it.
+/// Helm's path; builds it if the cache does not have it.
 pub(crate) fn helm() -> anyhow::Result<PathBuf> {
     let mut programs = BTreeMap::new();
     HELM.build(&capture(Command::new("go").arg("version"))?, &mut programs)?;
@@ -150,7 +150,7 @@ pub(crate) fn helm() -> anyhow::Result<PathBuf> {
 }
 
 impl Module {
-    /// Builds the programs that the cache does not have, and says where each is.
+    /// Builds the programs that the cache does not have, and adds their paths.
     fn build(&self, compiler: &str, programs: &mut BTreeMap<&'static str, PathBuf>) -> anyhow::Result<()> {
         let folder = paths::cache()?.join("tools").join(format!("{}-{}", self.name, key(self, compiler)?));
         for (name, package) in self.programs {
@@ -165,14 +165,14 @@ impl Module {
     }
 }
 
-/// Where each program is.
+/// The paths of all programs.
 pub(crate) struct Tools {
     programs: BTreeMap<&'static str, PathBuf>,
     cluster_api: ClusterApi,
 }
 
 impl Tools {
-    /// Builds what the cache does not have.
+    /// Builds the programs that the cache does not have.
     pub(crate) fn build(cluster_api: ClusterApi) -> anyhow::Result<Self> {
         let compiler = capture(Command::new("go").arg("version"))?;
         let mut programs = BTreeMap::new();
@@ -182,7 +182,7 @@ impl Tools {
         Ok(Self { programs, cluster_api })
     }
 
-    /// The release of Cluster API that they are of.
+    /// Their release of Cluster API.
     pub(crate) fn cluster_api(&self) -> ClusterApi {
         self.cluster_api
     }
@@ -192,14 +192,14 @@ impl Tools {
         self.programs.get(name).unwrap_or_else(|| panic!("{name} is in the list of programs"))
     }
 
-    /// What the program was built from, as a file name.
+    /// The key of the program's sources, as a file name.
     pub(crate) fn key(&self, name: &str) -> String {
         let folder =
             self.program(name).parent().and_then(Path::file_name).expect("programs lie in keyed folders");
         format!("{name}-{}", folder.to_string_lossy())
     }
 
-    /// Makes the programs that people call available in one folder.
+    /// Links the programs for people into one folder.
     pub(crate) fn link(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         for name in ["kubectl", "clusterctl", "ctr", "kube-proxy"] {
@@ -214,14 +214,14 @@ impl Tools {
     }
 }
 
-/// The folder of a module's pins.
+/// The folder with a module's pinned versions.
 pub(crate) fn module_folder(name: &str) -> PathBuf {
     paths::repository().join("e2e/tools").join(name)
 }
 
 fn compile(module: &Module, package: &str, program: &Path) -> anyhow::Result<()> {
-    // Renamed when complete, so that an interrupted build leaves nothing that looks built. Clusters that come up at the
-    // same time may build the same program.
+    // Renamed when complete, so that an interrupted build leaves no broken program. Clusters that start at the same
+    // time may build the same program.
     let unfinished = program.with_extension(format!("unfinished-{}", std::process::id()));
     let linker_flags = format!("-s -w {}", module.linker_flags);
     let mut go = Command::new("go");

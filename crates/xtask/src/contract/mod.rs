@@ -1,5 +1,5 @@
-//! `cargo xtask contract`: every row of Cluster API's provider contracts, and every case of its own tests of the Runtime
-//! SDK, and what shows that we keep it.
+//! `cargo xtask contract`: every row of Cluster API's provider contracts, every case of its own tests of the
+//! Runtime SDK, and the tests that show that we meet them.
 //!
 //! ```text
 //!  book: rows.yaml ──rows──▶ each has one state: held, open, or not ours
@@ -9,8 +9,8 @@
 //!  output of test runs ───────────┴─▶ those tests ran and passed               (--ran)
 //! ```
 //!
-//! A row that holds names at least one test that would fail if it did not hold. Nothing is believed: a test that is
-//! renamed fails tidy, one that is not run fails CI.
+//! A row that holds names at least one test that would fail if it did not. Nothing is taken on trust: a renamed
+//! test fails tidy, and one that did not run fails CI.
 
 mod ran;
 #[cfg(test)]
@@ -33,9 +33,9 @@ use crate::paths;
 struct Book {
     /// The rows within the repository.
     rows: &'static str,
-    /// What is made from them.
+    /// The generated page.
     page: &'static str,
-    /// How the page begins.
+    /// The beginning of the page.
     beginning: &'static str,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// Fails where the rows are not sound, name a test that is not there, or differ from their page.
+/// Fails when rows are malformed, name a test that does not exist, or differ from their page.
 pub(crate) fn check() -> anyhow::Result<()> {
     for book in &BOOKS {
         let page = fs::read_to_string(paths::repository().join(book.page));
@@ -101,7 +101,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The rows, each with tests that are there.
+/// The rows, after checking that their tests exist.
 fn groups(book: &Book) -> anyhow::Result<Vec<Group>> {
     let file = book.rows;
     let text = fs::read_to_string(paths::repository().join(file))
@@ -122,7 +122,7 @@ fn groups(book: &Book) -> anyhow::Result<Vec<Group>> {
     }
 }
 
-/// Fails with the rows that are said to hold and of which a test did not pass.
+/// Fails with the rows that claim to hold but have a test that did not pass.
 fn shown(groups: &[Group], ran: &Ran) -> anyhow::Result<()> {
     let rows = || groups.iter().flat_map(|group| &group.rows);
     let mut wrong = Vec::new();

@@ -1,20 +1,21 @@
-//! What ran and how it ended, by the output of `cargo test`: which program runs, then a line for each of its tests.
+//! Which tests ran and how they ended, from the output of `cargo test`: the program, then a line for each of its
+//! tests.
 
 use std::collections::BTreeMap;
 
 use super::source::{CHART, parts};
 
-/// The outcome of runs.
+/// The results of runs.
 #[derive(Debug, Default)]
 pub(super) struct Ran {
-    /// By program and the path of the test in it: whether it passed each time.
+    /// By program and path of the test: whether it passed each time.
     tests: BTreeMap<(String, String), bool>,
-    /// What `cargo xtask chart` said, if it ran.
+    /// The result of `cargo xtask chart`, if it ran.
     chart: Option<bool>,
 }
 
 impl Ran {
-    /// Takes note of an output.
+    /// Adds the results in an output.
     pub(super) fn read(&mut self, output: &str) {
         let mut program = String::new();
         for line in output.lines().map(str::trim) {
@@ -27,7 +28,7 @@ impl Ran {
             {
                 let path = path.split(' ').next().unwrap_or_default();
                 let passed = self.tests.entry((program.clone(), path.to_owned())).or_insert(true);
-                // Followed by the time it took, where that was asked for: `ok <1.203s>`.
+                // Followed by the time it took, if that was requested: `ok <1.203s>`.
                 *passed &= outcome.split(' ').next() == Some("ok");
             } else if let Some((_, failed)) = line.split_once(" checks of the chart, ") {
                 self.chart = Some(self.chart.unwrap_or(true) && failed == "0 failed");
@@ -35,7 +36,7 @@ impl Ran {
         }
     }
 
-    /// Fails with the reason why the test does not show anything.
+    /// Fails with the reason why the test shows nothing.
     pub(super) fn passed(&self, test: &str) -> Result<(), &'static str> {
         let (file, function) = parts(test).ok_or("no test's name")?;
         let programs = programs(file).ok_or("in no crate")?;
@@ -61,7 +62,7 @@ impl Ran {
     }
 }
 
-/// The programs that may have the tests of a file, and the modules they are in.
+/// The programs that may contain the tests of a file, with their modules.
 fn programs(file: &str) -> Option<Vec<(String, Vec<String>)>> {
     let (package, path) = match file.strip_prefix("crates/") {
         Some(rest) => rest.split_once('/')?,
@@ -74,7 +75,7 @@ fn programs(file: &str) -> Option<Vec<(String, Vec<String>)>> {
     }
     let crate_name = package.replace('-', "_");
     let program = match (place.as_str(), package) {
-        // All files are modules of one program, which is named for the package; or each file or folder is a program.
+        // All files are modules of one program, named for the package; or each file or folder is a program.
         ("tests", _) => {
             let (file, in_file) = modules.split_first()?;
             return Some(vec![(file.clone(), in_file.to_vec()), (crate_name, modules)]);

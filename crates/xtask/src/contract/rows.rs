@@ -1,36 +1,36 @@
-//! The rows as they are written.
+//! The rows in their file.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-/// Rows about one thing, whose ids begin with the same letters.
+/// Rows on one subject, whose ids begin with the same letters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Group {
     /// The letters.
     pub(super) group: String,
-    /// What the rows are about.
+    /// The subject.
     pub(super) about: String,
-    /// How many there are, so that none is lost.
+    /// The number of rows, so that none gets lost.
     count: usize,
     pub(super) rows: Vec<Row>,
 }
 
-/// Something that is asked of a provider.
+/// A requirement for a provider.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
     pub(super) id: String,
-    /// What is asked, in short.
+    /// The requirement, in short.
     pub(super) asks: String,
     /// `file::function` of tests that fail when the row does not hold.
     #[serde(default)]
     pub(super) tests: Vec<String>,
     /// What is missing; tests beside it show a part.
     pub(super) open: Option<String>,
-    /// Why nobody can ask it of us.
+    /// Why it does not apply to us.
     pub(super) does_not_apply: Option<String>,
 }
 

@@ -1,13 +1,13 @@
-//! Tests as the source has them: `path/of/file.rs::function`.
+//! Tests in the source: `path/of/file.rs::function`.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context, bail};
 
-/// Functions in here are checks of `cargo xtask chart` where they are no tests.
+/// Functions in this folder are checks of `cargo xtask chart`, where they are not tests.
 pub(super) const CHART: &str = "crates/xtask/src/chart/";
 
-/// The file and the function of a test's name.
+/// The file and the function in a test's name.
 pub(super) fn parts(test: &str) -> Option<(&str, &str)> {
     test.split_once("::").filter(|(file, function)| file.ends_with(".rs") && !function.is_empty())
 }

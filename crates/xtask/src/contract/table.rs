@@ -54,7 +54,7 @@ fn told(row: &Row) -> (&'static str, String) {
     }
 }
 
-/// Text that ends no cell.
+/// Text without the end of a cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -20,15 +20,15 @@ use crate::{
 
 /// The tests that kill a manager of the cluster with a node, or measure it.
 const ALONE: [&str; 1] = ["alone"];
-/// The tests that share the cluster with a node, those that take longest first.
+/// The tests that share the cluster with a node, the slowest first.
 const TOGETHER: [&str; 3] = ["lifecycle", "ipam", "input"];
-/// They wait most of their time: 18 at once bring up some 18 clusters. Nothing runs beside them: where processors are too
-/// busy, the managers of Cluster API lose their leases and are started again.
+/// Most of their time they wait: 18 at once create some 18 clusters. Nothing runs beside them: on CPUs that are too
+/// busy, Cluster API's managers lose their leases and restart.
 const TOGETHER_AT_ONCE: usize = 18;
-/// The tests that bring up management clusters of their own: one or two each, so two tests at once are enough for two
+/// The tests that start their own management clusters: one or two each, so two tests at once are enough for two
 /// cores, and one is enough beside a test that must be alone on its cluster.
 const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["runtime", "clusterctl", "releases"];
-/// The kubelet lets a manager that was killed again and again wait longer each time.
+/// The kubelet's wait gets longer each time a manager is killed.
 const AVAILABLE_LIMIT: &str = "--timeout=300s";
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
         let (alone, together, apart) = (of(&ALONE), of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN));
         tests.announce();
-        // What fails in the one is no reason not to run the others.
+        // A failure in one does not keep the others from running.
         let results = thread::scope(|scope| {
             let first = scope.spawn(|| [tests.run(&alone, 1), tests.run(&apart, 1)]);
             let second = scope.spawn(|| tests.run(&apart, 1));
@@ -63,10 +63,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// What tests find the cluster and its programs by.
+/// The variables by which tests find the cluster and its programs.
 fn environment(found: &Found) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let mut environment = vec![("KUBECONFIG", found.kubeconfig.clone().into_os_string())];
-    // For tests that need more management clusters than one: this brings them up, with this program in them.
+    // For tests that need several management clusters: this starts them, with this program.
     if let Some(program) = &found.program {
         let this = std::env::current_exe().context("failed to find this program")?;
         let program = std::path::absolute(program).context("failed to find our program")?;
@@ -86,7 +86,7 @@ fn environment(found: &Found) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     Ok(environment)
 }
 
-/// Waits until all managers are there.
+/// Waits until all managers are available.
 fn available(environment: &[(&str, OsString)]) -> anyhow::Result<()> {
     let mut kubectl = Command::new("kubectl");
     kubectl.args(["wait", "deployments", "--all", "--all-namespaces", "--for=condition=Available"]);

@@ -1,5 +1,5 @@
-//! The program with the black-box tests. Each test runs as a process of its own: what runs beside what is decided here,
-//! each is told about as soon as it ends, with the time it took, and one that hangs is stopped.
+//! The program with the black-box tests. Each test runs as its own process. This module decides what runs in
+//! parallel, reports each test as soon as it ends, with its time, and stops one that hangs.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,13 +21,13 @@ use crate::{
     paths,
 };
 
-/// The test target, and where its package is in the repository.
+/// The test target, and its package in the repository.
 const TARGET: &str = "e2e";
 const FOLDER: &str = "e2e/tests";
 /// No test takes half as long on two busy cores.
 const SECONDS_MAX: &str = "1200";
 
-/// Tests that are run once each, by whoever is free.
+/// Tests that run once each, on the next free worker.
 pub(crate) struct Queue<'a> {
     names: Vec<&'a str>,
     next: AtomicUsize,
@@ -47,7 +47,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// The tests, and what they are run with.
+/// The tests and their environment.
 pub(crate) struct Tests {
     program: PathBuf,
     names: Vec<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Tests {
 }
 
 impl Tests {
-    /// Builds them with the features that `cargo test --workspace` resolves, so that nothing else is built again.
+    /// Builds them with the features that `cargo test --workspace` resolves, so that nothing is built twice.
     pub(crate) fn build() -> anyhow::Result<Self> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -75,7 +75,7 @@ impl Tests {
         Ok(Self { names: names.collect(), program, environment: Vec::new() })
     }
 
-    /// With these variables.
+    /// Adds these variables.
     pub(crate) fn with<N: AsRef<OsStr>, V: AsRef<OsStr>>(mut self, variables: &[(N, V)]) -> Self {
         let owned = |(name, value): &(N, V)| (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.environment.extend(variables.iter().map(owned));
@@ -87,12 +87,12 @@ impl Tests {
         select(&self.names, groups, filter)
     }
 
-    /// Says which program runs, as `cargo test` would.
+    /// Prints which program runs, as `cargo test` would.
     pub(crate) fn announce(&self) {
         println!("     Running {FOLDER}/main.rs ({})", self.program.display());
     }
 
-    /// Runs the tests that are left in a queue, so many at once, and says which failed.
+    /// Runs the remaining tests of a queue, this many at once, and reports failures.
     pub(crate) fn run(&self, queue: &Queue<'_>, at_once: usize) -> anyhow::Result<()> {
         let failed = Mutex::new(Vec::new());
         thread::scope(|scope| {
@@ -116,7 +116,7 @@ impl Tests {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=10", SECONDS_MAX]).arg(&self.program).args(["--exact", name]);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        // The errors say where and what; a backtrace of the test harness would bury them.
+        // The errors say where and what; a backtrace of the test harness would hide them.
         command.env("RUST_BACKTRACE", "0").current_dir(paths::repository().join(FOLDER));
         let result = show_failure(&mut command);
         let outcome = if result.is_ok() { "ok" } else { "FAILED" };
@@ -125,7 +125,7 @@ impl Tests {
     }
 }
 
-/// The program that one of the messages of a build is about, if it is the tests.
+/// The program in a message of a build, if it is the tests.
 fn built(message: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
     let target = &message["target"];

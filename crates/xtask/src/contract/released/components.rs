@@ -1,4 +1,4 @@
-//! What clusterctl, the API server and people ask of components.
+//! Requirements of clusterctl, the API server and people for components.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{PROVIDERS, components, items, text, texts};
 use crate::components::{IMAGE, Role, render};
 
-/// Kinds that clusterctl creates without the manager being there, and finds again to delete them.
+/// Kinds that clusterctl creates before the manager runs, and finds again to delete them.
 const KINDS: [&str; 11] = [
     "ClusterRole",
     "ClusterRoleBinding",
@@ -27,7 +27,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a 
     objects.iter().filter(move |object| object["kind"] == kind)
 }
 
-/// The manager's Deployment, of which there is one.
+/// The manager's only Deployment.
 fn deployment(objects: &[Value]) -> &Value {
     let all: Vec<_> = of_kind(objects, "Deployment").collect();
     let [deployment] = all.as_slice() else { panic!("{} Deployments", all.len()) };
@@ -74,7 +74,7 @@ fn every_variable_of_the_components_is_ours_and_has_a_default() {
             let variable = after.strip_prefix('{').and_then(|after| after.split_once('}'));
             let (variable, after) =
                 variable.unwrap_or_else(|| panic!("a $ that stands for nothing: {after:.40}"));
-            // An example of the form stands in a comment.
+            // The syntax appears in a comment.
             if variable != "VARIABLE:=default" {
                 let (name, default) = variable.split_once(":=").unwrap_or_default();
                 assert!(name.starts_with("NEPHELE_") && !default.is_empty(), "{role:?}: {variable}");
@@ -104,7 +104,8 @@ fn services_select_the_pods_of_their_own_provider_alone() {
     }
 }
 
-/// An endpoint never changes, and `clusterctl upgrade` makes another pod: the host is a name that leads to whichever there is.
+/// An endpoint never changes, and `clusterctl upgrade` makes another pod: the host is a name that leads to the
+/// current pod.
 #[test]
 fn endpoints_are_under_the_name_of_a_service_that_finds_the_pod() {
     let objects = components(Role::Infrastructure);
@@ -115,9 +116,9 @@ fn endpoints_are_under_the_name_of_a_service_that_finds_the_pod() {
         default.and_then(|host| host.strip_suffix(".$(POD_NAMESPACE).svc")).expect("a Service's name");
     let service = of_kind(&objects, "Service").find(|object| text(object, "/metadata/name") == service);
     let spec = &service.expect("there is one of this name")["spec"];
-    // Headless: each cluster has a port of its own, and there are thousands.
+    // Headless: each cluster has its own port, and there are thousands.
     assert_eq!((&spec["clusterIP"], &spec["publishNotReadyAddresses"]), (&json!("None"), &json!(true)));
-    // The kubelet makes a name of one variable and an address of another, for who prefers that.
+    // The kubelet sets these variables, for a host with a name or with an address.
     let fields: Vec<_> = (items(container, "/env").iter())
         .map(|variable| (text(variable, "/name"), text(variable, "/valueFrom/fieldRef/fieldPath")))
         .filter(|(name, _)| ["POD_NAMESPACE", "POD_IP"].contains(name))
@@ -205,7 +206,7 @@ fn ports_probes_and_labels_are_the_usual_ones() {
             assert_eq!(labels["cluster.x-k8s.io/provider"], label);
             assert_eq!(labels["control-plane"], "controller-manager");
         }
-        // A selector cannot change, and clusterctl writes that label anew.
+        // A selector cannot change, but clusterctl writes that label again.
         let selector = &deployment["spec"]["selector"]["matchLabels"];
         assert_eq!(selector.get("cluster.x-k8s.io/provider"), None, "{role:?}");
         let pod = &template["spec"];
@@ -247,7 +248,7 @@ fn webhooks_ask_as_cluster_api_s_do() {
     assert!(seen > 0);
 }
 
-/// What a provider's account may do, as `group/resource verb`.
+/// The permissions of a provider's account, as `group/resource verb`.
 fn permissions(objects: &[Value]) -> BTreeSet<String> {
     let roles = objects.iter().filter(|object| ["Role", "ClusterRole"].contains(&text(object, "/kind")));
     let rules = roles.flat_map(|role| items(role, "/rules"));
@@ -287,7 +288,7 @@ fn permissions_are_those_that_the_contracts_ask_for() {
             ("/debug/flags/v", "put"),
         ]);
         assert_eq!(everyone.difference(all).collect::<Vec<_>>(), [""; 0]);
-        // A role may also be told of a namespace alone: these are for whoever makes them.
+        // The manager grants no permissions itself.
         assert!(!all.iter().any(|permission| permission.starts_with("rbac.authorization.k8s.io")), "{all:?}");
     }
     let wanted = expanded(&[
@@ -297,7 +298,7 @@ fn permissions_are_those_that_the_contracts_ask_for() {
         ("ipam.cluster.x-k8s.io/ipaddresses", "get list watch"),
     ]);
     assert_eq!(wanted.difference(&infrastructure).collect::<Vec<_>>(), [""; 0]);
-    // A cluster goes when Cluster API deletes it, and never before.
+    // Cluster API alone deletes clusters.
     for what in ["infrastructure.cluster.x-k8s.io/inmemoryclusters", "cluster.x-k8s.io/clusters"] {
         let deletes = infrastructure.iter().find(|may| may.starts_with(what) && may.contains(" delete"));
         assert_eq!(deletes, None);
@@ -322,8 +323,8 @@ fn permissions_are_those_that_the_contracts_ask_for() {
     assert_eq!(wanted.difference(&ipam).collect::<Vec<_>>(), [""; 0]);
 }
 
-/// Cluster API, docs/book/src/tasks/automated-machine-management/autoscaling.md: what templates say is read by the cluster
-/// autoscaler itself, by a role that its operator binds.
+/// Cluster API, docs/book/src/tasks/automated-machine-management/autoscaling.md: the cluster autoscaler reads the
+/// capacity in templates itself, with a role that its operator binds.
 #[test]
 fn the_autoscaler_has_a_role_for_reading_what_machines_have() {
     let [(role, ..), _] = PROVIDERS;

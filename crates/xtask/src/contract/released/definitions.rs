@@ -1,10 +1,10 @@
-//! What Cluster API asks of definitions and of the release they are in.
+//! Requirements of Cluster API for definitions and the release they are in.
 
 use serde_json::{Value, json};
 
 use super::{documents, file, items, text};
 
-/// Every kind with the schema of the version that is stored.
+/// Every kind with the schema of its stored version.
 fn stored() -> Vec<(String, Value)> {
     let definitions = nephele_api::crds().into_iter();
     definitions
@@ -104,7 +104,7 @@ fn every_kind_is_named_and_scoped_as_cluster_api_looks_for_it() {
         assert_eq!(definition.metadata.name, Some(format!("{plural}.{}", definition.spec.group)), "{kind}");
         assert_eq!((&names.plural, names.list_kind.as_deref()), (&plural, Some(&*format!("{kind}List"))));
         assert_eq!(names.categories, Some(vec!["cluster-api".to_owned()]), "{kind}");
-        // Registrations of extensions are in no namespace, as Cluster API's own are not.
+        // CloudExtensionConfigs are cluster-scoped, as Cluster API's ExtensionConfigs are.
         let of_all = kind.starts_with("Global") || kind == "CloudExtensionConfig";
         let scope = if of_all { "Cluster" } else { "Namespaced" };
         assert_eq!(definition.spec.scope, scope, "{kind}");
@@ -119,7 +119,7 @@ fn every_kind_is_named_and_scoped_as_cluster_api_looks_for_it() {
     }
 }
 
-/// A rule in a schema does not know a dry run, by which the topology controller compares templates.
+/// A rule in a schema cannot recognise a dry run, with which the topology controller compares templates.
 #[test]
 fn no_rule_in_a_schema_makes_a_template_immutable() {
     let mut seen = 0;

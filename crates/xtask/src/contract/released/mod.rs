@@ -1,4 +1,4 @@
-//! Rows that can be read off what is released: components, definitions, templates.
+//! Rows that released files show: components, definitions, templates.
 
 mod components;
 mod definitions;
@@ -17,7 +17,7 @@ use crate::{
     paths, release,
 };
 
-/// Each provider: its role, what clusterctl calls it, and the namespace of its components.
+/// Each provider: its role, clusterctl's name, and the namespace of its components.
 const PROVIDERS: [(Role, &str, &str); 2] = [
     (Role::Infrastructure, release::LABEL, "nephele-system"),
     (Role::Ipam, release::IPAM_LABEL, "capi-ipam-in-cluster-system"),
@@ -46,7 +46,7 @@ fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Every text in a value, wherever it is.
+/// Every string in a value.
 fn texts(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => vec![text],
@@ -59,7 +59,7 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-/// Paths of all files below a folder, in order.
+/// Paths of all files below a folder, sorted.
 fn files_below(folder: &Path) -> Vec<String> {
     fn add(folder: &Path, prefix: &str, files: &mut Vec<String>) {
         for entry in fs::read_dir(folder).expect("a folder") {
@@ -106,7 +106,7 @@ fn a_release_has_the_files_that_clusterctl_asks_for() {
     .to_vec();
     let missing: Vec<_> = expected.iter().filter(|file| !files.contains(file)).collect();
     assert!(missing.is_empty(), "{missing:?} are not among {files:?}");
-    // The name of every file of a provider is one that clusterctl looks for.
+    // Every file of a provider has a name that clusterctl looks for.
     for path in files.iter().filter(|path| !path.starts_with(release::METRICS)) {
         let name = path.rsplit('/').next().unwrap_or_default();
         let known = [
@@ -120,12 +120,12 @@ fn a_release_has_the_files_that_clusterctl_asks_for() {
     }
 }
 
-/// cluster-api, cmd/clusterctl/client/repository/repository_local.go: the folder is the version. A tag of that name is an
-/// image's too.
+/// cluster-api, cmd/clusterctl/client/repository/repository_local.go: the folder is the version. An image has a tag
+/// of that name too.
 #[test]
 fn folders_metadata_and_images_of_a_release_are_of_the_version_of_the_workspace() {
     let folder = std::env::temp_dir().join(format!("nephele-version-{}", std::process::id()));
-    // As `cargo xtask release` does it, with nothing said of the image.
+    // As `cargo xtask release` does without an image.
     release::run(&release::Args::of(&folder)).expect("laid out");
     let files = files_below(&folder);
     let read = |path: &String| fs::read_to_string(folder.join(path)).expect("readable");
@@ -154,7 +154,7 @@ fn folders_metadata_and_images_of_a_release_are_of_the_version_of_the_workspace(
     assert_eq!((images, metadata), (3, 3), "one of each provider");
 }
 
-/// cluster-api, cmd/clusterctl/client/config/providers_client.go, validateProvider. What kind of provider it is comes
+/// cluster-api, cmd/clusterctl/client/config/providers_client.go, validateProvider. The type of provider comes
 /// before the name in its label.
 #[test]
 fn names_of_providers_are_dns_labels() {

@@ -1,11 +1,12 @@
-//! What the Cluster API Operator asks of a release, and the examples of how to ask it for ours (cluster-api-operator 0.29,
-//! `internal/controller`: `preflight_checks.go`, `phase_load.go`, `component_customizer.go`).
+//! Requirements of the Cluster API Operator for a release, and the examples of how to use it for ours
+//! (cluster-api-operator 0.29, `internal/controller`: `preflight_checks.go`, `phase_load.go`,
+//! `component_customizer.go`).
 //!
-//! The operator itself, of that release, was run with the examples once, by hand, on an API server with Cluster API 1.14: it
-//! installed the infrastructure and the IPAM provider from ConfigMaps made as the examples say, set the flags of
-//! `spec.manager`, owned what has a namespace, and called them ready when their Deployments were available. It went up a
-//! version, would not go down one, and refused a second provider of the name. A selector that matched the ConfigMaps of
-//! two versions was an error to it: so the examples select by version, too.
+//! This release of the operator was run with the examples once, by hand, on an API server with Cluster API 1.14. It
+//! installed the infrastructure and the IPAM provider from ConfigMaps made as in the examples, set the flags of
+//! `spec.manager`, owned namespaced objects, and reported them ready when their Deployments were available. It
+//! upgraded a version, refused to downgrade, and refused a second provider of the same name. A selector that
+//! matched the ConfigMaps of two versions was an error, so the examples also select by version.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +18,10 @@ use crate::{
     release,
 };
 
-/// What an API server takes of an object (etcd's limit is 1.5 MiB, of which a ConfigMap may have 1 MiB:
-/// kubernetes, `pkg/apis/core/types.go`, `MaxSecretSize`).
+/// The largest ConfigMap (etcd's limit is 1.5 MiB, of which a ConfigMap may have 1 MiB: kubernetes,
+/// `pkg/apis/core/types.go`, `MaxSecretSize`).
 const CONFIG_MAP_MAX: usize = 1024 * 1024;
-/// Contracts that the operator takes.
+/// Contracts that the operator supports.
 const CONTRACTS: [&str; 2] = ["v1beta1", "v1beta2"];
 
 /// An example, and what it has to install.
@@ -29,7 +30,7 @@ struct Example {
     kind: &'static str,
     role: Role,
     label: &'static str,
-    /// The operator's word for the type of provider.
+    /// The operator's name for the type of provider.
     of_type: &'static str,
     components: &'static str,
 }
@@ -87,7 +88,7 @@ fn every_provider_of_a_release_has_an_example_with_its_name_version_and_namespac
         let (name, namespace) = (text(&provider, "/metadata/name"), text(&provider, "/metadata/namespace"));
         assert!(example.label.ends_with(&format!("-{name}")), "{name} is not in {}", example.label);
         assert_eq!(text(&provider, "/spec/version"), release::VERSION, "{}", example.file);
-        // Names are unique among providers of a kind, wherever they are.
+        // Names are unique among providers of a kind, in all namespaces.
         assert!(names.insert((example.kind, name.to_owned())), "{name} twice");
         let namespaces: BTreeSet<_> = documents(&render(example.role, IMAGE))
             .iter()
@@ -102,7 +103,7 @@ fn every_provider_of_a_release_has_an_example_with_its_name_version_and_namespac
     }
 }
 
-/// Exactly one source, and labels that the ConfigMap has which the example says how to make.
+/// Exactly one source, and the labels that the example puts on the ConfigMap.
 #[test]
 fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_files_are_released() {
     for example in &EXAMPLES {
@@ -112,7 +113,7 @@ fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_file
         let labels = json!({
             format!("{prefix}/type"): example.of_type,
             format!("{prefix}/name"): name,
-            // It may match one alone, and there is one of each version.
+            // It may match only one, and there is one for each version.
             format!("{prefix}/version"): text(&provider, "/spec/version"),
         });
         assert_eq!(provider["spec"]["fetchConfig"], json!({"selector": {"matchLabels": labels}}));
@@ -143,8 +144,8 @@ fn components_fit_into_a_config_map_with_the_metadata() {
     }
 }
 
-/// The operator owns what has a namespace, and an owner is of the same one; what is healthy it asks of the Deployment
-/// with the provider's label, and what it changes is the container of that name.
+/// The operator owns namespaced objects, and an owner is in the same namespace. It reads health from the Deployment
+/// with the provider's label, and changes the container of that name.
 #[test]
 fn what_has_a_namespace_is_in_the_providers_and_the_operator_finds_the_manager() {
     const WITHOUT_NAMESPACE: [&str; 7] = [

@@ -1,7 +1,7 @@
-//! What kube-state-metrics is told to show of our kinds: in Cluster API's words, and nothing that is not there.
+//! The configuration of kube-state-metrics for our kinds: in Cluster API's words, and with existing fields only.
 //!
-//! kube-state-metrics 2.18.0 itself was run with the file once, by hand, beside a cluster with addresses from a pool: it
-//! took the file, and every metric of clusters, machines and pools was there with the objects' own values.
+//! kube-state-metrics 2.18.0 was run with the file once, by hand, on a cluster with addresses from a pool: it
+//! accepted the file, and every metric of clusters, machines and pools existed with the objects' values.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn kind(resource: &Value) -> &str {
     text(resource, "/groupVersionKind/kind")
 }
 
-/// The metric of this name, and what is said of each sample.
+/// The metric of this name, with the definition of its samples.
 fn metric<'a>(resource: &'a Value, name: &str) -> Option<(&'a str, &'a Value)> {
     let metric = items(resource, "/metrics").iter().find(|metric| metric["name"] == name)?;
     let each = &metric["each"];
@@ -31,7 +31,7 @@ fn metric<'a>(resource: &'a Value, name: &str) -> Option<(&'a str, &'a Value)> {
     Some((form, each.get(&field).unwrap_or_else(|| panic!("{name} says nothing of its {field}"))))
 }
 
-/// What a definition says of a kind, and what every object has.
+/// A kind with its schemas, including the fields of every object.
 struct Kind {
     group: String,
     plural: String,
@@ -69,7 +69,7 @@ fn kinds() -> BTreeMap<String, Kind> {
     kinds.collect()
 }
 
-/// The schema of what a path leads to, key by key.
+/// The schema at a path, key by key.
 fn resolve<'a>(schema: &'a Value, path: &Value) -> Option<&'a Value> {
     path.as_array()?.iter().try_fold(schema, |schema, key| {
         let key = key.as_str()?;
@@ -77,7 +77,7 @@ fn resolve<'a>(schema: &'a Value, path: &Value) -> Option<&'a Value> {
     })
 }
 
-/// What can be a sample's value: a number, a truth value or a time.
+/// What can be a sample's value: a number, a boolean or a time.
 fn is_measurable(schema: &Value) -> bool {
     let kind = text(schema, "/type");
     ["integer", "number", "boolean"].contains(&kind) || text(schema, "/format") == "date-time"
@@ -175,7 +175,7 @@ fn every_path_leads_to_something_in_the_schema() {
                 Some(path) => checked(name, schema, path),
                 None => schema.clone(),
             };
-            // Of a list each entry is a sample.
+            // Each entry of a list is a sample.
             let sample = if place["type"] == "array" { place["items"].clone() } else { place };
             for (label, path) in each["labelsFromPath"].as_object().into_iter().flatten() {
                 let found = checked(&format!("{name} {label}"), &sample, path);
@@ -222,7 +222,7 @@ fn its_role_lets_it_read_what_it_shows_and_nothing_else() {
     assert_eq!(granted, expected);
 }
 
-/// Cluster API's sidecar writes one file of many by leaving these lines out of each (`hack/observability/
+/// Cluster API's sidecar merges several files by dropping these lines from each (`hack/observability/
 /// kube-state-metrics/crd-sidecar-cm.yaml`).
 #[test]
 fn the_file_can_be_put_behind_that_of_another_provider() {

@@ -1,4 +1,4 @@
-//! What clusterctl asks of templates and classes.
+//! Requirements of clusterctl for templates and classes.
 
 use std::{collections::BTreeSet, fs};
 
@@ -19,7 +19,7 @@ fn names(prefix: &str) -> Vec<String> {
     found
 }
 
-/// The lines that clusterctl makes something of.
+/// The lines that clusterctl processes.
 fn without_comments(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with('#')).map(|line| format!("{line}\n")).collect()
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{PROVIDERS, documents, file, items, text};
 use crate::paths;
 
-/// What is read of a provider's configuration. Anything else is a mistake that Tilt would not tell of.
+/// The keys that Tilt reads. Any other would be a mistake that Tilt does not report.
 const KEYS: [&str; 14] = [
     "additional_docker_build_commands",
     "additional_docker_helper_commands",
@@ -37,10 +37,10 @@ fn tilt_finds_a_folder_of_kustomizations_and_a_version_of_a_released_series_for_
         let (name, config) = (text(provider, "/name"), &provider["config"]);
         let keys: Vec<_> = config.as_object().expect("a configuration").keys().collect();
         assert!(keys.iter().all(|key| KEYS.contains(&key.as_str())), "{name}: {keys:?}");
-        // It is the name of a group of resources and, in lower case, of one of them.
+        // It becomes the name of a group of resources and, in lower case, of one of them.
         let label = text(config, "/label");
         assert!(!label.is_empty() && label.chars().all(char::is_alphanumeric), "{name}: {label:?}");
-        // With an image Tilt would build a program in Go.
+        // With an image, Tilt would build a Go program.
         assert_eq!(config.get("image"), None, "{name}");
         let version = text(config, "/version").strip_prefix('v').unwrap_or_default();
         let version: Vec<_> = version.split('.').map(|number| number.parse::<u64>().ok()).collect();
