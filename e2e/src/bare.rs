@@ -1,4 +1,4 @@
-//! Management clusters of a test's own, without a node: `cargo xtask cluster up --bare`.
+//! Management clusters that belong to one test, without a node: `cargo xtask cluster up --bare`.
 
 use std::{
     collections::BTreeMap,
@@ -18,42 +18,42 @@ use tokio::{
 
 use crate::Management;
 
-/// A management cluster: a real API server, unmodified Cluster API, and our providers, all of them processes of this
-/// machine. It goes with [`Bare::down`]; after a failure it stays, to be looked at.
+/// A management cluster: a real API server, unmodified Cluster API, and our providers, all of them processes of
+/// this machine. [`Bare::down`] removes it; after a failure it stays for inspection.
 pub struct Bare {
-    /// The management cluster, as its administrator sees it.
+    /// The management cluster, with its administrator's rights.
     pub management: Management,
     name: String,
-    /// What it was brought up with.
+    /// The arguments it was started with.
     more: Vec<String>,
     environment: BTreeMap<String, String>,
 }
 
 impl Bare {
-    /// Brings one up. Our providers are in a namespace of that name, or else in their own.
+    /// Starts one. Our providers are in a namespace of that name, or else in their own.
     ///
     /// # Errors
     ///
-    /// When it does not come up, with what was printed.
+    /// When it does not start, with the output.
     pub async fn up(name: &str, target_namespace: Option<&str>) -> anyhow::Result<Self> {
         let namespace = target_namespace.map(|namespace| ["--target-namespace", namespace]);
         Self::up_with(name, namespace.as_ref().map_or(&[], |args| &args[..])).await
     }
 
-    /// Brings one up with this release of Cluster API: `1.13`.
+    /// Starts one with this release of Cluster API: `1.13`.
     ///
     /// # Errors
     ///
-    /// When it does not come up, with what was printed.
+    /// When it does not start, with the output.
     pub async fn of_release(name: &str, cluster_api: &str) -> anyhow::Result<Self> {
         Self::up_with(name, &["--cluster-api", cluster_api]).await
     }
 
-    /// Brings one up with our runtime extension, registered with Cluster API as `nephele`.
+    /// Starts one with our runtime extension, registered with Cluster API as `nephele`.
     ///
     /// # Errors
     ///
-    /// When it does not come up, with what was printed.
+    /// When it does not start, with the output.
     pub async fn with_runtime_extension(name: &str) -> anyhow::Result<Self> {
         Self::up_with(name, &["--runtime-extension"]).await
     }
@@ -62,7 +62,7 @@ impl Bare {
     ///
     /// # Errors
     ///
-    /// When it does not come up, with what was printed.
+    /// When it does not start, with the output.
     pub async fn with_runtime_extension_of_release(name: &str, cluster_api: &str) -> anyhow::Result<Self> {
         Self::up_with(name, &["--runtime-extension", "--cluster-api", cluster_api]).await
     }
@@ -81,8 +81,8 @@ impl Bare {
         Ok(Self { management, name: name.to_owned(), more, environment })
     }
 
-    /// Starts the managers anew whose Deployments are others than those that they were started for, as a node would,
-    /// and waits until all are ready. Our providers are installed again where they are not.
+    /// Restarts managers whose Deployments have been replaced, as a node would, and waits until all are ready.
+    /// Installs our providers again if they are gone.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Bare {
         bring_up(&self.name, &self.more.iter().map(String::as_str).collect::<Vec<_>>()).await
     }
 
-    /// Kills the manager of a provider, without letting it finish anything. [`Bare::follow_deployments`] brings it back.
+    /// Kills the manager of a provider. [`Bare::follow_deployments`] restarts it.
     ///
     /// # Errors
     ///
@@ -107,11 +107,11 @@ impl Bare {
         run(command).await.map(drop)
     }
 
-    /// What the chart comes to in a namespace.
+    /// The chart, rendered for a namespace.
     ///
     /// # Errors
     ///
-    /// When the values do not fit.
+    /// When the values are invalid.
     pub async fn chart(&self, namespace: &str, values: &Value) -> anyhow::Result<Vec<Value>> {
         let mut command = Command::new(variable("NEPHELE_XTASK")?);
         command.args(["chart", "--render", namespace, "--values", &values.to_string()]);
@@ -141,11 +141,11 @@ impl Bare {
         Ok(Manager { process, addresses, log })
     }
 
-    /// Stops it and throws its state away.
+    /// Stops it and deletes its state.
     ///
     /// # Errors
     ///
-    /// When something does not end.
+    /// When a process does not end.
     pub async fn down(self) -> anyhow::Result<()> {
         cluster(&["down", "--bare", &self.name]).await.map(drop)
     }
@@ -163,11 +163,11 @@ impl Bare {
         configuration.parent().map(Path::to_owned).unwrap_or_default()
     }
 
-    /// Runs clusterctl on it and returns what it prints.
+    /// Runs clusterctl on it and returns the output.
     ///
     /// # Errors
     ///
-    /// When it fails, with what it said.
+    /// When it fails, with its output.
     pub async fn clusterctl(&self, args: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("clusterctl");
         command.args(args).env("KUBECONFIG", self.kubeconfig());
@@ -176,11 +176,11 @@ impl Bare {
         run(command).await
     }
 
-    /// Runs kubectl on it as its administrator and returns what it prints.
+    /// Runs kubectl on it as its administrator and returns the output.
     ///
     /// # Errors
     ///
-    /// When it fails, with what it said.
+    /// When it fails, with its output.
     pub async fn kubectl(&self, args: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("kubectl");
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);
@@ -188,7 +188,7 @@ impl Bare {
     }
 }
 
-/// A manager of a test's own.
+/// A manager that belongs to one test.
 pub struct Manager {
     process: Child,
     addresses: [SocketAddr; 2],
@@ -196,7 +196,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Whether it works.
+    /// Whether it is ready.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Manager {
         get(self.addresses[1], "/metrics").await
     }
 
-    /// What it has logged so far.
+    /// Its log so far.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
@@ -227,13 +227,13 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // One that has ended cannot be ended.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Two addresses of this machine that nobody listens on.
+/// Two free addresses of this machine.
 fn free_addresses() -> anyhow::Result<[SocketAddr; 2]> {
     let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to find a free port");
     let listeners = [listen()?, listen()?];
@@ -241,7 +241,7 @@ fn free_addresses() -> anyhow::Result<[SocketAddr; 2]> {
     Ok([first?, second?])
 }
 
-/// What is answered to a request, head and body.
+/// The answer to a request, head and body.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let ask = async {
         let mut stream = TcpStream::connect(address).await?;

@@ -16,31 +16,31 @@ use crate::{
 /// The group of all of them.
 pub const GROUP: &str = "ipam.cluster.x-k8s.io";
 
-/// How long a claim may take, with others at work on the machine.
+/// How long a claim may take on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The kinds of pools.
 pub const POOLS: [Kind; 4] =
     [kinds::IP_POOL, kinds::GLOBAL_IP_POOL, kinds::PREFIX_POOL, kinds::GLOBAL_PREFIX_POOL];
 
-/// The label of a pool of a test, for those that are in no namespace.
+/// The label of a test's cluster-scoped pools.
 const SCOPE_LABEL: &str = "e2e.nephele.dev/scope";
 
-/// What a pool says of its addresses.
+/// The address counts in a pool's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// How many it can hand out.
+    /// How many it can allocate.
     pub total: i64,
     /// How many of them are free.
     pub free: i64,
     /// How many are in use.
     pub used: i64,
-    /// How many of these it could not hand out any more.
+    /// How many of these it could not allocate any more.
     pub out_of_range: i64,
 }
 
 impl Counts {
-    /// Of a pool in which nothing is out of range.
+    /// Counts of a pool without addresses out of range.
     #[must_use]
     pub fn of(total: i64, used: i64) -> Self {
         Self { total, free: total - used, used, out_of_range: 0 }
@@ -75,7 +75,7 @@ pub fn claim(name: &str, kind: Kind, pool: &str) -> Value {
     })
 }
 
-/// An address as somebody makes it by hand, before there is a claim of its name.
+/// An IPAddress made by hand, before there is a claim of its name.
 #[must_use]
 pub fn address(name: &str, kind: Kind, pool: &str, address: &str, prefix: u8) -> Value {
     let (group, version, address_kind) = kinds::ADDRESS;
@@ -95,11 +95,11 @@ pub fn address_name(claim: &Value) -> Option<&str> {
 }
 
 impl Scope {
-    /// Makes a pool and waits until it says how many addresses it has.
+    /// Creates a pool and waits until its status has counts.
     ///
     /// # Errors
     ///
-    /// When it is refused, or says nothing.
+    /// When it is refused, or its status has no counts.
     pub async fn pool(&self, kind: Kind, name: &str, spec: Value) -> anyhow::Result<()> {
         self.apply_pool(kind, name, spec).await?;
         until(&format!("{} {name} to count its addresses", kind.2), LIMIT, async || {
@@ -109,7 +109,7 @@ impl Scope {
         .await
     }
 
-    /// Makes a pool, or changes it.
+    /// Creates or changes a pool.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Scope {
         self.management.apply(&self.namespace, &[object]).await
     }
 
-    /// Makes a claim on a pool.
+    /// Creates a claim on a pool.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Scope {
         self.management.apply(&self.namespace, &[claim(name, kind, pool)]).await
     }
 
-    /// Makes claims on a pool one after the other, and waits for the address of each.
+    /// Creates claims on a pool one after the other, and waits for the address of each.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl Scope {
         Ok(addresses)
     }
 
-    /// Waits until a claim has an address, and says which.
+    /// Waits until a claim has an address, and returns it.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it gets none, with what it says.
+    /// When it gets none, with its conditions.
     pub async fn address(&self, claim: &str) -> anyhow::Result<Value> {
         until(&format!("{claim} to have an address"), LIMIT, async || {
             let object = self.get(kinds::CLAIM, claim).await?;
@@ -171,7 +171,7 @@ impl Scope {
         .await
     }
 
-    /// Waits until a claim says, for this reason, that it has no address, and says what it says.
+    /// Waits until a claim reports this reason for having no address, and returns the message.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl Scope {
         .await
     }
 
-    /// Waits until a pool says that it has so many addresses.
+    /// Waits until a pool has these counts.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Scope {
         self.counts_within(LIMIT, kind, pool, counts).await
     }
 
-    /// Waits this long at most until a pool says that it has so many addresses.
+    /// Waits at most this long until a pool has these counts.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl Scope {
         .await
     }
 
-    /// Waits until a pool's condition `Ready` has this status and reason, and says what it says.
+    /// Waits until a pool's condition `Ready` has this status and reason, and returns the message.
     ///
     /// # Errors
     ///

@@ -4,11 +4,11 @@ use std::{fs, process::Command};
 
 use anyhow::{Context, bail};
 
-/// Runs kubectl with this kubeconfig and returns what it prints.
+/// Runs kubectl with this kubeconfig and returns the output.
 ///
 /// # Errors
 ///
-/// When it fails, with what it said.
+/// When it fails, with its output.
 pub async fn run(kubeconfig: &str, args: &[&str]) -> anyhow::Result<String> {
     let (kubeconfig, args) =
         (kubeconfig.to_owned(), args.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());

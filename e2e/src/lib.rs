@@ -1,5 +1,5 @@
-//! What the black-box tests are written with: scopes of their own on a management cluster, clusters from the released
-//! templates, waits that say what they last saw, and the ways in which users look into a workload cluster.
+//! The tools of the black-box tests: namespaces for each test on a management cluster, clusters from the released
+//! templates, waits whose errors include the last state, and the ways in which users look into a workload cluster.
 //!
 //! ```text
 //!  Scope (a namespace) ──apply templates──▶ management cluster ──▶ Cluster API + provider
@@ -7,9 +7,10 @@
 //!         └─ Workload ◀─────────────────────────────┘   kubectl
 //! ```
 //!
-//! The tests are in `tests/`: `lifecycle` and `ipam` side by side, `alone` one after the other with nothing else going
-//! on, `clusterctl` on management clusters of their own, `helm` and `installed` in the place of what the others use. They know the product by what it publishes: objects, endpoints,
-//! a process. Nothing of its insides is used here.
+//! The tests are in `tests/`: `lifecycle` and `ipam` in parallel, `alone` one after the other with nothing else
+//! running, `clusterctl` on their own management clusters, `helm` and `installed` in place of the providers that
+//! the others use. They know the product by its published parts: objects, endpoints, a process. They use nothing of
+//! its insides.
 
 pub mod bare;
 pub mod cluster;

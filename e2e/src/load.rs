@@ -1,5 +1,5 @@
-//! Many claims at once: made and released with few requests at a time, and followed by watches, so that the load takes
-//! little of the machine that it shares with what it loads.
+//! Many claims at once: created and released with few requests at a time, and followed by watches, so that the load
+//! takes little of the machine that it shares with the providers.
 //!
 //! ```text
 //!  Load ──POST, DELETE──▶ API server ──watch claims────▶ Tally     which are bound, which are gone, since when
@@ -39,10 +39,10 @@ use crate::{
     management::Kind,
 };
 
-/// Requests under way at a time: enough to keep an API server on two cores busy.
+/// Requests in flight: enough to keep an API server on two cores busy.
 const REQUESTS_MAX: usize = 32;
 
-/// Claims of one namespace. Names are used once.
+/// Claims in one namespace. Names are used once.
 pub struct Load {
     claims: Api<IPAddressClaim>,
     bound: Following<Tally>,
@@ -50,7 +50,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Begins to follow a namespace.
+    /// Starts to follow a namespace.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Makes claims, each on the pool that goes with it.
+    /// Creates claims, each on its pool.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Load {
             .await
     }
 
-    /// Asks for claims to be deleted.
+    /// Deletes claims, without waiting until they are gone.
     ///
     /// # Errors
     ///
@@ -108,11 +108,11 @@ impl Load {
             .await
     }
 
-    /// Waits until this holds of the claims.
+    /// Waits until this holds for the claims.
     ///
     /// # Errors
     ///
-    /// When it does not in time, with how they are.
+    /// When it does not in time, with their state.
     pub async fn until(
         &self,
         what: &str,
@@ -122,11 +122,11 @@ impl Load {
         self.bound.until(what, limit, holds).await
     }
 
-    /// Waits until this holds of the addresses.
+    /// Waits until this holds for the addresses.
     ///
     /// # Errors
     ///
-    /// When it does not in time, with how they are.
+    /// When it does not in time, with their state.
     pub async fn until_addresses(
         &self,
         what: &str,
@@ -136,25 +136,25 @@ impl Load {
         self.addresses.until(what, limit, holds).await
     }
 
-    /// Looks at the claims.
+    /// Reads the state of the claims.
     pub fn claims<T>(&self, look: impl FnOnce(&Tally) -> T) -> T {
         look(&self.bound.state.lock())
     }
 
-    /// Looks at the addresses.
+    /// Reads the state of the addresses.
     pub fn addresses<T>(&self, look: impl FnOnce(&Witness) -> T) -> T {
         look(&self.addresses.state.lock())
     }
 }
 
-/// What is made of the events of a watch.
+/// State made from the events of a watch.
 trait Follow: Debug + Default + Send + 'static {
     type Kind;
 
     fn apply(&mut self, event: watcher::Event<Self::Kind>, now: Instant);
 }
 
-/// State that a watch brings up to date until it is dropped.
+/// State that a watch keeps up to date until it is dropped.
 struct Following<S> {
     state: Arc<Mutex<S>>,
     changed: watch::Receiver<()>,
@@ -170,7 +170,7 @@ impl<S: Follow> Following<S> {
         let (sender, changed) = watch::channel(());
         let followed = Arc::clone(&state);
         let task = tokio::spawn(async move {
-            // It says what it could not do by what is missing: whoever waits sees the state.
+            // Errors are not reported: a caller that waits sees what is missing.
             let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
             while let Some(event) = events.next().await {
                 let Ok(event) = event else { continue };

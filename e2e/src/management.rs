@@ -39,9 +39,9 @@ pub mod kinds {
     pub const IN_MEMORY_CLUSTER: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryCluster");
     /// InMemoryMachine.
     pub const IN_MEMORY_MACHINE: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachine");
-    /// InMemoryCluster as clients of Cluster API's contract v1beta1 have it.
+    /// InMemoryCluster in Cluster API's contract v1beta1.
     pub const OLD_IN_MEMORY_CLUSTER: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta1", "InMemoryCluster");
-    /// InMemoryMachine as they have it.
+    /// InMemoryMachine in Cluster API's contract v1beta1.
     pub const OLD_IN_MEMORY_MACHINE: Kind = ("infrastructure.cluster.x-k8s.io", "v1beta1", "InMemoryMachine");
     /// MachinePool.
     pub const MACHINE_POOL: Kind = ("cluster.x-k8s.io", "v1beta2", "MachinePool");
@@ -89,9 +89,9 @@ pub mod kinds {
     pub const PREFIX_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha2", "InClusterPrefixPool");
     /// GlobalInClusterPrefixPool.
     pub const GLOBAL_PREFIX_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha2", "GlobalInClusterPrefixPool");
-    /// InClusterIPPool as older clients have it.
+    /// InClusterIPPool in its older version.
     pub const OLD_IP_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha1", "InClusterIPPool");
-    /// GlobalInClusterIPPool as older clients have it.
+    /// GlobalInClusterIPPool in its older version.
     pub const OLD_GLOBAL_IP_POOL: Kind = ("ipam.cluster.x-k8s.io", "v1alpha1", "GlobalInClusterIPPool");
 }
 
@@ -125,18 +125,18 @@ impl Management {
         Ok(Self { client })
     }
 
-    /// An object, if it is there.
+    /// An object, if it exists.
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn find(&self, kind: Kind, namespace: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let found = self.api(kind, namespace).get_opt(name).await;
         let found = found.with_context(|| format!("failed to get {} {namespace}/{name}", kind.2))?;
         found.map(|object| serde_json::to_value(object).context("failed to read an object")).transpose()
     }
 
-    /// An object that has to be there.
+    /// An object that has to exist.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn list(&self, kind: Kind, namespace: &str, selector: &str) -> anyhow::Result<Vec<Value>> {
         let list = match self.api(kind, namespace).list(&ListParams::default().labels(selector)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
@@ -183,7 +183,8 @@ impl Management {
         Ok(())
     }
 
-    /// Writes a changed object back whole, as clients do that read it, change it and know only their own version of it.
+    /// Replaces an object with a changed copy, as clients do that read it, change it and know only their own
+    /// version.
     ///
     /// # Errors
     ///
@@ -195,23 +196,23 @@ impl Management {
         replaced.map(drop).with_context(|| format!("failed to replace {} {namespace}/{name}", object["kind"]))
     }
 
-    /// Why the API server would not create an object; none if it would. Nothing is created.
+    /// Why the API server would refuse to create an object; none if it would accept it. Creates nothing.
     ///
     /// # Errors
     ///
-    /// When it cannot say.
+    /// When it does not answer.
     pub async fn refusal(&self, namespace: &str, object: &Value) -> anyhow::Result<Option<String>> {
         let body = serde_json::from_value(object.clone()).context("failed to write an object")?;
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
         match self.api_of(namespace, object).create(&dry_run, &body).await {
             Ok(_) => Ok(None),
-            // What a conversion says against an object comes as an internal error.
+            // A refusal by a conversion arrives as an internal error.
             Err(kube::Error::Api(status)) if (400..=500).contains(&status.code) => Ok(Some(status.message)),
             Err(error) => Err(error).with_context(|| format!("failed to try to create {}", object["kind"])),
         }
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     ///
     /// # Errors
     ///
@@ -223,7 +224,7 @@ impl Management {
         applied.map(drop).with_context(|| format!("failed to create namespace {name}"))
     }
 
-    /// Changes an object by a merge patch.
+    /// Applies a merge patch to an object.
     ///
     /// # Errors
     ///
@@ -234,7 +235,7 @@ impl Management {
         patched.map(drop).with_context(|| format!("failed to patch {} {namespace}/{name}", kind.2))
     }
 
-    /// Asks for an object to be deleted; one that is gone is fine.
+    /// Deletes an object without waiting until it is gone; succeeds if it is gone already.
     ///
     /// # Errors
     ///
@@ -249,11 +250,11 @@ impl Management {
         }
     }
 
-    /// Names of the objects of a kind, without reading the rest of them.
+    /// Names of the objects of a kind, without reading the rest.
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn names(&self, kind: Kind, namespace: &str) -> anyhow::Result<Vec<String>> {
         self.names_with(kind, namespace, "").await
     }
@@ -262,7 +263,7 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn names_with(
         &self,
         kind: Kind,
@@ -278,7 +279,7 @@ impl Management {
         }
     }
 
-    /// A client of it.
+    /// A client for it.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()

@@ -1,4 +1,4 @@
-//! The managers: their processes, where they run on this machine, and which of them leads.
+//! The managers: their processes on this machine, and which of them leads.
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt as _, path::Path, process::Command, time::Duration};
 
@@ -12,10 +12,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 const POD: &[u8] = b"POD_NAME=";
 
-/// Where managers in pods serve metrics.
+/// The port of metrics in managers' pods.
 const DIAGNOSTICS: u16 = 8443;
 
-/// What is installed by itself, with managers of its own.
+/// A provider with managers of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
     /// Clusters and machines.
@@ -57,7 +57,7 @@ pub struct Process {
 ///
 /// # Errors
 ///
-/// When there is not exactly one on this machine, or we may not see it.
+/// When there is not exactly one on this machine, or it is not visible to this user.
 pub fn process(provider: Provider) -> anyhow::Result<u32> {
     match processes(provider)?.as_slice() {
         [process] => Ok(process.id),
@@ -66,8 +66,8 @@ pub fn process(provider: Provider) -> anyhow::Result<u32> {
     }
 }
 
-/// A provider's managers that run on this machine, as far as we may see them: those of the cluster without a node that
-/// `KUBECONFIG` is of, or else those in pods.
+/// A provider's managers on this machine, as far as they are visible: those of the cluster without a node whose
+/// kubeconfig `KUBECONFIG` is, otherwise those in pods.
 ///
 /// # Errors
 ///
@@ -102,22 +102,22 @@ pub fn processes(provider: Provider) -> anyhow::Result<Vec<Process>> {
     Ok(if beside.is_empty() { in_pods } else { beside })
 }
 
-/// Changes the number of a provider's managers, and waits until so many run and one of them leads.
+/// Changes the number of a provider's managers, and waits until they run and one of them leads.
 ///
 /// # Errors
 ///
-/// When they do not in time.
+/// When that takes too long.
 pub async fn scale(management: &Management, provider: Provider, replicas: usize) -> anyhow::Result<()> {
     let patch = json!({"spec": {"replicas": replicas}});
     management.patch(kinds::DEPLOYMENT, provider.namespace(), provider.deployment(), &patch).await?;
     settled(management, provider, replicas).await
 }
 
-/// Starts a provider's manager anew, with more arguments.
+/// Restarts a provider's manager with more arguments.
 ///
 /// # Errors
 ///
-/// When it does not come up.
+/// When it does not start.
 pub async fn add_arguments(
     management: &Management,
     provider: Provider,
@@ -137,7 +137,7 @@ pub async fn add_arguments(
     settled(management, provider, 1).await
 }
 
-/// Waits until a provider has so many managers, none from before its last change, and one of them leads.
+/// Waits until a provider has this many managers, none from before its last change, and one of them leads.
 async fn settled(management: &Management, provider: Provider, replicas: usize) -> anyhow::Result<()> {
     until(&format!("{replicas} managers of {provider:?} to run"), LIMIT, async || {
         let deployment =
@@ -155,11 +155,11 @@ async fn settled(management: &Management, provider: Provider, replicas: usize) -
     .await
 }
 
-/// The manager of a provider that leads, by its lease.
+/// The leading manager of a provider, by its lease.
 ///
 /// # Errors
 ///
-/// When none does that runs on this machine.
+/// When no manager on this machine leads.
 pub async fn leader(management: &Management, provider: Provider) -> anyhow::Result<Process> {
     let holder = holder(management, provider).await?;
     let processes = processes(provider)?;
@@ -167,11 +167,11 @@ pub async fn leader(management: &Management, provider: Provider) -> anyhow::Resu
     found.with_context(|| format!("{holder:?} leads, which is none of {processes:?}"))
 }
 
-/// Waits until another manager leads than the one before.
+/// Waits until another manager leads.
 ///
 /// # Errors
 ///
-/// When none does in time.
+/// When that takes too long.
 pub async fn another_leads(
     management: &Management,
     provider: Provider,
@@ -190,7 +190,7 @@ async fn holder(management: &Management, provider: Provider) -> anyhow::Result<S
     Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Kills a process as the kernel does when memory is short: without a word.
+/// Kills a process without warning, as the kernel does when memory is short.
 ///
 /// # Errors
 ///
@@ -199,7 +199,7 @@ pub fn kill(pid: u32) -> anyhow::Result<()> {
     signal(pid, "KILL")
 }
 
-/// Stops a process in the middle of whatever it does, as a machine does that has no time for it.
+/// Suspends a process in the middle of its work, as an overloaded machine does.
 ///
 /// # Errors
 ///
@@ -208,7 +208,7 @@ pub fn stall(pid: u32) -> anyhow::Result<()> {
     signal(pid, "STOP")
 }
 
-/// Lets a process go on that was stopped.
+/// Resumes a suspended process.
 ///
 /// # Errors
 ///
@@ -223,12 +223,12 @@ fn signal(pid: u32, signal: &str) -> anyhow::Result<()> {
     if status.success() { Ok(()) } else { bail!("failed to send {signal} to process {pid}: {status}") }
 }
 
-/// Bytes that a provider's manager has allocated and not freed, by its own metric. It has to have been started with
+/// Bytes that a provider's manager has allocated and not freed, by its own metric. It has to run with
 /// `--insecure-diagnostics=true`.
 ///
 /// # Errors
 ///
-/// When the leader does not say.
+/// When the leader does not report it.
 pub async fn allocated_bytes(management: &Management, provider: Provider) -> anyhow::Result<u64> {
     const METRIC: &str = "nephele_allocated_bytes ";
     let leader = leader(management, provider).await?;
@@ -252,7 +252,7 @@ pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
     line.trim().trim_end_matches(" kB").parse().context("failed to read the resident memory")
 }
 
-/// Processor time a process has used, in seconds.
+/// CPU time of a process, in seconds.
 ///
 /// # Errors
 ///

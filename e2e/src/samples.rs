@@ -6,12 +6,12 @@ pub struct Sample<'a> {
     /// The name of the metric.
     pub name: &'a str,
     labels: &'a str,
-    /// What was counted or measured.
+    /// The value.
     pub value: f64,
 }
 
 impl<'a> Sample<'a> {
-    /// Reads a line; none when it has no labels, or is no sample.
+    /// Parses a line; none when it has no labels, or is not a sample.
     #[must_use]
     pub fn read(line: &'a str) -> Option<Self> {
         let (name, rest) = line.split_once('{')?;
@@ -38,7 +38,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Every sample that has labels. What cannot be read is left out.
+/// Every sample with labels. Lines that cannot be parsed are skipped.
 pub fn samples(metrics: &str) -> impl Iterator<Item = Sample<'_>> {
     metrics.lines().filter_map(Sample::read)
 }

@@ -12,10 +12,10 @@ use crate::{
     wait::until,
 };
 
-/// How long a cluster may take to go.
+/// How long the deletion of a cluster may take.
 const DELETION_LIMIT: Duration = Duration::from_secs(180);
 
-/// What Cluster API and the provider make for a cluster.
+/// The kinds of objects that Cluster API and the provider create for a cluster.
 const MADE: [Kind; 10] = [
     kinds::CLUSTER,
     kinds::CONTROL_PLANE,
@@ -29,7 +29,7 @@ const MADE: [Kind; 10] = [
     kinds::IN_MEMORY_MACHINE_POOL,
 ];
 
-/// A namespace that one test has to itself. It goes with [`Scope::finish`]; after a failure it stays, to be looked at.
+/// A namespace that belongs to one test. [`Scope::finish`] removes it; after a failure it stays for inspection.
 pub struct Scope {
     /// The management cluster.
     pub management: Management,
@@ -38,7 +38,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Makes a namespace named for the test.
+    /// Creates a namespace named after the test.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Scope {
         Self::on(Management::connect().await?, test).await
     }
 
-    /// Makes a namespace named for the test on this management cluster.
+    /// Creates a namespace named after the test on this management cluster.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Scope {
         Ok(self.cluster(name))
     }
 
-    /// Creates a cluster of the released ClusterClass, and the class if it is not there.
+    /// Creates a cluster of the released ClusterClass, and the class if it is missing.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Scope {
         self.management.delete(kinds::NAMESPACE, "", &self.namespace).await
     }
 
-    /// Waits until nothing that was made for a cluster is there any more.
+    /// Waits until nothing that was created for a cluster is left.
     ///
     /// # Errors
     ///

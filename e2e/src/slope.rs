@@ -1,4 +1,4 @@
-//! By how much a figure grows from one measurement to the next, in spite of noise.
+//! The growth of a figure from one measurement to the next, in spite of noise.
 
 /// The median of the slopes between all pairs of measurements (Theil-Sen): a few that are off do not move it. Zero for
 /// less than two.

@@ -1,8 +1,8 @@
-//! Reading conditions off objects, for decisions and for people.
+//! Reads the conditions of objects, for decisions and for people.
 
 use serde_json::Value;
 
-/// Conditions that are well when they are False.
+/// Conditions that are good when they are False.
 const NEGATIVE: [&str; 6] = ["Deleting", "Paused", "Remediating", "RollingOut", "ScalingDown", "ScalingUp"];
 
 /// The condition of this type.
@@ -23,7 +23,7 @@ pub fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// One line: what the object is and which of its conditions are not well.
+/// One line: the object, and its bad conditions.
 #[must_use]
 pub fn line(object: &Value) -> String {
     let unwell: Vec<_> = conditions(object)

@@ -1,5 +1,5 @@
-//! Every black-box test, in one program: it is linked once. `cargo xtask e2e` runs each test as a process of its own, so
-//! that it can say what runs beside what:
+//! Every black-box test, in one program, which is linked once. `cargo xtask e2e` runs each test as its own process,
+//! so it can decide what runs in parallel:
 //!
 //! | Module | Runs |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What became of claims, and when.
+//! The states of claims, with times.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,11 +11,11 @@ use nephele_api::ipam::v1beta2::IPAddressClaim;
 
 use super::Follow;
 
-/// What became of claims, and when.
+/// The states of claims, with times.
 #[derive(Default)]
 pub struct Tally {
     listed: bool,
-    /// Those that there are; while a list is read, those that it has shown.
+    /// Existing claims; while a list is read, those it has shown.
     live: HashSet<String>,
     relisted: HashSet<String>,
     sent: HashMap<String, Instant>,
@@ -25,8 +25,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// How many of a group got an address, whether or not they are there still. A claim's group is its name up to the
-    /// first dash.
+    /// How many claims of a group got an address, whether or not they still exist. A claim's group is its name up
+    /// to the first dash.
     #[must_use]
     pub fn bound(&self, group: &str) -> usize {
         self.bound_by_group.get(group).copied().unwrap_or_default()
@@ -44,14 +44,14 @@ impl Tally {
         self.bound.contains_key(name)
     }
 
-    /// Whether no claim is there.
+    /// Whether there is no claim.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
 
-    /// For each of these that got an address, the time from the request that made the claim until the address was
-    /// seen, in order of length.
+    /// For each of these that got an address, the time from the request that created the claim until the address
+    /// was seen; sorted.
     #[must_use]
     pub fn latencies(&self, names: &[String]) -> Vec<Duration> {
         let latency = |name: &String| Some(self.bound.get(name)?.duration_since(*self.sent.get(name)?));
@@ -103,7 +103,7 @@ impl Follow for Tally {
                 self.relisted.insert(name);
             }
             Event::InitDone => {
-                // What a broken watch did not show going is not in the list after it.
+                // A claim that is missing from the list after a broken watch is gone.
                 let relisted = std::mem::take(&mut self.relisted);
                 let before = std::mem::replace(&mut self.live, relisted);
                 for name in before {

@@ -1,4 +1,4 @@
-//! Who had which address, and whether two ever had the same one.
+//! The holder of each address, and whether two ever had the same one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +11,13 @@ use nephele_api::ipam::v1beta2::IPAddress;
 
 use super::Follow;
 
-/// Who has which address. Every version of every IPAddress that the API server tells of is looked at, in the order in
-/// which they were written: two of one address are found even if one of them is soon gone.
+/// The holder of each address. Looks at every version of every IPAddress that the API server reports, in the order
+/// in which they were written: finds two with the same address even if one of them is soon gone.
 #[derive(Default)]
 pub struct Witness {
     listed: bool,
     holders: BTreeMap<Held, BTreeSet<String>>,
-    /// What each IPAddress has.
+    /// The address of each IPAddress.
     held: BTreeMap<String, Held>,
     relisted: BTreeMap<String, Held>,
     duplicates: Vec<String>,
@@ -32,7 +32,7 @@ impl Witness {
         self.held.iter().map(|(name, (_, address))| (name.as_str(), address.as_str()))
     }
 
-    /// When two had the same address at the same time: which, and who.
+    /// Duplicates: the address, and both holders.
     #[must_use]
     pub fn duplicates(&self) -> &[String] {
         &self.duplicates
@@ -76,7 +76,7 @@ impl Follow for Witness {
             Event::Init => self.relisted.clear(),
             Event::InitApply(object) => drop(self.relisted.insert(object.name_any(), held(&object))),
             Event::InitDone => {
-                // What is not in the list has gone, and may have made room for what is.
+                // An IPAddress that is not in the list is gone, and may have made room for others.
                 let relisted = std::mem::take(&mut self.relisted);
                 let gone: Vec<_> =
                     self.held.keys().filter(|name| !relisted.contains_key(*name)).cloned().collect();

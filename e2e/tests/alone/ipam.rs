@@ -1,4 +1,4 @@
-//! The manager is killed, replaced or held up while many claims come and go.
+//! The manager is killed, replaced or suspended while many claims are created and deleted.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 /// Claims that are released, and as many that are bound meanwhile.
 const CLAIMS: usize = 500;
-/// Fewer addresses than claims at a time, so that most of the new ones get what an old one gives back.
+/// Fewer addresses than claims, so that most new claims get an address that an old one releases.
 const ADDRESSES: usize = 600;
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -42,12 +42,12 @@ async fn no_address_is_doubled_leaked_or_lost_when_another_manager_takes_over() 
     with_two_managers(async |management| {
         turnover("taken-over", async |load| {
             progress(load, CLAIMS / 5).await?;
-            // The one that leads is asked to go, and hands over.
+            // The leader is told to stop, and hands over.
             let leader = manager::leader(management, Ipam).await?;
             management.delete(kinds::POD, Ipam.namespace(), &leader.pod).await?;
             manager::another_leads(management, Ipam, &leader).await?;
             in_the_middle(load)?;
-            // And the next one dies without a word.
+            // The next one is killed.
             progress(load, CLAIMS / 2).await?;
             manager::kill(manager::leader(management, Ipam).await?.id)?;
             in_the_middle(load)
@@ -67,13 +67,13 @@ async fn no_address_is_doubled_leaked_or_lost_when_a_manager_goes_on_that_leads_
             manager::stall(leader.id)?;
             let taken_over = async {
                 manager::another_leads(management, Ipam, &leader).await?;
-                // As soon as the other one writes: the kubelet ends a manager that is stalled for longer than its probe
-                // allows.
+                // As soon as the other one writes: the kubelet kills a manager that is suspended for longer than
+                // its probe allows.
                 let bound = load.claims(|tally| tally.bound("new"));
                 progress(load, bound + 1).await
             };
             let result = taken_over.await;
-            // It wakes in the middle of what it was about to write.
+            // It resumes in the middle of a write.
             manager::resume(leader.id).and(result)?;
             in_the_middle(load)
         })
@@ -82,7 +82,7 @@ async fn no_address_is_doubled_leaked_or_lost_when_a_manager_goes_on_that_leads_
     .await
 }
 
-/// Binds claims, then releases them while as many others are bound and `disturb` does its worst.
+/// Binds claims, then releases them while as many others are bound and `disturb` interferes.
 async fn turnover(test: &str, disturb: impl AsyncFnOnce(&Load) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let scope = Scope::new(test).await?;
     let spec = json!({"addresses": [format!("10.30.0.1-10.30.{}.{}", ADDRESSES / 256, ADDRESSES % 256)], "prefix": 16});
@@ -119,14 +119,14 @@ async fn turnover(test: &str, disturb: impl AsyncFnOnce(&Load) -> anyhow::Result
     load.until("all claims to be gone", LIMIT, Tally::is_empty).await?;
     load.until_addresses("all addresses to be gone", LIMIT, |witness| witness.held().len() == 0).await?;
     load.addresses(|witness| assert_eq!(witness.duplicates(), [""; 0]));
-    // What a manager that was killed decided on stays reserved for 90 s, as its requests may take effect until then.
+    // The decisions of a killed manager stay reserved for 90 s, as its requests may take effect until then.
     scope.counts_within(LIMIT, kinds::IP_POOL, "pool", Counts::of(total, 0)).await?;
     let pool = scope.get(kinds::IP_POOL, "pool").await?;
     assert_eq!(pool["status"]["pending"], json!(null), "intents are left");
     scope.finish().await
 }
 
-/// What the objects themselves say, read anew: each claim refers to the IPAddress of its name, which is of its uid.
+/// Reads the objects again: each claim refers to the IPAddress of its name, which is for its uid.
 async fn every_claim_has_its_own(scope: &Scope, names: &[String]) -> anyhow::Result<()> {
     let claims = scope.management.list(kinds::CLAIM, &scope.namespace, "").await?;
     let addresses = scope.management.list(kinds::ADDRESS, &scope.namespace, "").await?;
@@ -150,7 +150,7 @@ async fn progress(load: &Load, bound: usize) -> anyhow::Result<()> {
     load.until(&what, LIMIT, |tally| tally.bound("new") >= bound).await
 }
 
-/// What was done was done while claims were waiting still; else the test shows nothing.
+/// Claims were still waiting during the disturbance; otherwise the test shows nothing.
 fn in_the_middle(load: &Load) -> anyhow::Result<()> {
     let (bound, gone) = load.claims(|tally| (tally.bound("new"), tally.gone("old")));
     anyhow::ensure!(bound < CLAIMS, "{bound} of the new claims are bound, {gone} of the old ones gone");

@@ -1,5 +1,5 @@
-//! What is only seen when nothing else goes on with the managers: what a restart, and many clusters that came and went,
-//! leave behind. The tests run one by one, on the machine where the managers' processes are.
+//! Effects that only show when nothing else uses the managers: what a restart, and many clusters that were created
+//! and deleted, leave behind. The tests run one by one, on the machine of the managers' processes.
 
 mod deletion;
 mod ipam;

@@ -13,7 +13,7 @@ use nephele_e2e::{
 use serde_json::json;
 
 const CLUSTERS: usize = 5;
-/// So many that a Node whose share of the pod network were chosen again would get another one.
+/// So many that a Node whose share of the pod network was chosen again would get another one.
 const WORKERS: u32 = 39;
 const RESTART_LIMIT: Duration = Duration::from_secs(60);
 
@@ -74,7 +74,7 @@ async fn pause(cluster: &Cluster) -> anyhow::Result<()> {
     .await
 }
 
-/// What of a cluster does not change over a restart.
+/// The identity of a cluster, which a restart does not change.
 #[derive(Debug, PartialEq, Eq)]
 struct Identity {
     endpoint: (String, u16),

@@ -1,4 +1,4 @@
-//! What a cluster is known by, to those who look after it and to those who use it.
+//! The identity of a cluster, for its operators and its users.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -8,17 +8,17 @@ use kube::ResourceExt as _;
 use nephele_e2e::{Cluster, Look, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-/// What has to be the same on whichever management cluster it is described.
+/// What has to be equal on every management cluster.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Identity {
     /// Host and port of the API server.
     endpoint: (String, u16),
-    /// What the API server shows its clients.
+    /// The API server's certificate.
     certificate: String,
-    /// What clients are told of it.
+    /// The published kubeconfig.
     kubeconfig: String,
     nodes: BTreeMap<String, Value>,
-    /// InMemoryMachines by name: provider id, addresses, what their pools gave, failure domain, start.
+    /// InMemoryMachines by name: provider id, addresses, addresses from pools, failure domain, start.
     machines: BTreeMap<String, Value>,
     /// Machines and what belongs to them, by kind and name.
     objects: BTreeMap<String, Vec<String>>,
@@ -92,7 +92,7 @@ fn node(node: &Node) -> (String, Value) {
     (node.name_any(), seen)
 }
 
-/// The certificate that is shown at an endpoint.
+/// The certificate of an endpoint.
 async fn certificate((host, port): &(String, u16)) -> anyhow::Result<String> {
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-showcerts", "-connect"]).arg(format!("{host}:{port}"));

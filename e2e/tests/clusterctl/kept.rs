@@ -1,4 +1,4 @@
-//! The manager is killed, and has a state directory.
+//! A manager with a state directory is killed.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ const PROVIDER: &str = "infrastructure-in-memory";
 const NAMESPACE: &str = "nephele-system";
 const DEPLOYMENT: &str = "deployment/nephele-controller-manager";
 
-/// What a client makes first, and then an object of the kind that was defined.
+/// Objects that a client creates: a definition first, then an object of its kind.
 const OBJECTS: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -49,7 +49,7 @@ metadata: {name: one, namespace: team}
 spec: {size: 3}
 "#;
 
-/// What has to be as it was, down to versions.
+/// Objects that have to be equal, down to their versions.
 const KEPT: [&[&str]; 5] = [
     &["get", "configmaps,deployments.apps,things.example.com", "-n", "team", "-o", "json"],
     &["get", "namespace", "team", "-o", "json"],
@@ -71,7 +71,7 @@ async fn what_clients_wrote_survives_the_death_of_the_manager() -> anyhow::Resul
     apply(&cluster, THING).await?;
     let kubeconfig = cluster.kubeconfig().await?;
     kubectl::run(&kubeconfig, &["label", "nodes", "--all", "example.com/team=blue"]).await?;
-    // Held by its finalizer.
+    // Its finalizer holds it.
     let delete = ["delete", "configmap", "settings", "-n", "team", "--wait=false"];
     kubectl::run(&kubeconfig, &delete).await?;
     let before = kept(&cluster).await?;
@@ -98,7 +98,7 @@ async fn what_clients_wrote_survives_the_death_of_the_manager() -> anyhow::Resul
     bare.down().await
 }
 
-/// Has the manager keep its state there.
+/// Makes the manager keep its state in this folder.
 async fn keep_state_in(bare: &Bare, folder: &str) -> anyhow::Result<()> {
     let flag = json!([{
         "op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": format!("--state-dir={folder}"),
@@ -117,7 +117,7 @@ async fn apply(cluster: &Cluster, objects: &str) -> anyhow::Result<()> {
     fs::remove_file(&file).with_context(|| format!("failed to remove {}", file.display()))
 }
 
-/// The objects, each whole.
+/// The objects, complete.
 async fn kept(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
     let kubeconfig = cluster.kubeconfig().await?;
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! What users do with clusterctl, on management clusters of the tests' own: each is a real API server with unmodified
-//! Cluster API, brought up for its test and taken down after it.
+//! What users do with clusterctl, on management clusters that belong to the tests: each is a real API server with
+//! unmodified Cluster API, started for its test and stopped after it.
 
 mod identity;
 mod kept;

@@ -1,4 +1,4 @@
-//! Clusters go to another management cluster and come back.
+//! Clusters move to another management cluster and back.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::clusterctl::identity::Identity;
 
-/// Where our providers are on the other side: both in one namespace, which is neither's own.
+/// The namespace of both providers on the other side, which is neither one's own.
 const ELSEWHERE: &str = "nephele-elsewhere";
 
 /// Kinds of which a move leaves nothing behind.
@@ -59,7 +59,7 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     settled(&there, 1).await?;
     same(&identities(&there).await?, &before);
     assert_eq!(names(&objects(&target.management, &namespace).await?), names(&everything));
-    // Alive: what is added there comes along on the way back.
+    // It works: what is added there comes along on the way back.
     let [plain, ..] = &there;
     plain.scale_workers(2).await?;
     plain.settled(1, 2).await?;
@@ -73,7 +73,7 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     plain.scale_workers(1).await?;
     plain.settled(1, 1).await?;
 
-    // A management cluster is lost, and a copy of what it had is not.
+    // A management cluster is lost, but there is a backup of its objects.
     let kept = identities(&here).await?;
     let folder = std::env::temp_dir().join(&namespace);
     let copy = folder.to_str().context("the path of a folder is not text")?;
@@ -89,8 +89,8 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     target.down().await
 }
 
-/// Clusters of each kind: one in a SimulatedCloud, whose machines and load balancer have addresses from pools, one of a
-/// class, one with a machine pool.
+/// Clusters of each kind: one in a SimulatedCloud, with addresses from pools; one of a class; one with a machine
+/// pool.
 async fn clusters(scope: &Scope) -> anyhow::Result<[Cluster; 3]> {
     let namespaced = pool_reference(kinds::IP_POOL, "workers");
     let global_name = format!("{}-control-planes", scope.namespace);
@@ -130,7 +130,7 @@ fn pool_reference((group, _, kind): Kind, name: &str) -> Value {
     json!({"apiGroup": group, "kind": kind, "name": name})
 }
 
-/// The cluster as another management cluster has it.
+/// The cluster on another management cluster.
 fn cluster_on(cluster: &Cluster, management: &Management) -> Cluster {
     Cluster { management: management.clone(), ..cluster.clone() }
 }
@@ -143,7 +143,7 @@ async fn identities(clusters: &[Cluster; 3]) -> anyhow::Result<Vec<Identity>> {
     futures::future::try_join_all(clusters.iter().map(Identity::of)).await
 }
 
-/// Cluster by cluster, so that what differs can be read.
+/// Cluster by cluster, so that differences are readable.
 fn same(after: &[Identity], before: &[Identity]) {
     for (after, before) in after.iter().zip(before) {
         assert_eq!(after, before);
@@ -156,7 +156,7 @@ async fn move_to(from: &Bare, to: &Bare, namespace: &str) -> anyhow::Result<()> 
     from.clusterctl(&["move", "--namespace", namespace, "--to-kubeconfig", kubeconfig]).await.map(drop)
 }
 
-/// All that a namespace has of what moves.
+/// All objects of a namespace that move.
 async fn objects(management: &Management, namespace: &str) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
     for kind in MOVED {
@@ -170,8 +170,8 @@ fn names(objects: &[Value]) -> BTreeSet<String> {
     objects.iter().map(|object| format!("{} {}", object["kind"], state::name(object))).collect()
 }
 
-/// Nothing is left but addresses of global pools. clusterctl copies what belongs to an object without a namespace, and
-/// never deletes it: as the pool is there on both sides, its addresses are taken on both.
+/// Nothing is left except addresses of global pools. clusterctl copies objects that belong to cluster-scoped ones,
+/// and never deletes them: the pool exists on both sides, and so do its addresses.
 async fn nothing_is_left(management: &Management, namespace: &str) -> anyhow::Result<()> {
     let mut left = objects(management, namespace).await?;
     left.retain(|object| {
@@ -182,8 +182,8 @@ async fn nothing_is_left(management: &Management, namespace: &str) -> anyhow::Re
     Ok(())
 }
 
-/// Every object has a chain of owners that ends at what clusterctl moves by itself: a Cluster, a ClusterClass, or a pool
-/// or a cloud, whose definitions say so.
+/// Every object has a chain of owners up to one that clusterctl moves by itself: a Cluster, a ClusterClass, or a
+/// pool or cloud, whose definitions are labelled for it.
 fn everything_belongs_to_something_that_moves(objects: &[Value]) -> anyhow::Result<()> {
     let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let by_uid: BTreeMap<String, &Value> = objects.iter().map(|object| (uid(object), object)).collect();

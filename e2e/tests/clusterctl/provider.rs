@@ -1,4 +1,4 @@
-//! The life of our providers on a management cluster: clusters from every template, an upgrade, and the end.
+//! The lifecycle of our providers on a management cluster: clusters from every template, an upgrade, and deletion.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,7 @@ use crate::clusterctl::identity::Identity;
 
 /// Our providers, as clusterctl labels what belongs to them.
 const LABELS: [&str; 2] = ["infrastructure-in-memory", "ipam-in-cluster"];
-/// What clusterctl keeps its inventory in.
+/// The kind of clusterctl's inventory.
 const PROVIDER: Kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
 /// Their namespaces.
 const NAMESPACES: [&str; 2] = ["nephele-system", "capi-ipam-in-cluster-system"];
@@ -42,7 +42,7 @@ async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_lea
     upgraded(&bare, &clusters).await?;
     let namespace = scope.namespace.clone();
     scope.finish().await?;
-    // With it goes the pool of a template.
+    // The pool of a template is deleted with it.
     until("the namespace to be gone", LIMIT, async || {
         let found = bare.management.find(kinds::NAMESPACE, "", &namespace).await?;
         Ok(Look::when(found.is_none(), || format!("{found:?}")))
@@ -52,8 +52,8 @@ async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_lea
     bare.down().await
 }
 
-/// Where nothing is configured, no infrastructure provider has our name; and the IPAM provider that has ours is the one
-/// whose place we take.
+/// Without configuration, no infrastructure provider has our name, and the IPAM provider of our name is the one
+/// that we replace.
 async fn names_are_free(bare: &Bare) -> anyhow::Result<()> {
     let config = bare.repository().join("nothing.yaml");
     fs::write(&config, "").context("failed to write a configuration")?;
@@ -77,14 +77,14 @@ async fn names_are_free(bare: &Bare) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cluster of every template there is, with nothing given but what clusterctl has flags for: one machine of each role.
+/// A cluster of every template, with only the variables that clusterctl has flags for: one machine of each role.
 async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
     let mut clusters = Vec::new();
     for flavor in flavors(&release(&bare.repository(), LABELS[0])?)? {
         let name = format!("of-{}", if flavor.is_empty() { "default" } else { flavor.as_str() });
         let mut args = vec!["generate", "cluster", &name, "--target-namespace", &scope.namespace];
         args.extend(["--infrastructure", "in-memory", "--kubernetes-version", templates::VERSION]);
-        // Without it clusterctl says none.
+        // Without it clusterctl uses zero.
         args.extend(["--worker-machine-count", "1"]);
         if !flavor.is_empty() {
             args.extend(["--flavor", &flavor]);
@@ -101,7 +101,7 @@ async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
         let elsewhere = objects.iter().filter(|object| object["metadata"]["namespace"] != *scope.namespace);
         assert_eq!(elsewhere.collect::<Vec<_>>(), Vec::<&Value>::new(), "{flavor}");
         scope.management.apply(&scope.namespace, &objects).await?;
-        // The class is there now, and is not made a second time.
+        // The class exists now, and is not created a second time.
         let again = documents(&bare.clusterctl(&args).await?)?;
         assert!(again.iter().all(|object| object["kind"] != "ClusterClass"), "{flavor}: {again:?}");
         let (management, namespace) = (scope.management.clone(), scope.namespace.clone());
@@ -130,7 +130,7 @@ fn documents(manifest: &str) -> anyhow::Result<Vec<Value>> {
         .collect()
 }
 
-/// What people see of a cluster has our objects in it, and that they are ready.
+/// The description that people see contains our objects, and they are ready.
 async fn described(bare: &Bare, cluster: &Cluster) -> anyhow::Result<()> {
     let args = ["describe", "cluster", &cluster.name, "--namespace", &cluster.namespace];
     let text = bare
@@ -150,7 +150,7 @@ async fn described(bare: &Bare, cluster: &Cluster) -> anyhow::Result<()> {
         let at =
             lines.iter().position(|line| line.contains(&format!("{kind} {}/{name} ", cluster.namespace)));
         let at = at.with_context(|| format!("{kind} {name} is not shown:\n{text}"))?;
-        // Its conditions follow, as deep as it is.
+        // Its conditions follow, with the same indent.
         let shown = lines[at + 1..].iter().take_while(|line| !line.contains('/'));
         let ready = shown.into_iter().any(|line| line.contains("Ready") && line.contains("True"));
         anyhow::ensure!(ready, "{kind} {name} is not shown as ready:\n{text}");
@@ -158,7 +158,7 @@ async fn described(bare: &Bare, cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The next release replaces this one while clusters run, and they do not notice.
+/// The next release replaces this one while clusters run, without affecting them.
 async fn upgraded(bare: &Bare, clusters: &[Cluster]) -> anyhow::Result<()> {
     let repository = bare.repository();
     let mut next = String::new();
@@ -194,7 +194,7 @@ async fn upgraded(bare: &Bare, clusters: &[Cluster]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Looks at the clusters all the time, until it is told to stop.
+/// Watches the clusters until it is told to stop.
 async fn available_until(stop: &AtomicBool, clusters: &[Cluster]) -> anyhow::Result<()> {
     while !stop.load(Ordering::Relaxed) {
         for cluster in clusters {
@@ -220,7 +220,7 @@ fn release(repository: &Path, label: &str) -> anyhow::Result<std::path::PathBuf>
     Ok(releases.remove(0).path())
 }
 
-/// Lays out a release that is one patch later than this one, and says which it is.
+/// Lays out the next patch release, and returns its version.
 fn next_release(folder: &Path) -> anyhow::Result<String> {
     let version = folder.file_name().and_then(|name| name.to_str()).context("a release has a version")?;
     let (series, patch) = version.rsplit_once('.').context("a version has three parts")?;
@@ -237,21 +237,21 @@ fn next_release(folder: &Path) -> anyhow::Result<String> {
     Ok(next)
 }
 
-/// clusterctl takes away what it brought: first all but definitions and namespaces, which are asked for by name, then
-/// those too.
+/// clusterctl removes what it installed: first everything but definitions and namespaces, which need flags of their
+/// own, then those too.
 async fn deleted(bare: &Bare) -> anyhow::Result<()> {
     let delete = ["delete", "--infrastructure", "in-memory", "--ipam", "in-cluster"];
     bare.clusterctl(&delete).await?;
     let kinds: BTreeSet<_> = left(bare).await?.into_iter().map(|(kind, _)| kind).collect();
-    // What the managers made for themselves in their namespaces: who leads, and the certificates of their webhooks. The
+    // Objects that the managers made in their namespaces: leases, and the certificates of their webhooks. The
     // slices are the test's, in place of pods.
     let of_managers = ["EndpointSlice", "Lease", "Secret"];
     let expected = ["CustomResourceDefinition", "Namespace"].into_iter().chain(of_managers);
     assert_eq!(kinds, expected.map(str::to_owned).collect());
 
-    // Over what is left it can be installed again.
+    // It can be installed again over what is left.
     bare.follow_deployments().await?;
-    // One after the other: clusterctl cannot list what is left of one while the kinds of another are going.
+    // One after the other: clusterctl cannot list the rest of one while the kinds of another are being deleted.
     for ([kind, name], label) in
         [["--infrastructure", "in-memory"], ["--ipam", "in-cluster"]].into_iter().zip(LABELS)
     {
@@ -266,16 +266,16 @@ async fn deleted(bare: &Bare) -> anyhow::Result<()> {
     .await
 }
 
-/// What belongs to our providers by label, by namespace or by name: kind and name.
+/// Objects of our providers by label, namespace or name: kind and name.
 async fn left(bare: &Bare) -> anyhow::Result<BTreeSet<(String, String)>> {
     let resources = bare.kubectl(&["api-resources", "--verbs=list", "-o", "name"]).await?;
     let columns = "custom-columns=K:.kind,N:.metadata.name,S:.metadata.namespace,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
     let mut found = BTreeSet::new();
-    // What happens in a namespace is told there, and what is told goes by itself.
+    // Events are in the namespace, and expire.
     let lasting = resources.lines().filter(|resource| !resource.starts_with("events"));
     for resource in lasting {
         let args = ["get", resource, "--all-namespaces", "--no-headers", "-o", columns];
-        // A definition may go between the question and the answer.
+        // A definition may be deleted between the two requests.
         let Ok(objects) = bare.kubectl(&args).await else { continue };
         for object in objects.lines() {
             let fields: Vec<_> = object.split_whitespace().collect();

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 pub(crate) const RELEASE: &str = "nephele";
 pub(crate) const NAMESPACE: &str = "nephele-system";
 
-/// The packaged chart, and what it installs.
+/// The packaged chart, and the image it installs.
 pub(crate) struct Chart {
     file: String,
     /// Values that name the image.
@@ -16,7 +16,7 @@ pub(crate) struct Chart {
 }
 
 impl Chart {
-    /// As `cargo xtask helm` names it.
+    /// As `cargo xtask helm` passes them.
     pub(crate) fn from_environment() -> anyhow::Result<Self> {
         let variable = |name: &str| {
             std::env::var(name).with_context(|| format!("{name} is not set: run cargo xtask helm"))

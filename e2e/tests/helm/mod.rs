@@ -1,6 +1,5 @@
-//! The packaged chart, installed into a cluster with Cluster API and nothing of the provider's: what pods, upgrades and
-//! permissions come to there. One test, since there is one release. `cargo xtask helm` runs it, on the machine where the
-//! pods are.
+//! The packaged chart, installed into a cluster with Cluster API and without our providers: pods, upgrades and
+//! permissions. It is one test, since there is one release. `cargo xtask helm` runs it, on the machine of the pods.
 
 mod chart;
 mod permissions;

@@ -1,4 +1,4 @@
-//! What the manager asked of the API server, by its own count, against what its roles let it ask.
+//! Compares the manager's requests to the API server, by its own metrics, with the permissions in its roles.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use serde_json::Value;
 /// Verb, API group, and plural with its subresource.
 pub(crate) type Permission = (String, String, String);
 
-/// What is granted although no test needs it to be: verbs, resources, and why. A star stands for any beginning or end.
+/// Permissions that are granted although no test needs them: verbs, resources, and why. A star matches any
+/// beginning or end.
 const UNUSED: [(&str, &str, &str); 11] = [
     ("update", "*/finalizers", "asked by an admission plugin about owners, and not by a request"),
     ("get update", "ipaddressclaims/status", "Cluster API's contract of IPAM providers lists it"),
@@ -24,7 +25,7 @@ const UNUSED: [(&str, &str, &str); 11] = [
     ("delete", "inmemorymachines", "a pool lets those go that Cluster API has made no Machine for"),
 ];
 
-/// What was asked, by the metrics of one pod.
+/// The requests in the metrics of one pod.
 pub(crate) fn asked(metrics: &str) -> anyhow::Result<BTreeSet<Permission>> {
     let lines = metrics.lines().filter(|line| line.starts_with("nephele_management_requests_total{"));
     let mut asked = BTreeSet::new();
@@ -41,7 +42,7 @@ pub(crate) fn asked(metrics: &str) -> anyhow::Result<BTreeSet<Permission>> {
     Ok(asked)
 }
 
-/// What the roles of a list grant to a ServiceAccount, by its bindings in another.
+/// The permissions that a list of roles grants to a ServiceAccount, by a list of bindings.
 pub(crate) fn granted(roles: &Value, bindings: &Value, account: &str) -> BTreeSet<Permission> {
     let items = |list: &Value| list["items"].as_array().cloned().unwrap_or_default();
     let bound: Vec<Value> = items(bindings)
@@ -71,7 +72,7 @@ pub(crate) fn granted(roles: &Value, bindings: &Value, account: &str) -> BTreeSe
     granted
 }
 
-/// Fails where something was asked that is not granted, or granted without having been asked or a reason.
+/// Fails when a request was not permitted, or a permission was neither used nor explained.
 pub(crate) fn compare(asked: &BTreeSet<Permission>, granted: &BTreeSet<Permission>) -> anyhow::Result<()> {
     let missing: Vec<_> = asked.difference(granted).collect();
     ensure!(missing.is_empty(), "asked and not granted: {missing:?}");
@@ -81,7 +82,8 @@ pub(crate) fn compare(asked: &BTreeSet<Permission>, granted: &BTreeSet<Permissio
         _ => resource == pattern,
     };
     let has_reason = |(verb, group, resource): &&Permission| {
-        // One object is read where the answer to its creation was lost; who may list it learns no more by that.
+        // A single object is read when the answer to its creation was lost; a client that may list learns no more
+        // by that.
         let listed = (verb == "get").then(|| ("list".to_owned(), group.clone(), resource.clone()));
         listed.is_some_and(|list| asked.contains(&list))
             || UNUSED

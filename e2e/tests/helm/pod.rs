@@ -19,19 +19,19 @@ use tokio::{
 use crate::helm::chart::NAMESPACE;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
-/// Of one request.
+/// The time limit of one request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const HEALTH: u16 = 9440;
 const METRICS: u16 = 8443;
 
-/// A pod that runs.
+/// A running pod.
 pub(crate) struct Pod {
     pub(crate) name: String,
     pub(crate) address: String,
 }
 
 impl Pod {
-    /// The one that runs, once it is the only one; not one of that name.
+    /// The running pod, once it is the only one and does not have this name.
     pub(crate) async fn other_than(management: &Management, name: &str) -> anyhow::Result<Self> {
         until("one pod of the manager to run", LIMIT, async || {
             let pods = management.list(kinds::POD, NAMESPACE, "control-plane=controller-manager").await?;
@@ -47,7 +47,7 @@ impl Pod {
         .await
     }
 
-    /// Asks for its deletion, and returns the one that comes in its place.
+    /// Deletes it, and returns its successor.
     pub(crate) async fn replaced(self, management: &Management) -> anyhow::Result<Self> {
         management.delete(kinds::POD, NAMESPACE, &self.name).await?;
         Self::other_than(management, &self.name).await
@@ -68,7 +68,7 @@ impl Pod {
         .with_context(|| format!("pod {}", self.name))
     }
 
-    /// What it says of its readiness.
+    /// Its readiness report.
     pub(crate) async fn readiness(&self) -> anyhow::Result<String> {
         self.http(HEALTH, "/readyz?verbose").await
     }
@@ -90,7 +90,7 @@ impl Pod {
         answer.with_context(|| format!("failed to get {path} of {}", self.address))
     }
 
-    /// What the kernel says of the process: that the security settings are not only written down.
+    /// The kernel's view of the process: checks that the security settings are in effect.
     pub(crate) fn is_restricted() -> anyhow::Result<()> {
         let id = manager::process(Provider::Infrastructure)?;
         let read = |name: &str| {

@@ -1,4 +1,4 @@
-//! A release from its installation to its end.
+//! A release from installation to removal.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ use crate::helm::{
     pod::Pod,
 };
 
-/// The host that the chart's own Service gives every workload cluster.
+/// The host of every workload cluster, from the chart's own Service.
 const HOST: &str = "nephele-workload.nephele-system.svc";
-/// Every object of the release says so.
+/// The label of every object of the release.
 const OF_RELEASE: &str = "app.kubernetes.io/instance=nephele";
 const MANAGER_ROLE: &str = "nephele-system-manager";
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
         Ok(Look::when(now == nodes, || format!("{now:?}")))
     })
     .await?;
-    // Cluster API reaches clusters where they were: without, it would not see a new machine's Node.
+    // Cluster API still reaches the clusters: otherwise it would not see a new machine's Node.
     addressed.scale_workers(2).await?;
     addressed.settled(1, 2).await?;
     assert_eq!(available_since(&cluster).await?, since, "it was not available all through the upgrade");
@@ -101,7 +101,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     nothing_is_left(&management).await
 }
 
-/// clusterctl's inventory has a provider of ours: the chart is not for it.
+/// clusterctl's inventory has one of our providers, so the chart refuses.
 async fn beside_clusterctl_it_is_refused(management: &Management, chart: &Chart) -> anyhow::Result<()> {
     let provider = json!({
         "apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Provider",
@@ -117,7 +117,7 @@ async fn beside_clusterctl_it_is_refused(management: &Management, chart: &Chart)
         .map(drop)
 }
 
-/// A role loses a rule: the next manager says which, and is not ready until the rule is back.
+/// A role loses a rule: the next manager names it, and is not ready until the rule is back.
 async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Result<Pod> {
     const LOST: &str = "permission to list machinepools.cluster.x-k8s.io";
     let role: Value = serde_json::from_str(&kubectl(&["get", "clusterrole", MANAGER_ROLE, "-o=json"]).await?)
@@ -144,7 +144,7 @@ async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Resu
     .await?;
     let log = kubectl(&["logs", "--namespace", NAMESPACE, &pod.name]).await?;
     assert!(log.contains(&format!("Missing {LOST}; not ready before a role grants it")), "{log}");
-    // It may have been ready while it waited for the lease, as a replica that stands by is.
+    // It may have been ready while it waited for the lease, as a standby replica is.
     until("the pod not to be ready", LIMIT, async || {
         let object = pod.object(management).await?;
         Ok(Look::when(state::is(&object, "Ready", "False"), || state::line(&object)))
@@ -154,18 +154,18 @@ async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Resu
     pod.ready(management).await?;
     let object = pod.object(management).await?;
     assert_eq!(object["status"]["containerStatuses"][0]["restartCount"], 0);
-    // One that was never refused anything, for what is asked from here on.
+    // A new pod, which was never refused anything.
     let pod = pod.replaced(management).await?;
     pod.ready(management).await?;
     Ok(pod)
 }
 
-/// Nodes with their uids, asked at the pod: its name is for other pods.
+/// Nodes with their uids, read through the pod: its name only resolves for other pods.
 async fn nodes(cluster: &Cluster, pod: &Pod) -> anyhow::Result<Vec<(String, String)>> {
     cluster.workload_at(&pod.address).await?.node_identities().await
 }
 
-/// Since when the cluster has been available: it would be later, had it not been for a moment.
+/// Since when the cluster has been available; any interruption would make it later.
 async fn available_since(cluster: &Cluster) -> anyhow::Result<String> {
     let object = cluster.get().await?;
     let condition = state::condition(&object, "Available").context("no condition")?;
@@ -218,8 +218,8 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
     an_extension_is_given_its_authority(&scope.management).await
 }
 
-/// Applies the sample extension. It says that its Secret is missing, then takes the authority from it and is called,
-/// which nobody answers.
+/// Applies the sample extension. It reports that its Secret is missing, then gets the authority from it and is
+/// called; nothing answers.
 async fn an_extension_is_given_its_authority(management: &Management) -> anyhow::Result<()> {
     const OWNER: &str = "quota-system";
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/cloud_extension_config.yaml");
@@ -244,8 +244,8 @@ async fn an_extension_is_given_its_authority(management: &Management) -> anyhow:
     management.delete(kinds::NAMESPACE, "", OWNER).await
 }
 
-/// Uninstalls, and finds what is left to be what the chart's README says: definitions, until they are deleted too, and
-/// what the manager made for itself, which goes with the namespace.
+/// Uninstalls, and checks that only what the chart's README says is left: definitions, until they are deleted too,
+/// and the manager's own objects, which are deleted with the namespace.
 async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
     helm("uninstall", &["--wait", "--timeout=2m"]).await?;
     let left = async || -> anyhow::Result<String> {

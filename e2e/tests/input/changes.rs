@@ -1,4 +1,4 @@
-//! What cannot change once it is there.
+//! Fields that cannot change after creation.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::input::{
     schema::{Kind, kinds, nodes},
 };
 
-/// An object, and merge patches of its spec with what each is told; none where it is allowed.
+/// An object, and merge patches of its spec with their refusals; none where a patch is allowed.
 struct Changes {
     kind: &'static str,
     before: Value,
@@ -90,7 +90,7 @@ fn table() -> Vec<Changes> {
 const HOST_GONE: &str = "spec.controlPlaneEndpoint.host";
 const PORT_GONE: &str = "spec.controlPlaneEndpoint.port";
 
-/// Asks for all of it in every version of each kind. A rule about changes that nothing here breaks fails.
+/// Tries all of them in every version of each kind. Fails if a rule about changes is never broken.
 pub(crate) async fn check(scope: &Scope) -> anyhow::Result<()> {
     let asker = Asker::new(scope);
     let mut left = rules()?;
@@ -120,7 +120,7 @@ pub(crate) async fn check(scope: &Scope) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cluster that somebody else looks after stays theirs, in every version, whoever asks and however.
+/// An externally managed cluster stays so, in every version, for every client and kind of request.
 pub(crate) async fn stays_elsewhere(scope: &Scope) -> anyhow::Result<()> {
     let asker = Asker::new(scope);
     let told = "metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be taken away";
@@ -150,8 +150,8 @@ pub(crate) async fn stays_elsewhere(scope: &Scope) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The messages of the rules about changes, by kind, each with how many rules have it: one for a change and one for a
-/// removal, for instance, of which each has to be broken.
+/// The messages of the rules about changes, by kind, with the number of rules for each: for instance one for a
+/// change and one for a removal, which both have to be broken.
 fn rules() -> anyhow::Result<BTreeMap<(String, String), usize>> {
     let mut found = BTreeMap::new();
     for kind in kinds()? {

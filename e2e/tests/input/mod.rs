@@ -1,6 +1,6 @@
-//! What users write by mistake: every field of every kind with every sort of value that its schema excludes, and every
-//! change that cannot be. Nothing of it is stored: the API server is asked by dry runs, so one process asks thousands of
-//! them in seconds.
+//! Mistakes of users: every field of every kind with every sort of value that its schema excludes, and every
+//! forbidden change. Nothing is stored: the tests use dry runs, so one process makes thousands of requests in
+//! seconds.
 //!
 //! ```text
 //!  crds() ──walk──▶ nodes ──wrong──▶ cases ──dry run──▶ refused, and the answer names the field
@@ -30,7 +30,7 @@ use self::{
 const CONCURRENCY: usize = 16;
 /// There were some 800 of specs, and as many of statuses, when this was written.
 const CASES_MIN: usize = 700;
-/// Failures that are told one by one.
+/// How many failures are listed.
 const TOLD_MAX: usize = 40;
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_cluster_that_somebody_else_looks_after_stays_theirs() -> anyhow::Resu
     scope.finish().await
 }
 
-/// Each case with what was answered to it. Fails with those that were taken, or refused without the field's name.
+/// Checks each case against its answer. Fails with those that were accepted, or refused without the field's name.
 fn judge(cases: &[Case<'_>], answers: Vec<anyhow::Result<(String, Option<String>)>>) -> anyhow::Result<()> {
     let mut by_id = BTreeMap::new();
     for answer in answers {

@@ -1,11 +1,11 @@
-//! Values that a schema allows, and objects with one value in them that it does not.
+//! Values that a schema allows, and objects with a single invalid value.
 
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 
 use crate::input::{schema::Step, table};
 
-/// The least that a schema allows.
+/// The smallest value that a schema allows.
 pub(crate) fn sample(schema: &Value) -> anyhow::Result<Value> {
     let bound = |name: &str| schema[name].as_f64().map(|bound| bound as i64);
     Ok(match schema["type"].as_str() {
@@ -53,7 +53,7 @@ fn text(schema: &Value) -> anyhow::Result<String> {
     }
 }
 
-/// `current`, where it has what leads to the place, with `value` there. What has to be beside it is there too.
+/// `current` with `value` at a path; adds what is required on the way and beside it.
 pub(crate) fn placed(schema: &Value, current: Value, path: &[Step], value: Value) -> anyhow::Result<Value> {
     let Some((step, rest)) = path.split_first() else { return Ok(value) };
     Ok(match step {

@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// Every kind of ours in every version that is served.
+/// All of our kinds in every served version.
 pub(crate) fn kinds() -> anyhow::Result<Vec<Kind>> {
     let mut kinds = Vec::new();
     for definition in nephele_api::crds() {
@@ -68,7 +68,7 @@ pub(crate) struct Node<'a> {
     pub(crate) schema: &'a Value,
 }
 
-/// The schema and everything in it, outer places first.
+/// The schema and everything in it, outer nodes first.
 pub(crate) fn nodes(schema: &Value) -> Vec<Node<'_>> {
     let mut found = Vec::new();
     walk(schema, &[], &mut found);

@@ -1,19 +1,19 @@
-//! What a schema does not say: texts of a form, specs that make sense, values that break a rule.
+//! What a schema does not express: strings of a format, valid specs, values that break a rule.
 
 use serde_json::{Value, json};
 
 use crate::input::schema::Kind;
 
-/// What there is to know of a text or a number that the schema does not restrict.
+/// How to test a string or number that the schema does not restrict.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Entry {
-    /// Any will do.
+    /// Any value is accepted.
     Anything,
-    /// This one is refused, with the name of a field.
+    /// This value is refused, with the name of a field.
     Wrong { value: &'static str, named: &'static str },
 }
 
-/// A spec with nothing wrong.
+/// A valid spec.
 pub(crate) fn right(kind: &Kind) -> Value {
     match (kind.name.as_str(), kind.version.as_str()) {
         // What the old version alone has counts where there are no addresses.
@@ -34,7 +34,7 @@ pub(crate) fn right(kind: &Kind) -> Value {
     }
 }
 
-/// A text that a pattern lets through.
+/// A string that matches a pattern.
 pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
     let samples = [
         ("(ns|us|", "1s"),
@@ -55,7 +55,7 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
     samples.into_iter().find(|(part, _)| pattern.contains(part)).map(|(_, sample)| sample)
 }
 
-/// A value of the place that a rule stands at, which breaks it. Rules are known by their messages.
+/// A value that breaks a rule where the rule is. Rules are identified by their messages.
 pub(crate) fn breaking(message: &str) -> Option<Value> {
     Some(match message {
         "controlPlaneEndpoint is of each object, and no template has it" => {
@@ -85,8 +85,8 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
 /// A range, a block or an address that is none.
 const NONSENSE: &str = "nonsense";
 
-/// Places that the schema does not restrict, by the end of the kind's name, its version, if only one has it, and the
-/// path, or the end of it after `…`.
+/// Values that the schema does not restrict, by the end of the kind's name, its version, if only one has it, and
+/// the path, or the end of it after `…`.
 const ENTRIES: &[(&str, &str, &str, Entry)] = &[
     ("", "", "….attributes.key", Entry::Anything),
     ("Template", "", "spec.template.metadata.annotations.key", Entry::Anything),
@@ -98,7 +98,7 @@ const ENTRIES: &[(&str, &str, &str, Entry)] = &[
         Entry::Wrong { value: NONSENSE, named: "spec.excludedAddresses" },
     ),
     ("InClusterIPPool", "", "spec.gateway", Entry::Wrong { value: NONSENSE, named: "spec.gateway" }),
-    // Of the old version alone. The conversion refuses a subnet, and makes an address range of the other two.
+    // Only in the old version. The conversion refuses a subnet, and makes an address range of the other two.
     ("InClusterIPPool", "v1alpha1", "spec.start", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
     ("InClusterIPPool", "v1alpha1", "spec.end", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
     ("InClusterIPPool", "v1alpha1", "spec.subnet", Entry::Wrong { value: NONSENSE, named: "spec.subnet" }),

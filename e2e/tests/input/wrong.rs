@@ -1,4 +1,4 @@
-//! Every sort of wrong value of every place in a schema.
+//! Every sort of invalid value for every node of a schema.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::input::{
     table::{self, Entry},
 };
 
-/// A wrong value, in the spec or the status of an object that is right otherwise.
+/// An invalid value, in the spec or the status of an otherwise valid object.
 #[derive(Debug)]
 pub(crate) struct Case<'a> {
     pub(crate) kind: &'a Kind,
@@ -64,7 +64,7 @@ fn cases<'a>(kind: &'a Kind, top: &str, schema: &'a Value, right: &Value) -> any
             };
             cases.push(Case { kind, path: path.clone(), why, named, value });
         }
-        // A name that is not known is told to whoever asks for strictness, as kubectl does.
+        // An unknown field is only refused under strict validation, which kubectl requests.
         if top == "spec" && node.schema["properties"].is_object() {
             let mut steps = node.path.clone();
             steps.push(Step::Field("nonsense".to_owned()));
@@ -90,7 +90,7 @@ enum Named {
     Below(String),
     /// The place by the last part of its path.
     Last(String),
-    /// Something that the API server is asked about in its stead.
+    /// Another field, which the API server names instead.
     Other(&'static str),
 }
 
@@ -122,7 +122,7 @@ impl Wrong {
         if let Some(most) = bound("maximum") {
             all.push(Self::here("too large", json!(most + 1)));
         } else if schema["format"] == "int32" {
-            // Told of the field's parent, and with the field's own name.
+            // Reported for the field's parent, with the field's own name.
             let named = Named::Last(path.rsplit('.').next().unwrap_or_default().to_owned());
             let wrong = Self::here("too large for its format", json!(i64::from(i32::MAX) + 1));
             all.push(Self { named, ..wrong });
@@ -135,7 +135,7 @@ impl Wrong {
             let mut value = sample(schema)?;
             value.as_object_mut().context("what has fields is an object")?.remove(required);
             let wrong = Self::here("missing", value);
-            // A default stands in for what is missing.
+            // A default replaces a missing value.
             if schema["properties"][required].get("default").is_none() {
                 all.push(Self { named: Named::Below(format!(".{required}")), ..wrong });
             }

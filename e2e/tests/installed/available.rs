@@ -1,4 +1,4 @@
-//! Clusters that are to be available all the time, followed by a watch: looking now and then would miss a moment.
+//! Clusters that have to be available all the time, followed by a watch: polling would miss a moment.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-/// Of what was seen: enough to find a cause in.
+/// How many states are recorded: enough to find a cause.
 const MOMENTS_MAX: usize = 40;
 
 /// What was seen of the clusters of a namespace since they were all available.
@@ -27,12 +27,12 @@ pub(crate) struct Witness {
 struct Seen {
     /// Since when each is available.
     since: BTreeMap<String, Value>,
-    /// When one was not, with what was the matter.
+    /// Times when one was not available, with the reason.
     moments: Vec<String>,
 }
 
 impl Seen {
-    /// Whether it is another state than that of before, which it is too when that has passed again.
+    /// Whether the state differs from the last one.
     fn differs(&mut self, cluster: &Value) -> bool {
         let available = state::condition(cluster, "Available").cloned().unwrap_or_default();
         let transition = &available["lastTransitionTime"];
@@ -44,7 +44,7 @@ impl Seen {
 }
 
 impl Witness {
-    /// Begins to follow clusters, all of which are available.
+    /// Starts to follow clusters, all of which are available.
     pub(crate) fn follow(scope: &Scope, clusters: &[Cluster]) -> Self {
         let (group, version, kind) = kinds::CLUSTER;
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -78,7 +78,7 @@ impl Witness {
         Self { seen, task }
     }
 
-    /// Fails where one of so many clusters was not available, be it for a moment.
+    /// Fails if one of the clusters was not available, even for a moment.
     pub(crate) fn all_the_time(&self, clusters: usize) -> anyhow::Result<()> {
         let seen = self.seen.lock();
         ensure!(seen.since.len() == clusters, "{} of {clusters} clusters are followed", seen.since.len());

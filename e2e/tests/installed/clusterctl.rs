@@ -4,12 +4,12 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
 
-/// The releases that `cargo xtask installed` has laid out, and the configuration that leads to them.
+/// The releases that `cargo xtask installed` has laid out, and the configuration for them.
 pub(crate) struct Releases {
     config: String,
-    /// The first that is installed.
+    /// The first release to install.
     pub(crate) first: String,
-    /// What it is upgraded to.
+    /// The release to upgrade to.
     pub(crate) next: String,
 }
 

@@ -19,12 +19,12 @@ use crate::installed::{
     clusterctl::{Releases, kubectl},
 };
 
-/// The host that components give every workload cluster where nobody says otherwise.
+/// The default host of every workload cluster.
 const HOST: &str = "nephele-workload.nephele-system.svc";
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
-/// How many clusters roll at once.
+/// How many clusters roll out at once.
 const ROLLING: usize = 10;
-/// What clusterctl keeps its inventory in.
+/// The kind of clusterctl's inventory.
 const PROVIDER: Kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
 /// Our providers, as clusterctl labels what belongs to them, with their namespaces.
 const PROVIDERS: [(&str, &str); 2] =
@@ -55,7 +55,7 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
     rolled_under_changing_leaders(&scope, &zoned, &rolling).await?;
 
     scope.finish().await?;
-    // One after the other: clusterctl cannot list what is left of one while the kinds of another are going.
+    // One after the other: clusterctl cannot list the rest of one while the kinds of another are being deleted.
     for provider in [["--ipam", "in-cluster"], ["--infrastructure", "in-memory"]] {
         let delete = ["delete", "--include-crd", "--include-namespace"];
         releases.clusterctl(&[&delete[..], &provider].concat()).await?;
@@ -71,7 +71,7 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
     Ok(())
 }
 
-/// Namespaces that let no pod in that could do more than it has to, with our pods in them.
+/// The namespaces enforce the restricted pod security standard, with our pods in them.
 async fn are_restricted(management: &Management) -> anyhow::Result<()> {
     for (_, name) in PROVIDERS {
         let namespace = management.get(kinds::NAMESPACE, "", name).await?;
@@ -114,7 +114,7 @@ async fn all_settled(clusters: &[Cluster]) -> anyhow::Result<()> {
     try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await.map(drop)
 }
 
-/// Machines of both roles are in each zone, and those of the pool are not said to be in one.
+/// Each zone has machines of both roles, and those of the pool have no failure domain.
 async fn in_every_zone(cluster: &Cluster) -> anyhow::Result<()> {
     for role in [Role::ControlPlane, Role::Worker] {
         let machines = cluster.machines(Some(role)).await?;
@@ -126,7 +126,7 @@ async fn in_every_zone(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The address of the manager that leads.
+/// The address of the leading manager.
 async fn address_of_leader(management: &Management) -> anyhow::Result<String> {
     let provider = Provider::Infrastructure;
     let leader = manager::leader(management, provider).await?;
@@ -134,7 +134,8 @@ async fn address_of_leader(management: &Management) -> anyhow::Result<String> {
     pod["status"]["podIP"].as_str().map(str::to_owned).context("the leader's pod has no address")
 }
 
-/// Nodes with their uids, as soon as they are what is expected; asked at the pod, since its name is for other pods.
+/// Nodes with their uids, once they are as expected; read through the pod, since its name only resolves for other
+/// pods.
 async fn nodes_are(cluster: &Cluster, expected: Option<&[(String, String)]>) -> anyhow::Result<Nodes> {
     until("the Nodes to be there", LIMIT, async || {
         let address = address_of_leader(&cluster.management).await?;
@@ -150,8 +151,7 @@ async fn nodes_are(cluster: &Cluster, expected: Option<&[(String, String)]>) -> 
 
 type Nodes = Vec<(String, String)>;
 
-/// The next release replaces this one while clusters run: they are available all the time, and Cluster API goes on with
-/// them afterwards.
+/// The next release replaces this one while clusters run: they stay available, and Cluster API continues with them.
 async fn upgraded(
     releases: &Releases,
     scope: &Scope,
@@ -170,20 +170,20 @@ async fn upgraded(
         ensure!(provider["version"] == *releases.next, "{label} is {}", provider["version"]);
     }
     nodes_are(zoned, Some(&before)).await?;
-    // Cluster API reaches clusters where they were: without, no machine would be seen to come or go.
+    // Cluster API still reaches the clusters: otherwise no change of machines would be seen.
     pool(zoned, 2).await?;
     zoned.settled(3, 5).await?;
     witness.all_the_time(all.len())
 }
 
-/// Says how many machines the pool is to have.
+/// Sets the number of machines of the pool.
 async fn pool(cluster: &Cluster, replicas: u32) -> anyhow::Result<()> {
     let pools = json!([{"class": "default-worker", "name": "pool", "replicas": replicas}]);
     let patch = json!({"spec": {"topology": {"workers": {"machinePools": pools}}}});
     cluster.patch(kinds::CLUSTER, &cluster.name, &patch).await
 }
 
-/// Leaders go, one after the other, while every cluster replaces its workers.
+/// Leaders are deleted one after the other, while every cluster replaces its workers.
 async fn rolled_under_changing_leaders(
     scope: &Scope,
     zoned: &Cluster,
@@ -209,7 +209,7 @@ async fn rolled_under_changing_leaders(
         async move { cluster.patch(kinds::MACHINE_DEPLOYMENT, &workers, rollout).await }
     }))
     .await?;
-    // At the beginning, and in the midst of it.
+    // At the beginning, and in the middle.
     for still in [ROLLING, ROLLING / 2] {
         until(&format!("{still} workers at most to be left"), LIMIT, async || {
             let old = of_all().await?.intersection(&before).count();
@@ -231,7 +231,7 @@ async fn rolled_under_changing_leaders(
     zoned.settled(3, 5).await?;
     nodes_are(zoned, Some(&nodes)).await?;
     for cluster in rolling {
-        // Nothing is stuck on its way: what there is belongs to the machines that there are.
+        // Nothing is stuck: all objects belong to existing machines.
         let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
         let lines: Vec<_> = machines.iter().map(state::line).collect();
         ensure!(machines.len() == 2, "{}:\n{}", cluster.name, lines.join("\n"));
@@ -243,21 +243,21 @@ fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
-/// Every object there is, one a line: kind, namespace, name, and whose it is.
+/// All existing objects, one a line: kind, namespace, name, and provider.
 async fn left() -> anyhow::Result<String> {
     let resources = kubectl(&["api-resources", "--verbs=list", "--output=name"]).await?;
-    // What happens in a namespace is told there, and what is told goes by itself.
+    // Events are in the namespace, and expire.
     let lasting: Vec<_> = resources.lines().filter(|resource| !resource.starts_with("events")).collect();
     let columns = "--output=custom-columns=K:.kind,S:.metadata.namespace,N:.metadata.name,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
     kubectl(&["get", &lasting.join(","), "--all-namespaces", "--no-headers", columns]).await
 }
 
-/// Whether a line of [`left`] is about something of ours: by label, by namespace, or by its own name.
+/// Whether a line of [`left`] is about one of our objects: by label, namespace, or name.
 fn is_ours(line: &str) -> bool {
     ["in-memory", "in-cluster"].iter().any(|provider| of(provider, line))
 }
 
-/// Whether it is about something of this provider.
+/// Whether it is about an object of this provider.
 fn of(provider: &str, line: &str) -> bool {
     let fields: Vec<_> = line.split_whitespace().collect();
     let (label, namespace) = PROVIDERS

@@ -1,4 +1,4 @@
-//! Which address a claim gets, and what is written of it.
+//! Which address a claim gets, and what is written about it.
 
 use nephele_e2e::{
     Scope,
@@ -60,7 +60,7 @@ async fn excluded_and_reserved_addresses_and_the_gateway_are_not_handed_out() ->
     assert_eq!(addresses, ["10.1.1.6", "10.1.1.8", "10.1.1.9"]);
     scope.counts(kinds::IP_POOL, "pool", Counts::of(3, 3)).await?;
 
-    // The first address of the subnet and the last are used where the pool says so, its gateway never.
+    // The first and last address of the subnet are used if the pool allows it, its gateway never.
     let ends = json!(["10.1.2.0-10.1.2.1", "10.1.2.255"]);
     let spec = json!({
         "addresses": ends, "prefix": 24, "gateway": "10.1.2.1", "allocateReservedIPAddresses": true,
@@ -79,7 +79,7 @@ async fn excluded_and_reserved_addresses_and_the_gateway_are_not_handed_out() ->
 async fn global_pool_gives_no_address_twice_over_two_namespaces() -> anyhow::Result<()> {
     let first = Scope::new("global-a").await?;
     let second = Scope::new("global-b").await?;
-    // Pools of that kind are in no namespace: their names are for all tests.
+    // Global pools have no namespace: all tests share their names.
     let pool = first.namespace.clone();
     let spec = json!({"addresses": ["10.2.0.2-10.2.0.254"], "prefix": 24, "gateway": "10.2.0.1"});
     first.pool(kinds::GLOBAL_IP_POOL, &pool, spec).await?;
@@ -91,7 +91,7 @@ async fn global_pool_gives_no_address_twice_over_two_namespaces() -> anyhow::Res
     assert_eq!(addresses, ["10.2.0.2", "10.2.0.3"]);
     first.counts(kinds::GLOBAL_IP_POOL, &pool, Counts::of(253, 2)).await?;
 
-    // A pool of a namespace with that name is another one.
+    // A pool of that name in a namespace is another one.
     let spec = json!({"addresses": ["10.2.0.2"], "prefix": 24});
     second.pool(kinds::IP_POOL, &pool, spec).await?;
     assert_eq!(second.claim_in_turn(&["local"], kinds::IP_POOL, &pool).await?, ["10.2.0.2"]);
@@ -153,7 +153,7 @@ async fn claim_may_ask_for_an_address() -> anyhow::Result<()> {
         assert!(message.contains(address), "{message}");
     }
     assert_eq!(scope.claim_in_turn(&["any"], kinds::IP_POOL, "pool").await?, ["10.3.0.10"]);
-    // It is served when what it wants comes free.
+    // It is served when the address it wants becomes free.
     scope.release(&["first"]).await?;
     assert_eq!(scope.bound("taken").await?, "10.3.0.15");
     scope.finish().await

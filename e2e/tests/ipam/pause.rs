@@ -1,4 +1,4 @@
-//! What is paused is left alone.
+//! Paused objects are left alone.
 
 use nephele_e2e::{
     Scope,
@@ -21,7 +21,7 @@ async fn paused_claim_waits_until_it_is_unpaused() -> anyhow::Result<()> {
     paused["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
     scope.management.apply(&scope.namespace, &[paused]).await?;
     scope.waits("paused", "Paused").await?;
-    // The pool goes on: one that comes later is served before it.
+    // The pool goes on: a later claim is served before it.
     assert_eq!(scope.claim_in_turn(&["later"], kinds::IP_POOL, "pool").await?, ["10.12.0.10"]);
     assert_eq!(address_name(&scope.get(kinds::CLAIM, "paused").await?), None);
     scope.patch(kinds::CLAIM, "paused", &pausing(false)).await?;
@@ -42,7 +42,7 @@ async fn paused_pool_neither_gives_nor_takes_back() -> anyhow::Result<()> {
         let message = scope.waits("second", "Paused").await?;
         assert!(message.contains(pool), "{message}");
         scope.management.delete(kinds::CLAIM, &scope.namespace, "first").await?;
-        // One of another pool is released meanwhile, though it was asked later.
+        // A claim on another pool is released meanwhile, though it was deleted later.
         let other = format!("other-of-{pool}");
         scope.pool(kinds::IP_POOL, &other, json!({"addresses": ["10.13.1.10"], "prefix": 24})).await?;
         scope.claim_in_turn(&["other"], kinds::IP_POOL, &other).await?;
@@ -63,7 +63,7 @@ async fn claims_of_a_paused_cluster_wait_until_it_is_unpaused() -> anyhow::Resul
     let scope = Scope::new("paused-cluster").await?;
     let spec = json!({"addresses": ["10.14.0.10-10.14.0.20"], "prefix": 24});
     scope.pool(kinds::IP_POOL, "pool", spec).await?;
-    // One says whose it is by its spec, the other by its label.
+    // One names its Cluster in the spec, the other in a label.
     let mut by_name = claim("by-name", kinds::IP_POOL, "pool");
     by_name["spec"]["clusterName"] = json!("cluster");
     let mut by_label = claim("by-label", kinds::IP_POOL, "pool");
@@ -103,7 +103,7 @@ async fn claims_of_a_paused_cluster_wait_until_it_is_unpaused() -> anyhow::Resul
     scope.gone(kinds::CLAIM, "by-name").await?;
     scope.bound("late").await?;
 
-    // A Cluster that is gone keeps no claim from going.
+    // A Cluster that is gone does not block the deletion of a claim.
     scope.management.delete(kinds::CLUSTER, &scope.namespace, "cluster").await?;
     scope.gone(kinds::CLUSTER, "cluster").await?;
     scope.release(&["late", "by-label"]).await?;

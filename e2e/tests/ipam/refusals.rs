@@ -1,4 +1,4 @@
-//! Pools that are wrong are refused, with the field, the value and why.
+//! Invalid pools are refused, with the field, the value and the reason.
 
 use nephele_e2e::{
     Management, Scope,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const NOT_AN_ENTRY: &str = "provided address is not a valid IP, range, nor CIDR";
 const SUBNET: &str = "provided address belongs to a different subnet than others";
 
-/// One that is refused: why the spec is wrong, the field, the value as it is said, the reason.
+/// A refusal: the invalid spec, the field, the value in the message, the reason.
 type Case = (Value, &'static str, &'static str, &'static str);
 
 fn wrong_addresses() -> Vec<Case> {

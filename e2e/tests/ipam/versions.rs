@@ -21,7 +21,7 @@ async fn pool_of_an_older_client_is_like_any_other() -> anyhow::Result<()> {
         let seen = scope.get(new, &name).await?["spec"].take();
         let expected = json!({"addresses": ["10.18.0.1-10.18.0.254"], "prefix": 24, "gateway": "10.18.0.1"});
         assert_eq!(seen, expected);
-        // Read in the version that it was written in, it says what was written, and what that meant.
+        // Read in the version it was written in, it has the written fields, and their meaning.
         let seen = scope.get(old, &name).await?["spec"].take();
         for (field, value) in spec.as_object().into_iter().flatten() {
             assert_eq!(seen[field], *value, "{seen}");
@@ -51,13 +51,13 @@ async fn what_an_older_client_does_not_know_survives_its_changes() -> anyhow::Re
         let shown = json!({"addresses": ["10.19.0.0-10.19.0.20"], "prefix": 24, "gateway": "10.19.0.1"});
         assert_eq!(read["spec"], shown);
 
-        // It reads, changes what it knows, and writes all that it has read.
+        // The client reads, changes the fields it knows, and writes everything back.
         read["spec"]["addresses"] = json!(["10.19.0.0-10.19.0.30"]);
         scope.management.replace(&scope.namespace, &read).await?;
         let mut expected = spec;
         expected["addresses"] = json!(["10.19.0.0-10.19.0.30"]);
         assert_eq!(scope.get(new, &name).await?["spec"], expected);
-        // Of 31 addresses without the gateway and eight others.
+        // 31 addresses minus the gateway and eight others.
         scope.counts(new, &name, Counts::of(22, 0)).await?;
         assert_eq!(scope.claim_in_turn(&["a", "b"], new, &name).await?, ["10.19.0.0", "10.19.0.10"]);
 
@@ -113,7 +113,7 @@ async fn claim_of_an_older_client_may_leave_out_the_group_of_its_pool() -> anyho
     assert!(address["spec"]["poolRef"]["apiGroup"].take().as_str().is_none_or(str::is_empty), "{address}");
     assert_eq!(address["metadata"]["finalizers"], json!(["ipam.cluster.x-k8s.io/ProtectAddress"]));
     scope.counts(kinds::IP_POOL, "pool", Counts::of(2, 2)).await?;
-    // All that is written to either is of the newer version, which cannot be without a group.
+    // All writes in either version end up in the newer one, which requires a group.
     scope.release(&["with", "without"]).await?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(2, 0)).await?;
     scope.finish().await

@@ -19,7 +19,7 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
     scope.counts(kinds::IP_POOL, "pool", Counts::of(5, 5)).await?;
     scope.pool_says(kinds::IP_POOL, "pool", "True", "Ready").await?;
 
-    // The order of their age is not that of their names.
+    // Their age and their names have different orders.
     let waiting = ["z", "y", "x", "w", "v"];
     for name in waiting {
         scope.claim(name, kinds::IP_POOL, "pool").await?;
@@ -39,7 +39,7 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
     assert!(message.contains("3 claims wait"), "{message}");
     assert_eq!(served(&scope, &waiting).await?, [true, true, false, false, false]);
 
-    // One that waits and goes makes no room, and is not waited for.
+    // A waiting claim that is deleted frees no address, and does not block others.
     scope.release(&["x"]).await?;
     scope.release(&["a"]).await?;
     assert_eq!(scope.bound("w").await?, "10.15.0.10");
@@ -81,14 +81,14 @@ async fn claim_on_a_pool_of_another_kind_is_not_touched() -> anyhow::Result<()> 
     scope.pool(kinds::IP_POOL, "pool", pool).await?;
     let foreign = ("ipam.cluster.x-k8s.io", "v1alpha2", "UnknownIPPool");
     scope.claim("foreign", foreign, "pool").await?;
-    // One that is asked for later is through.
+    // A later one on another pool is served.
     assert_eq!(scope.claim_in_turn(&["ours"], kinds::IP_POOL, "pool").await?, ["10.17.0.10"]);
     let foreign = scope.get(kinds::CLAIM, "foreign").await?;
     assert_eq!((&foreign["status"], &foreign["metadata"]["finalizers"]), (&json!(null), &json!(null)));
     scope.finish().await
 }
 
-/// Waits until a claim that is made now is younger than this one: their age is known in seconds.
+/// Waits until a new claim would be younger than this one: ages are in seconds.
 async fn next_second(scope: &Scope, claim: &str) -> anyhow::Result<()> {
     let created = scope.get(kinds::CLAIM, claim).await?["metadata"]["creationTimestamp"].take();
     let created: Timestamp = serde_json::from_value(created)?;

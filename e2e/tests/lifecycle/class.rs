@@ -1,4 +1,4 @@
-//! What a ClusterClass makes of its variables, and that its clusters come to rest.
+//! The effect of a ClusterClass's variables, and that its clusters come to rest.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,12 +14,12 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-/// For so long nothing may change.
+/// How long nothing may change.
 const QUIET: Duration = Duration::from_secs(300);
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 
-/// All that Cluster API and the provider write for a cluster of a class, and the class itself.
+/// The kinds that Cluster API and the provider write for a cluster of a class, and the class itself.
 const WRITTEN: [Kind; 18] = [
     kinds::CLUSTER,
     kinds::CONTROL_PLANE,
@@ -62,7 +62,7 @@ async fn cluster_over_three_zones_with_a_machine_pool_comes_to_rest_and_keeps_it
         .await?;
     cluster.settled(3, 6).await?;
     assert_eq!(placement(&cluster, Role::ControlPlane).await?, ZONES.map(str::to_owned));
-    // Those of the pool are in no zone that was asked for.
+    // Those of the pool have no failure domain.
     let asked: Vec<_> =
         placement(&cluster, Role::Worker).await?.into_iter().filter(|zone| !zone.is_empty()).collect();
     assert_eq!(asked, ZONES.map(str::to_owned));
@@ -118,7 +118,7 @@ async fn written(cluster: &Cluster) -> anyhow::Result<Written> {
     Ok(all)
 }
 
-/// The objects once two looks in a row, ten seconds apart, find the same: what a cluster's last step set off is
+/// The objects, once they are equal in two reads ten seconds apart: all effects of a cluster's last step are
 /// written within that time.
 async fn at_rest(cluster: &Cluster) -> anyhow::Result<Written> {
     let mut last = written(cluster).await?;
@@ -138,15 +138,15 @@ async fn at_rest(cluster: &Cluster) -> anyhow::Result<Written> {
     .await
 }
 
-/// Whether an object is an Event of something that happened before the rest. Where many clusters come up at once, the
-/// managers of Cluster API send their Events minutes later.
+/// Whether an object is an Event about something before the quiet time. When many clusters start at once, Cluster
+/// API's managers send their Events minutes later.
 fn tells_of_before(object: &Value, rest: jiff::Timestamp) -> bool {
     let happened = [&object["eventTime"], &object["lastTimestamp"]];
     let happened = happened.iter().find_map(|time| time.as_str()?.parse::<jiff::Timestamp>().ok());
     object["kind"] == "Event" && happened.is_some_and(|happened| happened < rest)
 }
 
-/// What differs: objects that came or went, and those written to, with the parts that changed.
+/// The differences: objects that were created or deleted, and changed ones, with the changed parts.
 fn changes(before: &Written, after: &Written) -> Vec<String> {
     let all: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     all.into_iter()

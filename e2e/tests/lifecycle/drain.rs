@@ -1,4 +1,4 @@
-//! Nodes are drained before their machines go.
+//! Nodes are drained before their machines are deleted.
 
 use nephele_e2e::{Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 

@@ -1,4 +1,4 @@
-//! What a user sees of a workload cluster.
+//! A user's view of a workload cluster.
 
 use nephele_e2e::{Scope, Shape, kubectl};
 

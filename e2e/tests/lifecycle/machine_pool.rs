@@ -1,4 +1,4 @@
-//! Machine pools grow, shrink, lose machines and get new ones.
+//! Machine pools scale up and down, lose machines and get new ones.
 
 use std::collections::BTreeSet;
 
@@ -47,8 +47,8 @@ async fn scale(cluster: &Cluster, replicas: u32) -> anyhow::Result<()> {
     cluster.patch(kinds::MACHINE_POOL, &pool(cluster), &json!({"spec": {"replicas": replicas}})).await
 }
 
-/// Waits until Cluster API has taken over that exactly these machines are there, has a Machine for each, and the Nodes
-/// in the cluster are theirs, of this version.
+/// Waits until Cluster API has recorded that exactly these machines exist, has a Machine for each, and the cluster
+/// has their Nodes, of this version.
 async fn settled(cluster: &Cluster, machines: &[String], version: &str) -> anyhow::Result<()> {
     until(&format!("the pool to have {machines:?} of {version}"), LIMIT, async || {
         let owner = cluster.object(kinds::MACHINE_POOL, &pool(cluster)).await?;
@@ -62,7 +62,7 @@ async fn settled(cluster: &Cluster, machines: &[String], version: &str) -> anyho
         let running: BTreeSet<&str> = running.map(|machine| state::name(machine)).collect();
         let nodes = match cluster.workload().await {
             Ok(workload) => workload.nodes().await.unwrap_or_default(),
-            // Before the control plane is there.
+            // Before the control plane exists.
             Err(_) => Vec::new(),
         };
         let nodes: BTreeSet<_> = nodes

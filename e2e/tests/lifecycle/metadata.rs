@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-/// For so long nobody may write.
+/// How long nothing may be written.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[tokio::test]

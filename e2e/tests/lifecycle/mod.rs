@@ -1,5 +1,5 @@
-//! What clusters do in their lives, with unmodified Cluster API. The tests run side by side, each in a namespace of
-//! its own, which is removed at the end together with a check that nothing is left of the clusters in it.
+//! The lifecycle of clusters, with unmodified Cluster API. The tests run in parallel, each in its own namespace,
+//! which is removed at the end after a check that nothing is left of the clusters in it.
 
 mod authorities;
 mod available;

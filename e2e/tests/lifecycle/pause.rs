@@ -26,7 +26,7 @@ async fn paused_cluster_is_left_alone_until_it_is_unpaused() -> anyhow::Result<(
     cluster.patch(kinds::IN_MEMORY_CLUSTER, &cluster.name, &unpause).await?;
     cluster.settled(1, 1).await?;
 
-    // The whole cluster, while it runs: its objects say so, and the new worker waits.
+    // The whole cluster, while it runs: its objects report it, and the new worker waits.
     cluster.patch(kinds::CLUSTER, &cluster.name, &json!({"spec": {"paused": true}})).await?;
     until("everything of ours to be paused", LIMIT, async || {
         let mut objects = cluster.of_kind(kinds::IN_MEMORY_CLUSTER).await?;
@@ -35,7 +35,7 @@ async fn paused_cluster_is_left_alone_until_it_is_unpaused() -> anyhow::Result<(
         Ok(Look::when(paused, || objects.iter().map(state::line).collect::<Vec<_>>().join("\n")))
     })
     .await?;
-    // Its API server goes on answering.
+    // Its API server still answers.
     assert_eq!(cluster.workload().await?.nodes().await?.len(), 2);
     cluster.scale_workers(2).await?;
     cluster.patch(kinds::CLUSTER, &cluster.name, &json!({"spec": {"paused": null}})).await?;

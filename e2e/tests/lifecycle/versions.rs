@@ -1,4 +1,4 @@
-//! Clients of Cluster API's contract v1beta1, as its core up to 1.10 is one.
+//! Clients of Cluster API's contract v1beta1, such as its core up to 1.10.
 
 use nephele_e2e::{
     Cluster, Look, Scope, Shape,
@@ -9,10 +9,10 @@ use nephele_e2e::{
 use serde_json::{Value, json};
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
-/// On an object: what the other version would say.
+/// The annotation with what the other version would hold.
 const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";
 
-/// The failure domains as they were asked for, not in the order of their names; and as the old contract has them.
+/// The requested failure domains, not sorted by name; and in the form of the old contract.
 fn domains() -> (Value, Value) {
     let list = json!([
         {"name": "zone-b", "controlPlane": true, "attributes": {"region": "north"}},
@@ -59,7 +59,7 @@ async fn cluster_and_machines_are_read_as_the_old_contract_has_them() -> anyhow:
             let conditions = conditions.as_array().into_iter().flatten();
             conditions.filter_map(|condition| condition["type"].as_str().map(str::to_owned)).collect()
         };
-        // All that is good news is there in both forms; what is not, in the new one alone.
+        // Conditions that are good are in both forms; others only in the new one.
         let (in_old, in_new) =
             (kinds_of(&object["status"]["conditions"]), kinds_of(&object["status"]["v1beta2"]["conditions"]));
         let good: Vec<_> = in_new.iter().filter(|kind| *kind != "Paused").cloned().collect();
@@ -81,7 +81,7 @@ async fn cluster_of_manifests_of_the_old_contract_becomes_available() -> anyhow:
                 object["apiVersion"] = json!(format!("{GROUP}/v1beta1"));
             }
             if object["kind"] == "InMemoryCluster" {
-                // As Cluster API's own types of that contract write an endpoint that nobody knows yet.
+                // An unknown endpoint, as Cluster API's own types of that contract write it.
                 object["spec"] =
                     json!({"controlPlaneEndpoint": {"host": "", "port": 0}, "failureDomains": map});
             }
@@ -112,7 +112,7 @@ async fn what_a_client_of_either_contract_changes_the_other_one_sees() -> anyhow
         .await?;
     cluster.settled(1, 0).await?;
 
-    // Written back as it was read, nothing changes, and the order that only the new version has is kept.
+    // Written back unchanged, nothing changes, and the order that only the new version has is kept.
     let before = of(&cluster, kinds::IN_MEMORY_CLUSTER).await?;
     let mut read = of(&cluster, kinds::OLD_IN_MEMORY_CLUSTER).await?;
     scope.management.replace(&scope.namespace, &read).await?;
@@ -133,7 +133,7 @@ async fn what_a_client_of_either_contract_changes_the_other_one_sees() -> anyhow
     })
     .await?;
 
-    // What has to stay stays through the old version too.
+    // Immutable fields cannot be changed through the old version either.
     let mut moved = of(&cluster, kinds::OLD_IN_MEMORY_CLUSTER).await?;
     moved["spec"]["controlPlaneEndpoint"]["port"] = json!(1);
     let refused = scope.management.replace(&scope.namespace, &moved).await;

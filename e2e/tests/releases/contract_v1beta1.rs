@@ -1,4 +1,4 @@
-//! Cluster API 1.8, which has contract v1beta1 and its own kinds as `v1beta1` alone.
+//! Cluster API 1.8, which has contract v1beta1 and serves its own kinds as `v1beta1` alone.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ async fn cluster_with_addresses_from_a_pool_works_with_cluster_api_of_contract_v
     bare.down().await
 }
 
-/// Waits until all machines run, with a Node each, whose address is of the pool, and the cluster is ready.
+/// Waits until all machines run, each with a Node and an address from the pool, and the cluster is ready.
 async fn running(cluster: &Cluster, control_plane: usize, workers: usize) -> anyhow::Result<()> {
     let count = control_plane + workers;
     until(&format!("{count} machines to run"), LIMIT, async || {
@@ -139,7 +139,7 @@ fn objects(name: &str) -> Vec<Value> {
             json!({
                 "replicas": 3,
                 "version": VERSION,
-                // By the first two it knows who begins a cluster and who joins it.
+                // From the first two it knows which machine starts a cluster and which ones join.
                 "kubeadmConfigSpec": {"clusterConfiguration": {}, "initConfiguration": node, "joinConfiguration": node},
                 "machineTemplate": {"infrastructureRef": reference("infrastructure", "InMemoryMachineTemplate")},
             }),

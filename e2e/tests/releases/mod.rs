@@ -1,4 +1,4 @@
-//! Releases of Cluster API before the newest one, unmodified, each on a management cluster without a node.
+//! Earlier releases of Cluster API, unmodified, each on a management cluster without a node.
 
 mod contract_v1beta1;
 mod contract_v1beta2;

@@ -1,4 +1,4 @@
-//! The released class, with the extension in place of what it says of variables, patches and upgrades.
+//! The released class, with the extension in place of its own variables, patches and upgrades.
 
 use nephele_e2e::templates;
 use serde_json::{Value, json};

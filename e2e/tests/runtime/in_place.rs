@@ -1,4 +1,4 @@
-//! Updates in place: machines become what they are to be, and stay the same machines.
+//! Updates in place: machines change, and stay the same machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::runtime::script::{EXTENSION_CONFIG, LABEL, Script, registered};
 
-/// On a Node: what stands for the contents of files, by path.
+/// The annotation of a Node with digests of files, by path.
 const FILES: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/files";
 
 /// The template of workers' KubeadmConfigs.
@@ -22,7 +22,7 @@ const BOOTSTRAP_TEMPLATE: Kind = ("bootstrap.cluster.x-k8s.io", "v1beta2", "Kube
 /// clusterctl's name of the provider that has the machines.
 const INFRASTRUCTURE: &str = "infrastructure-in-memory";
 
-/// A management cluster where an update in place takes that long.
+/// A management cluster where an update in place takes this long.
 async fn management(name: &str, duration: &str) -> anyhow::Result<Bare> {
     let bare = Bare::with_runtime_extension(name).await?;
     registered(&bare).await?;
@@ -30,11 +30,11 @@ async fn management(name: &str, duration: &str) -> anyhow::Result<Bare> {
     Ok(bare)
 }
 
-/// How long updates take that are asked for from now on.
+/// Sets how long later updates take.
 async fn pace(bare: &Bare, duration: &str) -> anyhow::Result<()> {
     let settings = json!({"spec": {"settings": {"inPlaceUpdateDuration": duration}}});
     bare.management.patch(kinds::EXTENSION_CONFIG, "", EXTENSION_CONFIG, &settings).await?;
-    // Cluster API calls with the settings that it discovered last.
+    // Cluster API calls with the settings from the last discovery.
     until("the settings to be taken over", LIMIT, async || {
         let config = bare.management.get(kinds::EXTENSION_CONFIG, "", EXTENSION_CONFIG).await?;
         let discovered = state::condition(&config, "Discovered");
@@ -56,7 +56,7 @@ async fn identities(cluster: &Cluster) -> anyhow::Result<BTreeSet<(String, Strin
     Ok(found)
 }
 
-/// What Nodes show: uid, version of the kubelet, and files.
+/// The state that Nodes show: uid, version of the kubelet, and files.
 async fn nodes(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, (String, String, Value)>> {
     let nodes = cluster.workload().await?.nodes().await?;
     let shown = nodes.iter().map(|node| {
@@ -81,7 +81,7 @@ async fn shown(cluster: &Cluster, count: usize, version: &str, content: &str) ->
     .await
 }
 
-/// Waits until no Machine is updated and all are up to date.
+/// Waits until no Machine is being updated and all are up to date.
 async fn quiet(cluster: &Cluster) -> anyhow::Result<()> {
     until("no machine to be updated", LIMIT, async || {
         let machines = cluster.machines(None).await?;
@@ -94,12 +94,12 @@ async fn quiet(cluster: &Cluster) -> anyhow::Result<()> {
     .await
 }
 
-/// A cluster that makes no other machines to update those that it has.
+/// A cluster that creates no additional machines for updates.
 async fn without_surge(scope: &Scope, name: &str, shape: Shape) -> anyhow::Result<Cluster> {
     let cluster = scope
         .plain_with(name, shape, |object| {
             let rolling = match object["kind"].as_str() {
-                // Cluster API has control planes of less than three machines surge.
+                // Cluster API requires surge for control planes of less than three machines.
                 Some("KubeadmControlPlane") if shape.control_plane >= 3 => json!({"maxSurge": 0}),
                 Some("MachineDeployment") => json!({"maxSurge": 0, "maxUnavailable": 1}),
                 _ => return,
@@ -116,13 +116,13 @@ fn motd(content: &str) -> Value {
     json!([{"path": "/etc/motd", "content": content, "owner": "root:root"}])
 }
 
-/// Gives the control plane this in `/etc/motd`.
+/// Sets the content of `/etc/motd` on the control plane.
 async fn give_control_plane(cluster: &Cluster, content: &str) -> anyhow::Result<()> {
     let patch = json!({"spec": {"kubeadmConfigSpec": {"files": motd(content)}}});
     cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &patch).await
 }
 
-/// Gives the workers this version, and this in `/etc/motd`: what they are made from has another name then.
+/// Sets the version and the content of `/etc/motd` on the workers, with another template.
 async fn give_workers(cluster: &Cluster, version: &str, content: &str) -> anyhow::Result<()> {
     let template = cluster.object(BOOTSTRAP_TEMPLATE, &cluster.workers()).await?;
     let name = format!("{}-{content}", cluster.workers());
@@ -199,7 +199,7 @@ async fn an_update_that_fails_is_said_on_the_machine_and_one_under_way_outlives_
     shown(&cluster, 1, "v1.36.4", ONE).await?;
     quiet(&cluster).await?;
 
-    // Longer than managers take to come back, so that it is under way before and after.
+    // Longer than managers take to restart, so that the update is under way before and after.
     pace(&bare, "1m").await?;
     give_workers(&cluster, "v1.36.5", "three").await?;
     says(&cluster, kinds::IN_MEMORY_MACHINE, "InPlaceUpdating", "v1.36.5").await?;
@@ -210,7 +210,7 @@ async fn an_update_that_fails_is_said_on_the_machine_and_one_under_way_outlives_
     says(&cluster, kinds::MACHINE, "InPlaceUpdating", "In-place update in progress").await?;
     shown(&cluster, 1, "v1.36.5", THREE).await?;
     quiet(&cluster).await?;
-    // It went on, and was not begun anew.
+    // It continued, and was not started again.
     assert_eq!(asked_at(&cluster).await?, asked);
     assert_eq!(identities(&cluster).await?, machines);
     cluster.settled(1, 1).await?;
@@ -218,7 +218,7 @@ async fn an_update_that_fails_is_said_on_the_machine_and_one_under_way_outlives_
     bare.down().await
 }
 
-/// Waits until an object of a kind says that it is updated, with this reason and in its message this.
+/// Waits until an object of a kind reports an update, with this reason and this in its message.
 async fn says(cluster: &Cluster, kind: Kind, reason: &str, message: &str) -> anyhow::Result<()> {
     until(&format!("{} to say {reason}: {message}", cluster.name), LIMIT, async || {
         let found = cluster.of_kind(kind).await?;
@@ -233,7 +233,7 @@ async fn says(cluster: &Cluster, kind: Kind, reason: &str, message: &str) -> any
     .await
 }
 
-/// When the machines were asked for their last updates, those that were.
+/// The times at which updates were requested, of machines that have one.
 async fn asked_at(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
     let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
     let asked = machines.iter().map(|machine| machine["spec"]["instance"]["update"]["askedAt"].clone());

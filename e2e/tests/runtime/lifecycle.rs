@@ -1,4 +1,4 @@
-//! Creation and deletion wait for the extension, and so do they for one that is gone.
+//! Creation and deletion wait for the extension, even when it is gone.
 
 use nephele_e2e::{
     Bare, Cluster, Look, Scope, Shape,
@@ -72,7 +72,7 @@ async fn clusters_are_made_and_deleted_when_the_extension_lets_them_and_it_comes
     bare.down().await
 }
 
-/// Waits until the Cluster says that its topology waits for a hook.
+/// Waits until the Cluster reports that its topology waits for a hook.
 async fn waits(cluster: &Cluster, hook: &str) -> anyhow::Result<()> {
     until(&format!("{} to wait for {hook}", cluster.name), LIMIT, async || {
         let found = cluster.get().await?;

@@ -1,5 +1,5 @@
-//! An extension of a user's own has machines wait before they are created and after they are deleted. It is written as
-//! its author would write it: with the Runtime SDK, and the hooks as they are documented.
+//! A user's own extension delays machines before they are created and after they are deleted. It is written as its
+//! author would write it: with the Runtime SDK, and the documented hooks.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -58,7 +58,7 @@ impl Hook for AfterMachineDelete {
     const META: HookMeta = HookMeta::new("Called after a machine is deleted");
 }
 
-/// Why machines wait at present, and what was asked: hook, machine and provider id.
+/// Why machines wait now, and the recorded calls: hook, machine and provider id.
 #[derive(Default)]
 struct Script {
     holds: Option<&'static str>,
@@ -182,7 +182,7 @@ async fn an_extension_of_a_users_own_vetoes_and_delays_machines_and_is_missed_by
     assert_eq!(cluster.machines(None).await?.len(), 2);
     strict.hold(None);
     cluster.settled(1, 0).await?;
-    // What is there was not asked about again.
+    // The hook was not called again for existing machines.
     assert_eq!(strict.asked("BeforeMachineCreate").len(), asked);
 
     strict.stop().await?;
@@ -205,7 +205,7 @@ fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
     state::condition(object, kind).and_then(|condition| condition["message"].as_str()).unwrap_or_default()
 }
 
-/// Waits until a Machine says something in a condition.
+/// Waits until a condition of a Machine has a message.
 async fn says(cluster: &Cluster, kind: &str, said: &str) -> anyhow::Result<Value> {
     until(&format!("a machine to say {said:?}"), LIMIT, async || {
         let machines = cluster.machines(None).await?;

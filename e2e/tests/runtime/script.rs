@@ -1,4 +1,4 @@
-//! The ConfigMap that says what the extension answers for a Cluster, and what it answered.
+//! The ConfigMap with the extension's answers for a Cluster, to give and given.
 
 use nephele_e2e::{Bare, Look, Management, Scope, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ pub(crate) const LABEL: &str = "runtime-extension-nephele";
 /// Its ExtensionConfig.
 pub(crate) const EXTENSION_CONFIG: &str = "nephele";
 
-/// A response that has Cluster API ask again a second later.
+/// A response that makes Cluster API call again a second later.
 pub(crate) const BLOCKS: &str =
     r#"{"Status": "Success", "RetryAfterSeconds": 1, "Message": "held by the test"}"#;
 /// A response that lets it go on.
@@ -29,7 +29,7 @@ impl Script {
         }
     }
 
-    /// Says what is answered to a call from now on.
+    /// Sets the answer to a call.
     pub(crate) async fn say(&self, call: &str, response: &str) -> anyhow::Result<()> {
         let data = json!({ format!("{call}-preloadedResponse"): response });
         if self.management.find(kinds::CONFIG_MAP, &self.namespace, &self.name).await?.is_some() {
@@ -42,14 +42,14 @@ impl Script {
         self.management.apply(&self.namespace, &[object]).await
     }
 
-    /// What was answered last to a call, if it came.
+    /// The last answer to a call, if it came.
     pub(crate) async fn record(&self, call: &str) -> anyhow::Result<Option<String>> {
         let found = self.management.find(kinds::CONFIG_MAP, &self.namespace, &self.name).await?;
         let record = found.map(|mut found| found["data"][format!("{call}-actualResponseStatus")].take());
         Ok(record.and_then(|record| record.as_str().map(str::to_owned)))
     }
 
-    /// Waits until this was answered last to a call.
+    /// Waits until this was the last answer to a call.
     pub(crate) async fn answered(&self, call: &str, record: &str) -> anyhow::Result<()> {
         until(&format!("{call} to be answered with {record:?}"), LIMIT, async || {
             let last = self.record(call).await?;

@@ -1,4 +1,4 @@
-//! A class whose variables and patches are the extension's.
+//! A class with the extension's variables and patches.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ async fn zones_and_instance_types_come_from_the_extension() -> anyhow::Result<()
     types.sort();
     assert_eq!(types, ["large", "large", "large", "small"]);
 
-    // What no schema could refuse.
+    // What no schema can refuse.
     let twice = json!({"spec": {"topology": {"variables": variables(&["zone-a", "zone-a"])}}});
     cluster.patch(kinds::CLUSTER, &cluster.name, &twice).await?;
     topology_says(&cluster, "False", r#"zones: "zone-a" is there twice"#).await?;

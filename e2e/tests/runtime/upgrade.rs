@@ -1,4 +1,4 @@
-//! An upgrade over two minor versions, by the extension's plan, with the extension asked at each step.
+//! An upgrade over two minor versions, by the extension's plan, with a call of the extension at each step.
 
 use nephele_e2e::{
     Bare, Cluster, Look, Scope, Shape, management::kinds, state, templates, until, wait::LIMIT,
@@ -14,7 +14,7 @@ const FROM: &str = "v1.34.2";
 const OVER: &str = "v1.35.0";
 const TO: &str = "v1.36.3";
 
-/// A call, and which versions the control plane and the workers are told to have while it is not answered.
+/// A call, and the desired versions of the control plane and the workers until it is answered.
 struct Step {
     call: &'static str,
     control_plane: &'static str,
@@ -25,7 +25,7 @@ const fn step(call: &'static str, control_plane: &'static str, workers: &'static
     Step { call, control_plane, workers }
 }
 
-/// The calls of the upgrade, in their order.
+/// The calls of the upgrade, in order.
 const STEPS: [Step; 8] = [
     step("BeforeClusterUpgrade-v1.34.2-v1.36.3", FROM, FROM),
     step("BeforeControlPlaneUpgrade-v1.34.2-v1.35.0", FROM, FROM),
@@ -37,7 +37,7 @@ const STEPS: [Step; 8] = [
     step("AfterClusterUpgrade-v1.36.3", TO, TO),
 ];
 
-/// While this one is held, the extension is killed, and comes back.
+/// While this one is held, the extension is killed and restarted.
 const KILLED_AT: &str = "AfterControlPlaneUpgrade-v1.35.0";
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn an_upgrade_over_two_minor_versions_waits_at_every_hook_until_the_extens
     bare.down().await
 }
 
-/// Waits until the Cluster says this of its topology, which is not what it should be.
+/// Waits until the Cluster reports this about its topology, which is not up to date.
 async fn says(cluster: &Cluster, text: &str) -> anyhow::Result<()> {
     until(&format!("{} to say {text:?}", cluster.name), LIMIT, async || {
         let found = cluster.get().await?;
@@ -113,7 +113,7 @@ async fn says(cluster: &Cluster, text: &str) -> anyhow::Result<()> {
     .await
 }
 
-/// The versions that the control plane and the workers are told to have.
+/// The desired versions of the control plane and the workers.
 async fn versions(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     let mut versions = Vec::new();
     for (kind, path) in
