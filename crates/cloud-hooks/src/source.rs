@@ -1,5 +1,5 @@
-//! Keeps the registry filled with what `CloudExtensionConfig`s register. What is done about each object is the Runtime
-//! SDK's; here is when.
+//! Keeps the registry in step with `CloudExtensionConfig`s. The Runtime SDK reconciles each object; this module
+//! decides when.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use crate::call::CloudHooks;
 use crate::hooks::{AfterMachineDelete, BeforeMachineCreate, catalog};
 use crate::kind::Registered;
 
-/// Extensions looked at at a time. Each may take the ten seconds of a discovery.
+/// Extensions reconciled at a time. Each may take the ten seconds of a discovery.
 const CONCURRENCY: NonZeroU16 = NonZeroU16::new(10).expect("ten");
 
-/// Why extensions are not registered any more.
+/// Why extensions are no longer registered.
 #[derive(Debug, Error)]
 pub enum Error {
     /// The controller ended.
@@ -43,8 +43,8 @@ pub enum Error {
     Controller(#[source] RunError),
 }
 
-/// Those who ask extensions, and what has to run until `shutdown` for it to be known which there are. Until they are
-/// known, machines wait; without any, nothing is called or read but one watch.
+/// The caller of extensions, and a future that runs until `shutdown` and keeps the registered extensions up to
+/// date. Until they are known, machines wait. Without any extension nothing is called, and only one watch is open.
 pub fn start(
     kube: kube::Client,
     services: &Services,
@@ -121,7 +121,7 @@ async fn reconcile(
     clock: Clock,
 ) -> Result<Outcome, Unregistered> {
     let next = reconciler.reconcile(&object.name_any(), || clock()).await?;
-    // What went while its extension was asked was removed before it was registered.
+    // An extension whose object was deleted during discovery is removed before it is registered.
     forget_gone([object.name_any()], hooks.client().registry(), &store);
     Ok(match next {
         // The registry was not warmed up.
@@ -133,7 +133,7 @@ async fn reconcile(
     })
 }
 
-/// Registers all extensions that there are at the start, and removes those whose objects go from then on.
+/// Registers the existing extensions at the start, and from then on removes those whose objects are deleted.
 async fn prepare(
     reconciler: Arc<Reconciler<Registered>>,
     hooks: CloudHooks,
@@ -151,7 +151,7 @@ async fn prepare(
         let warmed_up = if store.state().is_empty() {
             registry.warm_up([], WarmUp::Isolated).map_err(WarmUpError::Registry)
         } else {
-            // Waits between its tries, and then some time passes before the next.
+            // It waits between its attempts, and then some time passes before the next run.
             reconciler.warm_up(WarmUpSettings::default(), now).await
         };
         match warmed_up {
@@ -173,7 +173,7 @@ async fn prepare(
     }
 }
 
-/// Removes those extensions whose objects are not there any more.
+/// Removes extensions whose objects no longer exist.
 fn forget_gone(
     names: impl IntoIterator<Item = String>,
     registry: &Registry,
@@ -199,7 +199,7 @@ fn tell(warmed_up: &WarmedUp) {
     }
 }
 
-/// The extensions that have a handler of a hook of ours.
+/// The extensions that have a handler for one of our hooks.
 fn registered(registry: &Registry) -> Vec<String> {
     let hooks = [BeforeMachineCreate::id(), AfterMachineDelete::id()];
     let handlers = hooks.iter().flat_map(|hook| registry.handlers(hook).unwrap_or_default());
@@ -221,7 +221,8 @@ mod tests {
 
     use super::*;
 
-    /// As with an ExtensionConfig: whoever makes the extension's certificate names the Secret with its authority.
+    /// As with an ExtensionConfig: an annotation names the Secret with the authority of the extension's
+    /// certificate.
     #[tokio::test]
     async fn the_authority_in_a_secret_becomes_the_bundle_of_the_object_that_names_it() {
         let api = ManagementApi::start();

@@ -20,27 +20,27 @@ use crate::message::{
     AlarmRequest, MemberListRequest, MemberRemoveRequest, MoveLeaderRequest, StatusRequest,
 };
 
-/// The longest request that is read; the longest of the five calls has a few numbers.
+/// The longest request that is read; the longest of the five requests has a few numbers.
 const REQUEST_BYTES_MAX: usize = 1024;
 
-/// A cluster that its simulation and its connections share.
+/// A cluster that the simulation and the connections share.
 pub type SharedEtcdCluster = Arc<Mutex<EtcdCluster>>;
 
-/// Told of each answered call, for metrics.
+/// Receives each answered call, for metrics.
 pub trait CallObserver: Send + Sync {
     /// `method`, as in `MemberList`, or `other` for one that is not simulated, was answered with `code`, as in `OK`
     /// or `Unavailable`.
     fn observe(&self, method: &'static str, code: &'static str, duration: Duration);
 }
 
-/// Whom a connection reaches.
+/// The member that a connection reaches.
 #[derive(Clone)]
 pub struct Connection {
     /// The cluster.
     pub cluster: SharedEtcdCluster,
     /// The id of the member that answers.
     pub member: u64,
-    /// Told of each call.
+    /// Receives each call.
     pub observer: Arc<dyn CallObserver>,
 }
 
@@ -62,8 +62,8 @@ where
         let connection = connection.clone();
         async move { Ok::<_, Infallible>(route(&connection, request).await) }
     });
-    // A connection carries a handful of messages of a few hundred bytes. By default it may hold a megabyte that came
-    // and 400 KiB to go; here it is the 64 KiB that HTTP/2 gives any connection, and 16 KiB to go.
+    // A connection carries a handful of messages of a few hundred bytes. By default it may hold a megabyte received
+    // and 400 KiB to send; here it is the 64 KiB that HTTP/2 gives any connection, and 16 KiB to send.
     hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16 * 1024)
         .initial_connection_window_size(64 * 1024)
@@ -94,14 +94,14 @@ async fn route(
         "/etcdserverpb.Maintenance/Status" => ("Status", unary::<StatusRequest>(connection, request).await),
         path => ("other", Status::unimplemented(unknown(path)).into_http()),
     };
-    // A refusal has its code in the headers; an answer has it in the trailers, and there it is always OK.
+    // A refusal has its code in the headers. An answer has it in the trailers, and there it is always OK.
     let code = response.headers().get("grpc-status");
     let code = code.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
     connection.observer.observe(method, code_name(code), started.elapsed());
     response
 }
 
-/// What grpc-go says to a method that a server does not have.
+/// The answer of grpc-go for a method that a server does not have.
 fn unknown(path: &str) -> String {
     match path.trim_start_matches('/').rsplit_once('/') {
         Some((service, method)) => format!("unknown method {method} for service {service}"),
@@ -120,7 +120,7 @@ async fn unary<C: Call>(
         .await
 }
 
-/// A member that was asked something.
+/// The gRPC service of one member.
 struct Asked(Connection);
 
 impl<C: Call> UnaryService<C> for Asked {
@@ -142,7 +142,7 @@ fn status(error: EtcdError) -> Status {
             Code::FailedPrecondition
         }
         EtcdError::MemberNotFound => Code::NotFound,
-        // One that etcd gives no code.
+        // etcd gives this error no code.
         EtcdError::TransferTimedOut => Code::Unknown,
     };
     Status::new(code, error.to_string())
@@ -338,7 +338,7 @@ mod tests {
     #[tokio::test]
     async fn long_and_broken_requests_are_refused_and_the_connection_goes_on() {
         let mut client = Client::new(&shared(&[1]), 1).await;
-        // Any message with a long string will do: fields of other numbers are passed over.
+        // Any message with a long string will do: unknown fields are skipped.
         let long = crate::message::Member { name: "n".repeat(REQUEST_BYTES_MAX), ..Default::default() };
         let answer = client.call::<_, StatusResponse>("/etcdserverpb.Maintenance/Status", long).await;
         assert_eq!(answer.unwrap_err().code(), Code::OutOfRange);

@@ -1,8 +1,8 @@
-//! The objects of the management API that the extension reads and writes, and the checks of names before it does.
+//! The objects of the management API that the extension reads and writes, and the checks of their names.
 //!
-//! Whoever reaches the extension chooses the names in a request, and the client library puts names into the paths of its
-//! requests as they are. So every name is checked here first: no name leads out of its namespace, and no namespace other
-//! than the one that the extension looks after is touched.
+//! Callers of the extension choose the names in a request, and the client library puts names into request paths
+//! unchanged. So every name is checked here first: no name leads out of its namespace, and an extension of one
+//! namespace touches no other.
 
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::ConfigMap};
 use kube::{Api, Client, Resource};
@@ -19,10 +19,10 @@ pub enum NameError {
     /// A namespace has to be a DNS label.
     #[error("the namespace {0:?} is not a DNS label")]
     Namespace(String),
-    /// The extension looks after one namespace, and it is another one.
+    /// The extension serves one namespace, and this is another one.
     #[error("this extension answers for the namespace {expected} alone, not for {found}")]
     OtherNamespace {
-        /// The namespace that it looks after.
+        /// The namespace of the extension.
         expected: String,
         /// The namespace in the request.
         found: String,
@@ -30,14 +30,14 @@ pub enum NameError {
     /// The name of an object has to be a DNS subdomain.
     #[error("the name {name:?} of the {what} is not a DNS subdomain")]
     Object {
-        /// What is named.
+        /// The kind of the object.
         what: &'static str,
         /// The name.
         name: String,
     },
 }
 
-/// The management API, within the namespace that the extension looks after, or in all of them. It is cheap to clone.
+/// The management API, in one namespace or in all. Cheap to clone.
 #[derive(Clone)]
 pub struct Access {
     client: Client,
@@ -82,7 +82,7 @@ pub(crate) fn object_name<'a>(what: &'static str, name: &'a str) -> Result<&'a s
     if is_dns_subdomain(name) { Ok(name) } else { Err(NameError::Object { what, name: shown(name) }) }
 }
 
-/// As much of a refused text as an error repeats.
+/// The part of a refused text that an error repeats.
 pub(crate) fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! The versions on the way of an upgrade: one of each minor version, since Kubernetes leaves none out.
+//! The versions that an upgrade passes through: one of each minor version, since Kubernetes cannot skip any.
 
 use std::{cmp::Ordering, str::FromStr};
 
@@ -9,34 +9,34 @@ use thiserror::Error;
 
 use crate::settings::KUBERNETES_VERSIONS;
 
-/// The most minor versions that an upgrade may lead over. Kubernetes has come to 36 in eleven years.
+/// The most minor versions that an upgrade may pass through. Kubernetes has come to 36 in eleven years.
 const STEPS_MAX: u64 = 100;
 
-/// Why there is no way.
+/// Why there is no plan.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PlanError {
-    /// A text is no version.
+    /// A text is not a version.
     #[error("{0:?} is not a version of Kubernetes, such as v1.36.1")]
     Version(String),
-    /// It leads back.
+    /// The target is older.
     #[error("there is no way back from {from} to {to}")]
     Back {
-        /// Where from.
+        /// The current version.
         from: String,
-        /// Where to.
+        /// The target.
         to: String,
     },
-    /// It leads to another major version, or far ahead.
+    /// The target has another major version, or is far ahead.
     #[error("there is no known way from {from} to {to}")]
     Far {
-        /// Where from.
+        /// The current version.
         from: String,
-        /// Where to.
+        /// The target.
         to: String,
     },
 }
 
-/// A version as it is written, and as it is compared.
+/// A version as text, and in comparable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     text: String,
@@ -53,8 +53,8 @@ impl FromStr for Version {
 }
 
 impl Version {
-    /// Whether it comes before the other one. Of builds of one version only one without a name is known to: before all
-    /// that have one.
+    /// Whether it comes before the other one. Builds of one version have no order, except that the one without a
+    /// build name comes first.
     fn is_before(&self, other: &Self) -> bool {
         match self.number.cmp_precedence(&other.number) {
             Ordering::Equal => self.number.build.is_empty() && !other.number.build.is_empty(),
@@ -63,11 +63,11 @@ impl Version {
     }
 }
 
-/// The steps of a control plane from a version to another one: the last known version of each minor version between,
-/// or its first where none is known, and then the target.
+/// The steps of a control plane: the last known version of each minor version in between, or its first where none
+/// is known, and then the target.
 ///
 /// # Errors
-/// When a text is no version, or there is no way.
+/// When a text is not a version, or there is no plan.
 pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanError> {
     let (from, to): (Version, Version) = (from.parse()?, to.parse()?);
     let ends = || (from.text.clone(), to.text.clone());
@@ -100,11 +100,11 @@ pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanEr
     Ok(steps)
 }
 
-/// Answers with the steps of the control plane; those of the workers are the caller's to find, who makes as few as the
-/// allowed skew takes.
+/// Answers with the steps of the control plane. The caller derives those of the workers, as few as the allowed skew
+/// permits.
 ///
 /// # Errors
-/// When there is no way.
+/// When there is no plan.
 pub fn answer(request: &GenerateUpgradePlanRequest) -> Result<GenerateUpgradePlanResponse, Failure> {
     let known = request.settings.get(KUBERNETES_VERSIONS).map(String::as_str).unwrap_or_default();
     let known: Vec<&str> = known.split(',').map(str::trim).filter(|text| !text.is_empty()).collect();
@@ -167,8 +167,8 @@ mod tests {
     }
 
     proptest! {
-        /// The rules by which Cluster API judges a plan (its `topology` controller): strictly ascending from above the
-        /// current version, no minor left out, the target last.
+        /// The rules by which Cluster API checks a plan (its `topology` controller): strictly ascending from above
+        /// the current version, no minor skipped, the target last.
         #[test]
         fn a_plan_is_one_that_its_caller_takes(
             from in (0_u64..40, 0_u64..5), ahead in 0_u64..8, patch in 0_u64..5,

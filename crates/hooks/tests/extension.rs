@@ -131,7 +131,7 @@ async fn an_upgrade_over_several_minor_versions_is_planned_over_the_versions_of_
     assert_eq!(response, expected);
 }
 
-/// A call to update the machine `w`, whose objects are to be of this version and have one file.
+/// A call to update the machine `w`, whose desired objects have this version and one file.
 fn update_machine(version: &str, settings: &[(&str, &str)]) -> Value {
     let settings: BTreeMap<_, _> = settings.iter().copied().collect();
     json!({
@@ -163,7 +163,7 @@ fn waits(seconds: i32) -> Value {
     json!({ "status": "Success", "message": message, "retryAfterSeconds": seconds })
 }
 
-/// What whoever has the machine notes when the update that it is asked for is over.
+/// What the manager of the machine writes when the requested update is over.
 async fn end_update(api: &ManagementApi) -> Update {
     let object = api.get::<InMemoryMachine>("w").await;
     let asked = object.update().expect("it is asked for");
@@ -189,7 +189,7 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
     let request = update_machine("v1.36.4", &ADDRESSED);
     assert_eq!(call(&router(0), UPDATE, &request).await, waits(10));
     let asked = api.get::<InMemoryMachine>("w").await;
-    // Another replica that is asked again changes nothing.
+    // Another replica that is called again changes nothing.
     assert_eq!(call(&router(28), UPDATE, &request).await, waits(2));
     assert_eq!(api.get::<InMemoryMachine>("w").await, asked);
     let asked = end_update(&api).await;
@@ -199,7 +199,7 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
     assert_eq!(shown, Some(vec!["/etc/motd".to_owned()]));
     let done = json!({ "status": "Success", "retryAfterSeconds": 0 });
     assert_eq!(call(&router(40), UPDATE, &request).await, done);
-    // Nothing of the Cluster was written: such calls come from each of its machines.
+    // Nothing of the Cluster was written: each of its machines makes such calls.
     assert!(api.take_writes().iter().all(|write| write.resource != "configmaps"));
 }
 

@@ -1,5 +1,5 @@
-//! Requests that somebody made up, against the whole extension: whoever reaches it chooses everything in a request, and the
-//! extension has rights at the management API.
+//! Invented requests, against the whole extension: a caller chooses everything in a request, and the extension has
+//! rights at the management API.
 
 use std::{
     convert::Infallible,
@@ -44,9 +44,9 @@ const HOOKS: [&str; 16] = [
     "canupdatemachineset/can-update-machineset",
     "updatemachine/update-machine",
 ];
-/// The namespace that the extension looks after.
+/// The namespace of the extension.
 const NAMESPACE: &str = "default";
-/// The longest message that a caller is to be told, in bytes, and what is around it.
+/// The longest message to a caller, in bytes, and what is around it.
 const RESPONSE_MAX: usize = 9 << 10;
 /// Stands for a deep value in a body.
 const DEEP: &str = "@deep@";
@@ -54,7 +54,7 @@ const DEEP: &str = "@deep@";
 /// Requests to the management API, as method, path and query.
 type Asked = Arc<Mutex<Vec<(String, String, Option<String>)>>>;
 
-/// A client of the API that notes what it is asked.
+/// A client of the API that records its requests.
 fn observed(api: &ManagementApi, asked: &Asked) -> Client {
     let (server, asked) = (api.server().clone(), Arc::clone(asked));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -84,7 +84,7 @@ impl World {
         Self { router, asked }
     }
 
-    /// The answer to a call, and the requests that it led to.
+    /// The answer to a call, and the requests to the management API that it caused.
     async fn call(
         &self,
         hook: &str,
@@ -149,7 +149,7 @@ fn any_json() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// An object of a kind that handlers look into, or of none.
+/// An object of a kind that handlers read, or of another.
 fn object() -> BoxedStrategy<Value> {
     let kind = prop_oneof![
         Just(("infrastructure.cluster.x-k8s.io/v1beta2", "InMemoryMachine")),
@@ -174,7 +174,7 @@ fn object() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A machine as `UpdateMachine` has it, so that calls come as far as its object.
+/// A machine as in a valid `UpdateMachine`, so that calls get as far as its object.
 fn desired() -> BoxedStrategy<Value> {
     let named = |kind: &'static str, name: String, namespace: String, spec: Value| {
         json!({
@@ -238,7 +238,7 @@ fn request() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// A body: a request, with something of this depth wherever a deep value is to be, or no request at all.
+/// A body: a request with values of this depth at the marked places, or no request at all.
 fn body() -> BoxedStrategy<String> {
     let depth = prop_oneof![Just(1_usize), Just(60), Just(110), Just(128), Just(10_000)];
     let deep = |depth: usize| format!("{}1{}", r#"{"a":["#.repeat(depth / 2), "]}".repeat(depth / 2));
@@ -253,8 +253,8 @@ fn body() -> BoxedStrategy<String> {
     body.boxed()
 }
 
-/// Whatever is sent: a handler neither panics nor asks the management API for anything but ConfigMaps and machines of its
-/// namespace, and says little.
+/// Whatever is sent: a handler does not panic, requests only ConfigMaps and machines of its namespace, and gives
+/// short answers.
 #[test]
 fn no_request_leads_out_of_the_namespace_or_ends_a_handler() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -268,7 +268,7 @@ fn no_request_leads_out_of_the_namespace_or_ends_a_handler() {
         let response: Value = serde_json::from_slice(&answer).expect("a response is JSON");
         let message = response["message"].as_str().unwrap_or_default();
         prop_assert!(!message.contains("panicked"), "{}", message);
-        // Patches repeat what was sent; other answers do not.
+        // Patches repeat parts of the request; other answers do not.
         let max = if response["status"] == "Success" { RESPONSE_MAX + 40 * sent } else { RESPONSE_MAX };
         prop_assert!(answer.len() <= max, "{} bytes", answer.len());
         for request in &asked {
@@ -281,7 +281,7 @@ fn no_request_leads_out_of_the_namespace_or_ends_a_handler() {
     if let Err(error) = result {
         panic!("{error}");
     }
-    // Otherwise it would show nothing.
+    // Otherwise the test would show nothing.
     let reached = reached.into_inner().expect("no case panics with it");
     assert!(reached.iter().all(|count| *count > 0), "{reached:?}");
 }

@@ -53,7 +53,7 @@ pub struct Settings {
     pub concurrency: NonZeroU16,
     /// Whether IPAddresses whose claim is gone are deleted, and not only reported.
     pub reclaim_orphans: bool,
-    /// What is done about pools that have addresses in common.
+    /// What to do about pools that have addresses in common.
     pub overlap: OverlapPolicy,
 }
 
@@ -143,7 +143,7 @@ pub async fn run(
 
     let for_claims = Arc::clone(&context);
     let run_claims = async {
-        // A claim that is reconciled before its pool is known would say that the pool does not exist.
+        // A claim that is reconciled before its pool is known would report that the pool does not exist.
         let all_listed = async {
             for listed in &mut listed {
                 if listed.wait_for(|listed| *listed).await.is_err() {

@@ -11,7 +11,7 @@ const RECONCILE_SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.
 
 /// The metrics of the controllers, all declared here.
 ///
-/// Where controller-runtime has a name for the same thing it is used, so that dashboards made for Cluster API
+/// Where controller-runtime has a name for the same thing, that name is used, so that dashboards for Cluster API
 /// providers work unchanged (controller-runtime, `pkg/internal/controller/metrics`; Cluster API,
 /// `util/controller/metrics.go`).
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// When the registry has a metric of one of these names already.
+    /// When the registry already has a metric of one of these names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let families = Families {
             reconciles: counters(
@@ -135,7 +135,7 @@ impl Metrics {
     /// The metrics of one controller, its name resolved once.
     pub(crate) fn controller(&self, controller: &'static str, concurrency_max: i64) -> ControllerMetrics {
         self.families.concurrency_max.with_label_values(&[controller]).set(concurrency_max);
-        // Present from the start, so that a rate over the first failure is not missed.
+        // Present from the start, so that a rate includes the first failure.
         self.families.reconcile_errors.with_label_values(&[controller]);
         self.families.panics.with_label_values(&[controller]);
         ControllerMetrics { controller, families: Arc::clone(&self.families) }
@@ -174,7 +174,7 @@ impl ControllerMetrics {
         Running(gauge)
     }
 
-    /// A reconcile ended with this result, one of controller-runtime's four.
+    /// Counts a reconcile that ended with this result, one of controller-runtime's four.
     pub(crate) fn ended(&self, result: &'static str, took: Duration) {
         let labels = [self.controller, result];
         self.families.reconciles.with_label_values(&labels).inc();
@@ -226,11 +226,11 @@ fn gauges(
     registered(registry, IntGaugeVec::new(Opts::new(name, help), labels)?)
 }
 
-/// The collector, once it is in the registry.
+/// Registers the collector and returns it.
 ///
 /// # Errors
 ///
-/// When the registry has one of its name.
+/// When the registry already has one of its name.
 pub fn registered<C: Collector + Clone + 'static>(
     registry: &Registry,
     family: C,

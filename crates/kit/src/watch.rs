@@ -18,11 +18,11 @@ use tracing::{debug, warn};
 
 use crate::{metrics::Metrics, services::Services};
 
-/// What `kubectl apply` leaves on each object: a copy of it.
+/// A copy of the object, which `kubectl apply` leaves on it.
 const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The most touched objects a slow subscriber may lag behind. One that lags further is shown every object of the
-/// cache instead, so nothing is missed; 1,024 pointers are 16 KiB.
+/// The most touched objects that a slow subscriber may lag behind. One that lags further gets every object of the
+/// cache instead, so it misses nothing; 1,024 pointers are 16 KiB.
 const TOUCHED_BACKLOG: usize = 1024;
 
 /// The kind `K` in one namespace, or in all.
@@ -37,8 +37,8 @@ where
     }
 }
 
-/// Drops what no controller reads: managed fields and the copy that `kubectl apply` leaves. Together they are often
-/// more than half of an object.
+/// Drops what no controller reads: managed fields and the copy of `kubectl apply`. Together they are often more
+/// than half of an object.
 pub fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
     let annotations = &mut object.meta_mut().annotations;
@@ -67,9 +67,10 @@ impl<K> Cache<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// A cache of what `api` and `config` select, and the future that keeps it up to date until `shutdown`.
+    /// A cache of the objects that `api` and `config` select, and the future that keeps it up to date until
+    /// `shutdown`.
     ///
-    /// The cache is a readiness gate by the name of its kind until the first list is in.
+    /// A readiness gate of the kind's name is closed until the first list is complete.
     pub fn start(
         services: &Services,
         api: Api<K>,
@@ -87,7 +88,7 @@ where
                     gate.open();
                 }
                 for object in change.objects(&store) {
-                    // Fails only while nobody subscribes, and then nobody misses it.
+                    // Fails only while nobody subscribes; then nobody misses it.
                     let _ = touched.send(object);
                 }
             }
@@ -112,7 +113,7 @@ where
         self.store.wait_until_ready().await.is_ok()
     }
 
-    /// Every object that was made, changed or deleted, after the cache has taken note of it.
+    /// Every object that was created, changed or deleted, once the cache has the change.
     pub fn touched(&self) -> impl Stream<Item = Arc<K>> + Send + 'static {
         let store = self.store.clone();
         BroadcastStream::new(self.touched.subscribe()).flat_map(move |touched| match touched {
@@ -122,13 +123,13 @@ where
     }
 }
 
-/// A change of a store that has already been taken into it.
+/// A change that the store already has.
 pub(crate) enum Change<K: Resource<DynamicType = ()>> {
-    /// This object was made or changed.
+    /// This object was created or changed.
     Applied(Arc<K>),
     /// This object is gone.
     Deleted(Arc<K>),
-    /// The whole list was read, at the start or after the watch had broken: any object may have changed.
+    /// The whole list was read, at the start or after the watch broke: any object may have changed.
     Listed,
 }
 
@@ -142,10 +143,10 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
     }
 }
 
-/// A store of trimmed objects, and the changes of it. The store is kept up to date only as the stream is read.
+/// A store of trimmed objects, and its changes. The store is kept up to date only while the stream is read.
 ///
-/// Objects of a list are announced once the store has the whole list. The stream that comes with `kube` announces
-/// them as they arrive, while the store still shows the state before; whoever looks then sees old news and is not told
+/// Objects of a list are announced once the store has the whole list. `kube`'s own stream announces them as they
+/// arrive, while the store still has the state before; a reader would then see the old state and not be woken
 /// again.
 pub(crate) fn followed<K>(
     api: Api<K>,
@@ -181,7 +182,7 @@ where
     (store, changes)
 }
 
-/// Where an object is, as a controller's queue names it.
+/// The reference of an object, as a controller's queue uses it.
 pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRef<K> {
     let reference = ObjectRef::new(&object.name_any());
     match object.namespace() {

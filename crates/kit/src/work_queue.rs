@@ -14,16 +14,16 @@ use tokio::time::Instant;
 
 use crate::{failures::ObjectKey, metrics::registered};
 
-/// From at once to a minute behind.
+/// From at once to a minute late.
 const SECONDS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 10.0, 60.0];
-/// The most objects of a controller that are followed while they wait: 65,536 entries of about 150 bytes are 10 MiB.
-/// Those beyond that are counted when their turn comes, as if they had not waited.
+/// The most objects of a controller that are followed while they wait: 65,536 entries of about 150 bytes are 10
+/// MiB. Further objects are counted when their reconcile starts, as if they had not waited.
 const WAITING_MAX: usize = 65_536;
 
 /// The work queues of all controllers, under the names of client-go (`k8s.io/client-go/util/workqueue/metrics.go`,
 /// controller-runtime, `pkg/internal/metrics/workqueue.go`).
 ///
-/// The queue itself is kube-runtime's and cannot be looked into: what goes in and what comes out is noted here.
+/// The queue itself belongs to kube-runtime and cannot be inspected: additions and starts are recorded here.
 #[derive(Clone)]
 pub(crate) struct WorkQueues {
     adds: IntCounterVec,
@@ -54,7 +54,7 @@ impl WorkQueues {
         })
     }
 
-    /// The queue of a controller. A later one of the name takes the place of an earlier one.
+    /// The queue of a controller; replaces an earlier one of the same name.
     pub(crate) fn of(&self, controller: &'static str) -> Arc<WorkQueue> {
         let labels = [controller, controller];
         let queue = Arc::new(WorkQueue {
@@ -71,7 +71,7 @@ impl WorkQueues {
 
 const LABELS: [&str; 2] = ["name", "controller"];
 
-/// What is true of the queues at the moment somebody asks.
+/// Metrics that are computed when they are read.
 #[derive(Clone)]
 struct Gauges {
     queues: Arc<Mutex<BTreeMap<&'static str, Arc<WorkQueue>>>>,
@@ -130,14 +130,14 @@ pub(crate) struct WorkQueue {
 }
 
 impl WorkQueue {
-    /// Something happened that an object has to be looked at for.
+    /// An object has to be reconciled.
     pub(crate) fn add(&self, key: ObjectKey) {
         self.add_at(key, Instant::now());
     }
 
-    /// An object is to be looked at again later.
+    /// An object has to be reconciled later.
     pub(crate) fn add_after(&self, key: ObjectKey, wait: Duration) {
-        // A time that cannot be written is never.
+        // A time beyond the range of the clock is never.
         if let Some(due) = Instant::now().checked_add(wait) {
             self.add_at(key, due);
         }
@@ -149,13 +149,13 @@ impl WorkQueue {
         }
     }
 
-    /// The same after a failure.
+    /// An object has to be reconciled again after a failure.
     pub(crate) fn retry_after(&self, key: ObjectKey, wait: Duration) {
         self.retries.inc();
         self.add_after(key, wait);
     }
 
-    /// It is an object's turn, until the guard is dropped.
+    /// The reconcile of an object starts; it ends when the guard is dropped.
     pub(crate) fn start(self: &Arc<Self>, key: &ObjectKey) -> Turn {
         let started = self.state.lock().start(key, Instant::now());
         if started.is_new {
@@ -171,7 +171,7 @@ impl WorkQueue {
     }
 }
 
-/// The turn of an object.
+/// A reconcile in progress.
 pub(crate) struct Turn {
     queue: Arc<WorkQueue>,
     key: ObjectKey,
@@ -189,13 +189,13 @@ impl Drop for Turn {
 #[derive(Default)]
 struct State {
     waiting: HashMap<ObjectKey, Waiting>,
-    /// Since when; as many as reconciles run at a time.
+    /// When each running reconcile started; one per running reconcile.
     running: HashMap<ObjectKey, Instant>,
 }
 
 struct Waiting {
     due: Instant,
-    /// Whether it was counted as added: what is due later is not in the queue yet.
+    /// Whether it was counted as added: an object that is due later is not in the queue yet.
     is_counted: bool,
 }
 
@@ -216,7 +216,7 @@ impl State {
         let is_due = due <= now;
         if let Some(waiting) = self.waiting.get_mut(&key) {
             let is_counted = waiting.is_counted;
-            // The earlier one is what happens.
+            // The earlier time counts.
             if due < waiting.due {
                 *waiting = Waiting { due, is_counted: is_counted || is_due };
                 return is_due && !is_counted;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// One lease behind the rules of an API server: a name is made once, and a write needs the version it replaces.
+/// One lease with the rules of an API server: a name is created once, and a write needs the version it replaces.
 #[derive(Clone, Default)]
 struct Shelf {
     lease: Arc<Mutex<Option<Value>>>,
@@ -74,7 +74,7 @@ impl Shelf {
         self.lease.lock().as_ref().map_or(Value::Null, |lease| lease["spec"][field].clone())
     }
 
-    /// Writes as somebody who does not ask for the version.
+    /// Writes without checking the version.
     fn overwrite(&self, change: impl FnOnce(&mut Value)) {
         let mut lease = self.lease.lock();
         let lease = lease.as_mut().expect("there is one");

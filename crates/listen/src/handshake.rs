@@ -6,18 +6,18 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Why TLS is not spoken on a connection.
+/// Why a TLS handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The client took too long.
     #[error("the TLS handshake did not end within {0:?}")]
     TimedOut(Duration),
-    /// The two could not agree, or the connection broke.
+    /// The two sides could not agree, or the connection broke.
     #[error("failed to shake hands")]
     Failed(#[source] io::Error),
 }
 
-/// Speaks TLS as the server, within `limit`.
+/// Performs the server side of a TLS handshake within `limit`.
 ///
 /// # Errors
 /// When the client does not finish the handshake.

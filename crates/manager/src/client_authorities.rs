@@ -1,4 +1,4 @@
-//! The authorities of clients that have to show a certificate, read from a file and read again when it changes.
+//! The authorities of client certificates, read from a file and reread when it changes.
 
 use std::{
     fmt, fs, io,
@@ -26,10 +26,10 @@ use tokio::{task::spawn_blocking, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// How often the file is read. A kubelet needs a minute to bring a changed Secret to a pod.
+/// How often the file is read. A kubelet takes up to a minute to bring a changed Secret to a pod.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a file has no authorities of clients.
+/// Why a file gives no client authorities.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientAuthoritiesError {
     /// The file could not be read.
@@ -70,7 +70,7 @@ pub enum ClientAuthoritiesError {
     },
 }
 
-/// Verifies that clients have a certificate of the authorities in a file. It is cheap to clone; all clones are one.
+/// Verifies that clients have a certificate of an authority in a file. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub(crate) struct ClientAuthorities {
     inner: Arc<Inner>,
@@ -78,7 +78,7 @@ pub(crate) struct ClientAuthorities {
 
 struct Inner {
     path: PathBuf,
-    /// What the file had when it was last usable. Owned here; `take` writes it.
+    /// The file's content when it was last usable. Owned here; `take` writes it.
     current: RwLock<Current>,
 }
 
@@ -98,7 +98,7 @@ impl ClientAuthorities {
         Ok(Self { inner: Arc::new(Inner { path, current: RwLock::new(Current { bytes, verifier }) }) })
     }
 
-    /// Follows the file until `shutdown`. While it cannot be used, the authorities from before count.
+    /// Rereads the file until `shutdown`. While it cannot be used, the previous authorities stay in force.
     pub(crate) async fn follow(self, shutdown: CancellationToken) {
         while shutdown.run_until_cancelled(sleep(INTERVAL)).await.is_some() {
             let path = self.inner.path.clone();
@@ -113,7 +113,7 @@ impl ClientAuthorities {
         }
     }
 
-    /// Takes what the file has now. Says whether it is something else than before.
+    /// Takes the file's content. Returns whether it has changed.
     fn take(&self, bytes: Vec<u8>) -> Result<bool, ClientAuthoritiesError> {
         if self.inner.current.read().bytes == bytes {
             return Ok(false);
@@ -147,7 +147,8 @@ fn verifier(path: &Path, bytes: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, Cl
 }
 
 impl ClientCertVerifier for ClientAuthorities {
-    /// None: authorities change while a configuration stays, and a client shows its certificate without hints.
+    /// None: authorities may change while this configuration stays, and a client sends its certificate without
+    /// hints.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,8 +1,8 @@
-//! Which version of Cluster API's own kinds the management API is asked for.
+//! Which version of Cluster API's own kinds the manager requests.
 //!
-//! The manager reads and writes them as `v1beta2`. Cluster API before 1.11 serves `v1beta1` alone, whose fields, as far
-//! as they are read here, [`nephele_api::core`] takes in either shape; so a group that is not served as `v1beta2` is
-//! asked for as `v1beta1`, and what is written says so.
+//! The manager reads and writes them as `v1beta2`. Cluster API before 1.11 serves only `v1beta1`;
+//! [`nephele_api::core`] reads the fields that matter in either shape. So the manager requests `v1beta1` of a group
+//! that is not served as `v1beta2`, and writes objects with that version.
 //!
 //! ```text
 //!  manager ── /apis/cluster.x-k8s.io/v1beta2/… ──▶ speaking(client) ── /apis/cluster.x-k8s.io/v1beta1/… ──▶ API server
@@ -18,16 +18,16 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::{info, warn};
 
-/// The groups that Cluster API has in both versions and the manager asks for.
+/// The groups that Cluster API has in both versions and the manager uses.
 const GROUPS: [&str; 3] = ["cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "ipam.cluster.x-k8s.io"];
 const NEW: &str = "v1beta2";
 const OLD: &str = "v1beta1";
 
-/// Which of the groups are asked for in the older version.
+/// Which of the groups are requested in the older version.
 type Older = [bool; GROUPS.len()];
 
-/// The same client, which asks for kinds of Cluster API in a version that is served. Which one that is it finds out when
-/// it is told that the other one is not; that request fails, and is made again by whoever made it.
+/// The same client, which requests Cluster API's kinds in a version that is served. It learns that `v1beta2` is not
+/// served from the first refusal; that request fails, and its caller tries again.
 pub(crate) fn speaking(client: Client) -> Client {
     let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
     let older = Arc::new(Mutex::new(Older::default()));
@@ -52,13 +52,14 @@ pub(crate) fn speaking(client: Client) -> Client {
     Client::new(service, namespace).with_valid_until(valid_until)
 }
 
-/// Whether a path that nobody serves was asked for: an object that is not there is answered in JSON.
+/// Whether the path of the request is not served at all: a missing object is answered in JSON.
 fn is_of_no_version(response: &Response<Body>) -> bool {
     let kind = response.headers().get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     response.status() == StatusCode::NOT_FOUND && !kind.is_some_and(|kind| kind.contains("json"))
 }
 
-/// Whether the group is served in the older version alone; nothing when it is in neither, or nobody says.
+/// Whether the group is served in the older version alone; none when it is served in neither, or the API server
+/// does not answer.
 async fn is_older(client: &Client, group: &str) -> Option<bool> {
     let request = Request::get(format!("/apis/{group}")).body(Vec::new()).expect("a path of words");
     let found: Value = match client.request(request).await {
@@ -77,7 +78,7 @@ async fn is_older(client: &Client, group: &str) -> Option<bool> {
     (new || old).then_some(!new)
 }
 
-/// The request as the API server has to be asked.
+/// The request, in the version that is served.
 async fn spoken(request: Request<Body>, older: Older) -> Result<Request<Body>, kube::Error> {
     if older == Older::default() {
         return Ok(request);
@@ -103,7 +104,7 @@ async fn spoken(request: Request<Body>, older: Older) -> Result<Request<Body>, k
     Ok(Request::from_parts(head, Body::from(text)))
 }
 
-/// The place in [`GROUPS`] of the group whose newer version is asked for.
+/// The index in [`GROUPS`] of the group, when the request is for its newer version.
 fn group(uri: &Uri) -> Option<usize> {
     let mut segments = uri.path().strip_prefix("/apis/")?.split('/');
     let (group, version) = (segments.next()?, segments.next()?);
@@ -126,7 +127,7 @@ fn in_version(uri: &Uri, group: &str) -> Uri {
     Uri::from_parts(parts).expect("only the path is another")
 }
 
-/// Says of objects, their owners and whatever they refer to the version that is served.
+/// Sets the served version in objects, their owner references and all other references.
 fn say_version(value: &mut Value, older: Older) {
     match value {
         Value::Object(fields) => {
@@ -162,7 +163,7 @@ mod tests {
     type Asked = Arc<Mutex<Vec<(String, Value)>>>;
     type Versions = Arc<Mutex<Vec<&'static str>>>;
 
-    /// A management API that has Cluster API's kinds in these versions, and says what it was asked.
+    /// A management API that has Cluster API's kinds in these versions, and records its requests.
     fn api(versions: &[&'static str]) -> (Client, Asked, Versions) {
         let (asked, versions) = (Asked::default(), Arc::new(Mutex::new(versions.to_vec())));
         let (log, now) = (Arc::clone(&asked), Arc::clone(&versions));
@@ -215,7 +216,7 @@ mod tests {
             json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "InMemoryMachine"});
         let object = |version: &str| json!({"apiVersion": "v1", "metadata": {"ownerReferences": [owner(version), ours.clone()]}});
         send(&client, Method::POST, "/api/v1/namespaces/n/secrets", &object(NEW)).await;
-        // What another group serves is not known yet.
+        // The versions of the other group are not known yet.
         let claims = "/apis/ipam.cluster.x-k8s.io/v1beta2/ipaddressclaims";
         send(&client, Method::GET, claims, &Value::Null).await;
         let old = "/apis/cluster.x-k8s.io/v1beta1/namespaces/n/clusters?watch=true&a=v1beta2";

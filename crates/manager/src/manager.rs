@@ -40,27 +40,28 @@ use crate::{
 /// How long everything together may take to stop. Kubernetes kills the pod after ten seconds
 /// (`terminationGracePeriodSeconds` of Cluster API's managers).
 const DRAIN_MAX: Duration = Duration::from_secs(8);
-/// How long reconciles in flight may take of that. Then they are cut, so that nothing is written without the lease.
+/// How long reconciles in flight may take of that. Then they are aborted, so that nothing is written without the
+/// lease.
 const CONTROLLERS_DRAIN_MAX: Duration = Duration::from_secs(4);
 /// How long open connections to workload clusters may take of that. Watches never end by themselves.
 const CLOUD_DRAIN_MAX: Duration = Duration::from_secs(2);
-/// What the leader alone does.
+/// Tasks of the leader alone.
 const CONTROLLER_TASKS: [&str; 3] = ["infrastructure controllers", "hooks of machines", "IPAM controllers"];
-/// What keeps the journal of the cloud in a file.
+/// The task that keeps the journal of the cloud in a file.
 const JOURNAL_TASK: &str = "journal";
-/// Who the Events come from.
+/// The reporting controller of Events.
 const REPORTING_CONTROLLER: &str = "nephele.dev/manager";
-/// The gates that the parts of a role open once they have started; closed from the first moment, so that the manager is
-/// not ready before it knows of its objects.
+/// The gates that the parts of a role open once they have started. They are closed from the start, so that the
+/// manager is not ready before it knows its objects.
 const INFRASTRUCTURE_GATES: [&str; 3] = ["cloud", "inmemorycluster", "inmemorymachine"];
 
-/// Why the manager could not be put together.
+/// Why the manager could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// An address is taken, or not this machine's.
+    /// An address is in use, or does not belong to this machine.
     #[error("failed to listen on {address} for {purpose}")]
     Listen {
-        /// What was to be served.
+        /// What is served there.
         purpose: &'static str,
         /// Where.
         address: ListenAddress,
@@ -71,15 +72,15 @@ pub enum BuildError {
     /// A metric is declared twice.
     #[error("failed to register metrics")]
     Metrics(#[source] prometheus::Error),
-    /// The runtime extension is none that can be called.
+    /// The runtime extension cannot be served.
     #[error("failed to make the runtime extension")]
     RuntimeExtension(#[source] RuntimeExtensionError),
-    /// No certificate for diagnostics.
+    /// There is no certificate for the diagnostics.
     #[error("failed to secure the diagnostics")]
     Certificate(#[source] CertificateError),
 }
 
-/// Why the manager stopped although nobody asked it to.
+/// Why the manager stopped without being told to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The simulated cloud did not start.
@@ -90,10 +91,10 @@ pub enum RunError {
     Task(#[source] TaskError),
 }
 
-/// The manager, put together and listening, not yet at work.
+/// The manager, built and listening but not yet running.
 pub struct Manager {
     config: Config,
-    /// For what this process does all the time. What the leader does goes through the fence.
+    /// For work that every replica does. The leader's work goes through the fence.
     client: Client,
     lease_client: Client,
     reviews_client: Client,
@@ -104,12 +105,12 @@ pub struct Manager {
     registry: Registry,
     metrics: Metrics,
     ipam_metrics: nephele_ipam_controller::Metrics,
-    /// Of calls of extensions that have a say in machines.
+    /// Metrics of the calls of machine hooks.
     hook_metrics: nephele_runtime_sdk::client::Metrics,
     readiness: Readiness,
     health: Option<TcpListener>,
     diagnostics: Option<TcpListener>,
-    /// How diagnostics are encrypted; `None` when they are not.
+    /// TLS of the diagnostics; `None` when they are served in the clear.
     diagnostics_tls: Option<TlsAcceptor>,
     verbosity: Option<Verbosity>,
     webhooks: Option<Webhooks>,
@@ -117,7 +118,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Puts the manager together: opens its own listeners and declares its metrics.
+    /// Builds the manager: opens its own listeners and registers its metrics.
     ///
     /// # Errors
     ///
@@ -126,8 +127,8 @@ impl Manager {
         Self::build_with(config, Clients::one(client), Registry::new())
     }
 
-    /// The same with a client for each purpose, and a registry that holds metrics of the caller's already, those of the
-    /// clients for instance.
+    /// The same with a client for each purpose, and a registry that may already hold the caller's metrics, for
+    /// instance those of the clients.
     ///
     /// # Errors
     ///
@@ -175,15 +176,15 @@ impl Manager {
         })
     }
 
-    /// Lets those who may change how much is logged do so, by the secured diagnostics.
+    /// Lets authorized callers change the log verbosity through the secured diagnostics.
     #[must_use]
     pub fn with_verbosity(mut self, verbosity: Verbosity) -> Self {
         self.verbosity = Some(verbosity);
         self
     }
 
-    /// Lives by this clock and serves workload clusters through this network, rather than by the machine's clock and on
-    /// sockets: for simulations on paused time.
+    /// Uses this clock and this network for workload clusters, instead of the machine's clock and sockets: for
+    /// simulations on paused time.
     #[must_use]
     pub fn within(mut self, clock: Clock, network: Network) -> Self {
         self.clock = clock;
@@ -191,26 +192,26 @@ impl Manager {
         self
     }
 
-    /// Where health is served, with the port that was chosen when port 0 was asked for.
+    /// The address of the health server, with the chosen port where port 0 was requested.
     #[must_use]
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.health.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Where diagnostics are served, with the port that was chosen when port 0 was asked for.
+    /// The address of the diagnostics server, with the chosen port where port 0 was requested.
     #[must_use]
     pub fn diagnostics_address(&self) -> Option<SocketAddr> {
         self.diagnostics.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// What has to be true for the manager to be ready; the same that `/readyz` says.
+    /// The gates of readiness, as reported by `/readyz`.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()
     }
 
-    /// Works until `shutdown`, then stops in order and within bounded time: controllers, cloud, lease, servers. When a
-    /// part of it ends by itself, controllers and cloud end where they stand.
+    /// Works until `shutdown`, then stops in order and within bounded time: controllers, cloud, lease, servers.
+    /// When a part ends by itself, controllers and cloud are aborted.
     ///
     /// # Errors
     ///
@@ -238,7 +239,7 @@ impl Manager {
         result
     }
 
-    /// Starts what every replica does.
+    /// Starts the tasks of every replica.
     fn serve(&mut self, tasks: &mut Tasks, stops: &Stops) -> Events {
         if let Some(listener) = self.health.take() {
             let router = health::router(self.readiness.clone());
@@ -275,8 +276,8 @@ impl Manager {
         events
     }
 
-    /// Waits to become the leader, does what the leader does, and returns on `shutdown` or with the error of the
-    /// first part to end.
+    /// Waits to become the leader, does the leader's work, and returns on `shutdown` or with the error of the first
+    /// part to end.
     async fn work(
         self,
         tasks: &mut Tasks,
@@ -384,7 +385,7 @@ fn start_cloud(
     Ok(cloud)
 }
 
-/// How each part is asked to stop; one after the other, so that nothing loses what it still needs.
+/// Tokens that stop the parts, one after the other, so that no part loses another that it still needs.
 #[derive(Default)]
 struct Stops {
     controllers: CancellationToken,
@@ -392,8 +393,8 @@ struct Stops {
     servers: CancellationToken,
 }
 
-/// Stops everything in order. Reconciles that are still in flight after `patience` are cut. The lease is given up only
-/// after nothing works any more, so that no two replicas ever do.
+/// Stops everything in order. Reconciles that are still in flight after `patience` are aborted. The lease is
+/// released only after all work has stopped, so that never two replicas work.
 async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>, fence: &Fence, patience: Duration) {
     let mut errors = Vec::new();
     stops.controllers.cancel();
@@ -405,7 +406,7 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>, fence: &F
     if timeout(patience, finish).await.is_err() && !patience.is_zero() {
         warn!("Reconciles in flight did not finish in time");
     }
-    // From here on nothing of the leader's reaches the management API, even from a task that is slow to notice.
+    // From here on, no request of the leader reaches the management API, even from a task that is slow to notice.
     fence.close();
     let stopping = async {
         if let Some(cloud) = cloud
@@ -483,7 +484,7 @@ fn runtime_extension(
     extension.map(Some).map_err(BuildError::RuntimeExtension)
 }
 
-/// What is running, since when, and at what cost.
+/// Metrics of the process: version, start time and resources.
 fn describe_process(registry: &Registry) -> Result<(), prometheus::Error> {
     registry.register(Box::new(ProcessCollector::for_self()))?;
     let build = IntGaugeVec::new(

@@ -2,9 +2,9 @@
 //! manager makes and renews. Cluster API copies the authority of that certificate from the Secret into the `ExtensionConfig`
 //! (`runtime.cluster.x-k8s.io/inject-ca-from-secret`).
 //!
-//! Whoever reaches the port can have the extension act with the manager's rights, within its namespace where it has one. So
-//! the extension can require client certificates; Cluster API shows one with `--runtime-extension-client-cert-file` and
-//! `--runtime-extension-client-key-file`.
+//! A client that reaches the port can have the extension act with the manager's rights, within its namespace where
+//! it has one. So the extension can require client certificates; Cluster API shows one with
+//! `--runtime-extension-client-cert-file` and `--runtime-extension-client-key-file`.
 
 use std::{convert::Infallible, future::pending, io, net::TcpListener, path::PathBuf, sync::Arc};
 
@@ -30,23 +30,23 @@ use crate::{
     tasks::Tasks,
 };
 
-/// The tasks, in the order in which they end.
+/// The tasks, in the order in which they are stopped.
 pub(crate) const TASKS: [&str; 2] = ["runtime extension", "runtime extension certificates"];
 
-/// Names of what is in `config/runtime-extension`.
+/// Names of objects in `config/runtime-extension`.
 const SERVICE: &str = "nephele-runtime-extension-service";
 const SECRET: &str = "nephele-runtime-extension-certificate";
 
-/// Why there is no extension.
+/// Why the extension could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeExtensionError {
     /// A metric is declared twice.
     #[error("failed to register metrics")]
     Metrics(#[source] prometheus::Error),
-    /// Callers would refuse it.
+    /// Callers would refuse the extension.
     #[error("failed to make the extension")]
     Extension(#[source] ExtensionError),
-    /// The authorities of clients cannot be used.
+    /// The client authorities cannot be used.
     #[error("failed to take --runtime-extension-client-ca-file")]
     ClientAuthorities(#[source] ClientAuthoritiesError),
     /// Calls cannot be recorded.
@@ -60,13 +60,13 @@ pub enum RuntimeExtensionError {
     },
 }
 
-/// The extension, listened for and not yet served.
+/// The extension, with its listener but not yet served.
 pub(crate) struct RuntimeExtension {
     listener: TcpListener,
     service: Service,
     keeping: Keeping,
     tls: TlsPolicy,
-    /// Clients have to show a certificate of these, if there are any.
+    /// If set, clients have to show a certificate of one of these.
     client_authorities: Option<ClientAuthorities>,
     certificate_metrics: nephele_webhook::Metrics,
     /// Opened with the first certificate.
@@ -76,8 +76,8 @@ pub(crate) struct RuntimeExtension {
 impl RuntimeExtension {
     /// # Errors
     ///
-    /// When the registry has metrics of its names, the authorities of clients cannot be used, or the folder for recordings
-    /// cannot be created.
+    /// When the registry has metrics of its names, the client authorities cannot be used, or the folder for
+    /// recordings cannot be created.
     pub(crate) fn new(
         listener: TcpListener,
         config: &RuntimeExtensionConfig,
@@ -88,7 +88,7 @@ impl RuntimeExtension {
         readiness: &Readiness,
     ) -> Result<Self, RuntimeExtensionError> {
         let metrics = Metrics::register(registry).map_err(RuntimeExtensionError::Metrics)?;
-        // Those of the webhooks have their names; these are seen by nobody.
+        // The webhooks' certificate metrics have the same names; these are not exported.
         let certificate_metrics = nephele_webhook::Metrics::register(&Registry::new());
         let RuntimeExtensionConfig { address: _, namespace, cluster_api, client_authorities, recordings } =
             config;
@@ -152,7 +152,7 @@ impl RuntimeExtension {
     }
 }
 
-/// TLS with the served certificate, for clients with a certificate of their authorities where there are any.
+/// TLS with the served certificate; where there are client authorities, for clients with a certificate of them.
 fn server_config(
     certificate: &ServedCertificate,
     tls: &TlsPolicy,
@@ -165,7 +165,7 @@ fn server_config(
     Arc::new(config)
 }
 
-/// The certificate is for the name of the Service, and for `localhost` where the process is reached on this machine.
+/// The certificate is for the name of the Service, and for `localhost` for callers on this machine.
 fn keeping(namespace: &str) -> Keeping {
     let mut dns_names = Keeping::names_of_service(SERVICE, namespace);
     dns_names.push("localhost".to_owned());

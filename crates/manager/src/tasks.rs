@@ -14,7 +14,7 @@ pub enum TaskError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// It came to an end by itself.
+    /// It ended by itself.
     #[error("{0} ended although nobody asked it to")]
     EndedEarly(&'static str),
     /// It panicked.
@@ -81,8 +81,8 @@ impl Tasks {
         Ended { task, result }
     }
 
-    /// Waits for a task that has been asked to end; at once when it has ended before. Errors of any task that ends
-    /// meanwhile go to `errors`.
+    /// Waits for a task that has been told to stop; returns at once when it has ended already. Errors of other
+    /// tasks that end meanwhile go to `errors`.
     pub(crate) async fn finish(&mut self, task: &'static str, errors: &mut Vec<TaskError>) {
         while self.names.values().any(|(name, _)| *name == task) {
             let ended = self.ended().await;
@@ -90,7 +90,7 @@ impl Tasks {
         }
     }
 
-    /// Ends a task where it stands, and waits for that. Errors go to `errors` as for [`Tasks::finish`].
+    /// Aborts a task and waits until it has ended. Errors go to `errors` as for [`Tasks::finish`].
     pub(crate) async fn cut(&mut self, task: &'static str, errors: &mut Vec<TaskError>) {
         for (_, handle) in self.names.values().filter(|(name, _)| *name == task) {
             handle.abort();
@@ -105,7 +105,7 @@ impl Tasks {
         names
     }
 
-    /// Ends every task where it stands.
+    /// Aborts every task.
     pub(crate) async fn abort(mut self) {
         self.running.shutdown().await;
     }

@@ -50,7 +50,7 @@ fn elected(identity: &str) -> Options {
     }
 }
 
-/// A manager at work.
+/// A running manager.
 struct Running {
     health: SocketAddr,
     diagnostics: SocketAddr,
@@ -69,7 +69,7 @@ impl Running {
         Self { health, diagnostics, shutdown, task }
     }
 
-    /// Waits until the manager says of itself what `wanted` looks for.
+    /// Waits until the answer on `path` satisfies `wanted`.
     async fn until(&self, path: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
         let address = if path == "/metrics" { self.diagnostics } else { self.health };
         let mut last = String::new();
@@ -146,7 +146,7 @@ async fn without_protection_there_are_metrics_and_nothing_else() {
     let shutdown = CancellationToken::new();
     let task = tokio::spawn(manager.run(shutdown.clone()));
     assert_eq!(fetch(diagnostics, "/metrics").await.0, 200);
-    // A path that can only be put to says 405 where it is served.
+    // A served path that allows only PUT answers 405.
     for path in ["/debug/flags/v", "/debug/pprof/", "/"] {
         assert_eq!(fetch(diagnostics, path).await.0, 404, "{path}");
     }
@@ -166,7 +166,7 @@ async fn one_of_two_works_and_the_other_follows_when_it_stops() {
     first.ready().await;
     let second = Running::start(elected("second"), &client);
     second.leading(false).await;
-    // A replica that stands by is as ready as it can be.
+    // A standby replica is as ready as it can be.
     second.ready().await;
     first.shutdown.cancel();
     first.ended().await.expect("an orderly end");
@@ -219,7 +219,7 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
     }
     for port in ports {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        // A review is posted; to get one is not allowed, and to get anything else is not found.
+        // Reviews are sent by POST; GET is not allowed, and other paths do not exist.
         assert_eq!(fetch_by_tls(address, "/convert").await.0, 405);
         assert_eq!(fetch_by_tls(address, "/metrics").await.0, 404);
         // The kinds of both roles are converted.
@@ -307,7 +307,7 @@ async fn every_server_speaks_the_tls_that_it_is_told_to() {
     manager.ended().await.expect("an orderly end");
 }
 
-/// What belongs to somebody else's naming: controller-runtime's, client-go's, Cluster API's, the process's.
+/// Prefixes that others define: controller-runtime, client-go, Cluster API, the process collector.
 const BORROWED: [&str; 7] = [
     "capi_",
     "certwatcher_",
@@ -365,7 +365,7 @@ async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
             );
         }
     }
-    // Each of these has as many values as are written down in the program, or as the API has kinds and verbs.
+    // Each of these labels has as many values as the program lists, or as the API has kinds and verbs.
     let bounded = [
         "category",
         "code",

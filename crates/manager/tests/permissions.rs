@@ -1,4 +1,4 @@
-//! A manager that a role is missing for: it says which, is not ready, goes on, and is well when the role is there.
+//! A manager that lacks a permission: it names it, is not ready, goes on, and recovers when it gets the permission.
 
 #[expect(dead_code, reason = "this test needs no TLS")]
 mod fetch;
@@ -29,7 +29,7 @@ use crate::fetch::fetch;
 /// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What no role allows as long as it is refused, with the gate and the sample it shows by.
+/// A permission that is refused, with the gate and the metric sample that show it.
 struct Case {
     path: &'static str,
     method: &'static str,
@@ -63,7 +63,7 @@ const CASES: [Case; 3] = [
     },
 ];
 
-/// The API server as somebody meets it to whom a role is missing, until it is there.
+/// The API server as a client without a permission sees it, until it is granted.
 fn without(case: &'static Case, api: &ManagementApi, missing: &Arc<AtomicBool>) -> Client {
     let (server, missing) = (api.server().clone(), Arc::clone(missing));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -94,7 +94,7 @@ fn refusal(case: &Case) -> Response<Body> {
         .expect("a response")
 }
 
-/// What is logged.
+/// The log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -5,25 +5,25 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use rustls_pki_types::pem::{self, PemObject};
 use thiserror::Error;
 
-/// What is wrong with a PEM text. Says nothing of the text itself: a key whose line breaks were lost is all on its
-/// first line, and a parser that quotes that line shows the key.
+/// What is wrong with a PEM text. The error quotes nothing of the text: a key whose line breaks were lost is all on
+/// one line, and a parser that quotes that line shows the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PemError {
-    /// No section of the kind looked for.
+    /// There is no section of the expected kind.
     #[error("there is no such PEM section in it")]
     NoSection,
-    /// A section begins and does not end.
+    /// A section has no end.
     #[error("a PEM section has no end line")]
     NoEnd,
-    /// A line that should begin a section does something else too; often the line breaks were lost.
+    /// The first line of a section is malformed; often the line breaks were lost.
     #[error("the line that begins a PEM section is malformed")]
     MalformedStart,
-    /// What is inside the section is not base64.
+    /// The content of the section is not base64.
     #[error("a PEM section holds something other than base64")]
     NotBase64,
 }
 
-/// Reads the first section of the kind that `T` is.
+/// Reads the first section of kind `T`.
 pub(crate) fn decode<T: PemObject>(text: &[u8]) -> Result<T, PemError> {
     T::from_pem_slice(text).map_err(|error| match error {
         pem::Error::MissingSectionEnd { .. } => PemError::NoEnd,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Why a state directory cannot be used. Each names the file and what to do.
+/// Why a state directory cannot be used. Each error names the file and what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// The directory cannot be made.
+    /// The directory cannot be created.
     #[error("failed to make the state directory {path}")]
     Directory {
         /// The directory.
@@ -35,7 +35,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is damaged, or was never one of ours.
+    /// The file is damaged, or not a state file.
     #[error(
         "failed to read the state file {path}: {reason}; put back a copy of it, or move it away to begin with nothing \
          kept"
@@ -75,10 +75,10 @@ pub struct ReadError {
     pub source: Box<redb::Error>,
 }
 
-/// Why something is not kept.
+/// Why a write is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unkept {
-    /// The file does not take it, for now.
+    /// The file cannot be written for now.
     #[error("the state file cannot be written: {0}")]
     Failing(Arc<str>),
     /// It is closed.

@@ -15,7 +15,7 @@ use crate::error::OpenError;
 use crate::pending::Batch;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("nephele.dev/state");
-/// Name, identity and mark by id.
+/// Name, identity and mark, by the partition's id.
 const PARTITIONS: TableDefinition<'_, u64, (&str, &str, u64)> = TableDefinition::new("partitions");
 /// Values by the id of the partition and key.
 const RECORDS: TableDefinition<'_, (u64, &[u8]), &[u8]> = TableDefinition::new("records");
@@ -23,14 +23,14 @@ const RECORDS: TableDefinition<'_, (u64, &[u8]), &[u8]> = TableDefinition::new("
 const FORMAT_KEY: &str = "format";
 const FORMAT: u64 = 1;
 
-/// Pages kept in memory. A partition is read once, in order, and a commit touches the pages of a few hundred objects of
-/// some kilobytes: 4 MiB are all that is used again.
+/// Pages kept in memory. A partition is read once, in order, and a commit touches the pages of a few hundred
+/// objects of some kilobytes: no more than 4 MiB are used again.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 
 /// How the database is opened, at first and again after a failure.
 pub(crate) type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
-/// A partition as the file has it.
+/// A partition as stored in the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: u64,
@@ -43,19 +43,19 @@ pub(crate) struct Entry {
 pub(crate) struct File {
     path: PathBuf,
     opener: Opener,
-    /// None after it was closed, or while it cannot be opened again. Read locked by each transaction, the writer's
-    /// commit among them: it is exchanged between two commits alone.
+    /// None after it was closed, or while it cannot be reopened. Every transaction holds a read lock, the writer's
+    /// commit included; it is replaced only between two commits.
     database: RwLock<Option<Database>>,
 }
 
-/// Opens the file at `path`, which only its owner may read: the records may be secrets.
+/// Opens the file at `path`, which only its owner may read: records may be secrets.
 pub(crate) fn opener(path: &Path) -> Opener {
     let path = path.to_owned();
     Box::new(move || {
         let there = path.exists();
         fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         if !there && let Some(directory) = path.parent() {
-            // The file's name has to outlive a loss of power too.
+            // The file's name has to survive a loss of power too.
             fs::File::open(directory)?.sync_all()?;
         }
         builder().create(&path)
@@ -64,15 +64,15 @@ pub(crate) fn opener(path: &Path) -> Opener {
 
 pub(crate) fn builder() -> Builder {
     let mut builder = Builder::new();
-    // The check reads the file once. Without it a damaged one may be found when a part of it is needed, or never.
+    // The check reads the file once. Without it, damage may be found late or never.
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     builder
 }
 
 impl File {
-    /// Opens the file, and tells which partitions are in it.
+    /// Opens the file, and returns the partitions in it.
     pub(crate) fn open(path: PathBuf, opener: Opener) -> Result<(Self, Vec<Entry>), OpenError> {
-        // What a damaged file does to the library that reads it is not known for every file.
+        // The library may panic on a damaged file.
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let database = opener().map_err(redb::Error::from)?;
             let found = format(&database)?;
@@ -129,7 +129,7 @@ impl File {
         Ok(found)
     }
 
-    /// Writes all of the batch, or nothing of it.
+    /// Writes the whole batch, or nothing.
     pub(crate) fn commit(&self, batch: &Batch) -> Result<(), redb::Error> {
         let database = self.database.read();
         let transaction = database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_write()?;
@@ -154,10 +154,10 @@ impl File {
         Ok(transaction.commit()?)
     }
 
-    /// Opens the file anew: after a failure nothing can be written by a database that had it.
+    /// Reopens the file: after a failure, this database can write nothing more.
     pub(crate) fn reopen(&self) -> Result<(), redb::Error> {
         let mut database = self.database.write();
-        // The old one lets go of the file before the new one takes it.
+        // The old database has to release the file first.
         *database = None;
         *database = Some((self.opener)()?);
         Ok(())
@@ -168,7 +168,7 @@ impl File {
     }
 }
 
-/// The format of the file, which a new one is given; none if it is not ours.
+/// The format of the file; a new file gets the current one. None if another program wrote the file.
 fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
     let is_new = {
         let transaction = database.begin_read()?;
@@ -204,7 +204,7 @@ fn entries(database: &Database) -> Result<Vec<Entry>, redb::Error> {
     Ok(entries)
 }
 
-/// What is wrong, in the words of the operating system where it is that which refuses.
+/// What is wrong; the operating system's message if it refused.
 pub(crate) fn message(error: &redb::Error) -> String {
     match error {
         redb::Error::Io(source) => source.to_string(),

@@ -19,7 +19,7 @@ use crate::writer;
 /// The file within a state directory.
 pub const FILE_NAME: &str = "nephele.redb";
 
-/// Told of what the writer does, for metrics.
+/// Receives what the writer does, for metrics.
 pub trait Observer: Send + Sync {
     /// A transaction was committed, after which the file has `file_bytes`.
     fn committed(&self, took: Duration, file_bytes: u64);
@@ -33,13 +33,13 @@ pub struct State {
     handle: Arc<Handle>,
 }
 
-/// Ends the writer when nobody is left who could write.
+/// Ends the writer when nobody is left to write.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     index: Mutex<Index>,
 }
 
-/// What is there by name, and the next id. Ids are not used twice while the file has a record of them.
+/// Partitions by name, and the next id. Ids are not reused while the file has records of them.
 struct Index {
     partitions: BTreeMap<String, Place>,
     next: u64,
@@ -51,13 +51,13 @@ struct Place {
     mark: u64,
 }
 
-/// What the writer and those who write share.
+/// State that the writer thread and the callers share.
 pub(crate) struct Shared {
     pub(crate) file: File,
     pub(crate) pending: Mutex<Pending>,
     /// Wakes the writer.
     pub(crate) wake: Condvar,
-    /// Whether there is no thread that writes: each call commits what it wrote.
+    /// Whether there is no writer thread: each call commits its own changes.
     commits_at_once: bool,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) observer: Arc<dyn Observer>,
@@ -69,7 +69,7 @@ pub(crate) struct Pending {
     pub(crate) closing: bool,
 }
 
-/// How far the writer is.
+/// The writer's progress.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Everything up to this number is in the file.
@@ -81,13 +81,14 @@ pub(crate) struct Progress {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// The newest number that was to be committed.
+    /// The newest number of the failed commit.
     pub(crate) until: u64,
     pub(crate) message: Arc<str>,
 }
 
 impl State {
-    /// Opens the file of `directory`, made if they are not there. Reads all of the file once, to check it.
+    /// Opens the file in `directory`, and creates both where they are missing. Reads the whole file once, to check
+    /// it.
     ///
     /// # Errors
     /// When it cannot be used; the error says what to do.
@@ -98,7 +99,7 @@ impl State {
         Self::open_by(&path, opener(&path), observer)
     }
 
-    /// Opens the file of a disk in memory, without a thread that writes: each call commits what it wrote before it
+    /// Opens the file of a disk in memory, without a writer thread: each call commits its changes before it
     /// returns. For simulations, whose time does not pass while another thread works.
     ///
     /// # Errors
@@ -146,15 +147,15 @@ impl State {
         Ok(Self { handle: Arc::new(Handle { shared, index: Mutex::new(index) }) })
     }
 
-    /// The partitions that there are, in order.
+    /// The names of all partitions, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.handle.index.lock().partitions.keys().cloned().collect()
     }
 
-    /// The partition of that name, with what it has; a new one if it is not there. One of another identity is removed
-    /// first: it is somebody else's of the same name. To be opened once in the life of a [`State`], or again after it
-    /// was removed: what is pending is not read.
+    /// The partition of that name, with its records; a new one if there is none. A partition with another identity
+    /// is removed first: it belonged to another object of the same name. Open a partition once in the life of a
+    /// [`State`], or again after it was removed: pending changes are not read.
     ///
     /// # Errors
     /// When its records cannot be read.
@@ -183,7 +184,7 @@ impl State {
         Ok(Opened { partition, records, mark: place.mark })
     }
 
-    /// Removes a partition, if it is there. What is written to it from now on is forgotten.
+    /// Removes a partition, if there is one. Later writes to it are dropped.
     pub fn remove(&self, name: &str) {
         let mut index = self.handle.index.lock();
         if let Some(place) = index.partitions.remove(name) {
@@ -191,11 +192,11 @@ impl State {
         }
     }
 
-    /// Commits what is pending and closes the file, which another may open when this returns.
+    /// Commits the pending changes and closes the file. When this returns, another process may open it.
     pub async fn close(&self) {
         self.handle.shared.close();
         let mut progress = self.handle.shared.progress.subscribe();
-        // An error would say that the sender is gone, which this has.
+        // An error would mean that the sender is gone, but `self` has it.
         let _ = progress.wait_for(|progress| progress.closed).await;
     }
 }
@@ -222,14 +223,14 @@ impl Shared {
         }
     }
 
-    /// Without a thread nobody else tries again after a failure.
+    /// Without a writer thread, nothing else tries again after a failure.
     pub(crate) fn try_again(&self) {
         if self.commits_at_once && self.progress.borrow().failed.is_some() {
             writer::run_once(self);
         }
     }
 
-    /// Has what is pending committed: now, or as soon as the writer comes to it.
+    /// Has the pending changes committed: now, or as soon as the writer gets to them.
     pub(crate) fn commit(&self) {
         if self.commits_at_once {
             writer::run_once(self);

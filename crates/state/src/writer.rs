@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use crate::pending::Batch;
 use crate::state::{Failure, Shared};
 
-/// Time between two attempts to commit while the file takes nothing. A disk that was full is known to have room a
-/// second later at most, and an attempt costs less than a millisecond.
+/// Time between two attempts to commit while the file cannot be written. A full disk that has room again is noticed
+/// within a second, and an attempt costs less than a millisecond.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Commits what is pending, again and again, until it is told to close.
+/// Commits pending changes, again and again, until it is told to close.
 pub(crate) fn run(shared: &Shared) {
     while let Some(batch) = next(shared) {
         if !attempt(shared, batch) {
@@ -21,7 +21,7 @@ pub(crate) fn run(shared: &Shared) {
     close(shared);
 }
 
-/// Commits what is pending in the thread of whoever wrote it; what cannot be committed waits for the next call.
+/// Commits pending changes in the caller's thread; if that fails, the next call tries again.
 pub(crate) fn run_once(shared: &Shared) {
     let (batch, closing) = {
         let mut pending = shared.pending.lock();
@@ -29,7 +29,7 @@ pub(crate) fn run_once(shared: &Shared) {
         (batch, pending.closing)
     };
     if let Some(batch) = batch {
-        // After a failure, and not before there may be room again: a full disk cannot be opened either.
+        // After a failure, and only when there may be room again: on a full disk the file cannot be opened either.
         let has_failed = shared.progress.borrow().failed.is_some();
         if has_failed {
             reopen(shared);
@@ -46,7 +46,7 @@ fn close(shared: &Shared) {
     shared.progress.send_modify(|progress| progress.closed = true);
 }
 
-/// Tells whether it is committed.
+/// Returns whether the batch is committed.
 fn attempt(shared: &Shared, batch: Batch) -> bool {
     let started = Instant::now();
     if let Err(error) = shared.file.commit(&batch) {
@@ -65,7 +65,7 @@ fn attempt(shared: &Shared, batch: Batch) -> bool {
     true
 }
 
-/// Waits for something to commit. None when there is nothing more, nor will be.
+/// Waits for something to commit. None when there is nothing more and never will be.
 fn next(shared: &Shared) -> Option<Batch> {
     let mut pending = shared.pending.lock();
     loop {
@@ -79,7 +79,7 @@ fn next(shared: &Shared) -> Option<Batch> {
     }
 }
 
-/// Tells those who wait, and keeps what was not committed for another attempt.
+/// Wakes those who wait, and keeps the batch for another attempt.
 fn fail(shared: &Shared, batch: Batch, error: &redb::Error) {
     shared.observer.failed();
     let message: Arc<str> = crate::file::message(error).into();
@@ -100,7 +100,7 @@ fn fail(shared: &Shared, batch: Batch, error: &redb::Error) {
 
 fn wait_to_try_again(shared: &Shared) {
     let mut pending = shared.pending.lock();
-    // Whoever closes wakes it; others who write do too, and wait for the rest of the second with it.
+    // Closing wakes it; so do other writers, which then wait for the rest of the second.
     let again = Instant::now() + RETRY;
     while !pending.closing && !shared.wake.wait_until(&mut pending, again).timed_out() {}
 }

@@ -1,4 +1,4 @@
-//! What is counted of the webhooks.
+//! The metrics of the webhooks.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use prometheus::{
 /// A call takes less than a millisecond, unless its handler asks the API server.
 const CALL_SECONDS: [f64; 9] = [0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 2.0, 10.0];
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Allowed,
@@ -39,8 +39,9 @@ impl Outcome {
     }
 }
 
-/// The metrics of the webhooks. Where controller-runtime has a name for the same thing it is used
-/// (controller-runtime, `pkg/webhook/internal/metrics`, `pkg/webhook/admission/metrics`, `pkg/certwatcher/metrics`).
+/// The metrics of the webhooks. Where controller-runtime has a name for the same thing, that name is used
+/// (controller-runtime, `pkg/webhook/internal/metrics`, `pkg/webhook/admission/metrics`,
+/// `pkg/certwatcher/metrics`).
 #[derive(Debug, Clone)]
 pub struct Metrics {
     requests: IntCounterVec,
@@ -54,10 +55,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Declares the metrics in a registry.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// When the registry has a metric of one of these names already.
+    /// When the registry already has a metric of one of these names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             requests: IntCounterVec::new(
@@ -118,7 +119,7 @@ impl Metrics {
         InFlight(gauge)
     }
 
-    /// Counts a call. Only paths that are served become labels.
+    /// Counts a call. Only served paths become labels.
     pub(crate) fn called(&self, path: &str, code: u16, outcome: Outcome, took: Duration) {
         self.requests.with_label_values(&[path, &code.to_string()]).inc();
         self.seconds.with_label_values(&[path]).observe(took.as_secs_f64());
@@ -141,7 +142,7 @@ impl Metrics {
     }
 }
 
-/// One call in flight. Dropped also when the client goes away before it has an answer.
+/// A call in flight. Also dropped when the client goes away before the answer.
 pub(crate) struct InFlight(IntGauge);
 
 impl Drop for InFlight {

@@ -1,8 +1,8 @@
-//! What TLS is spoken, in the words of Kubernetes' own components: `--tls-min-version` and `--tls-cipher-suites` name
+//! TLS settings, in the words of Kubernetes' own components: `--tls-min-version` and `--tls-cipher-suites` name
 //! versions and suites as Go's `crypto/tls` does (kubernetes, `staging/src/k8s.io/component-base/cli/flag/
 //! ciphersuites_flag.go`).
 //!
-//! Suites of TLS 1.3 cannot be chosen among, there as here: who lists none of TLS 1.2 speaks 1.3 alone.
+//! As in Kubernetes, suites of TLS 1.3 cannot be chosen: a list without a suite of TLS 1.2 means TLS 1.3 only.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use rustls::{
 };
 use thiserror::Error;
 
-/// The versions that there are, by Go's names.
+/// The supported versions, by Go's names.
 const VERSIONS: [(&str, &[&SupportedProtocolVersion]); 2] =
     [("VersionTLS12", &[&TLS13, &TLS12]), ("VersionTLS13", &[&TLS13])];
-/// Go's names of versions that nobody should speak any more (RFC 8996), and that are not spoken here.
+/// Go's names of versions that must not be used (RFC 8996) and are not supported here.
 const OLD_VERSIONS: [&str; 2] = ["VersionTLS10", "VersionTLS11"];
 
-/// The suites that there are, by Go's names. The last two are older names of suites above them.
+/// The supported suites, by Go's names. The last two are older names of suites above them.
 const SUITES: [(&str, CipherSuite); 11] = [
     ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
     ("TLS_AES_256_GCM_SHA384", CipherSuite::TLS13_AES_256_GCM_SHA384),
@@ -37,7 +37,7 @@ const SUITES: [(&str, CipherSuite); 11] = [
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// What TLS a server speaks.
+/// The TLS settings of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsPolicy {
     versions: &'static [&'static SupportedProtocolVersion],
@@ -46,28 +46,28 @@ pub struct TlsPolicy {
 }
 
 impl Default for TlsPolicy {
-    /// TLS 1.2 and 1.3, with all suites that there are.
+    /// TLS 1.2 and 1.3, with all supported suites.
     fn default() -> Self {
         Self { versions: VERSIONS[0].1, suites: Vec::new() }
     }
 }
 
-/// Why a policy cannot be had.
+/// Why a policy is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TlsPolicyError {
-    /// No version of TLS, or one that is too old.
+    /// An unknown version.
     #[error("{given:?} is not offered; the least version can be {}", names(&VERSIONS))]
     Version {
         /// What was given.
         given: String,
     },
-    /// A version that Go still speaks.
+    /// A version that Go supports and RFC 8996 forbids.
     #[error("{given} is too old to be offered (RFC 8996); the least version can be {}", names(&VERSIONS))]
     OldVersion {
         /// What was given.
         given: String,
     },
-    /// No suite, or one that is insecure.
+    /// An unknown or insecure suite.
     #[error("cipher suite {given:?} is not offered; there are {}", names(&SUITES))]
     Suite {
         /// What was given.
@@ -80,10 +80,10 @@ fn names<Value>(list: &[(&str, Value)]) -> String {
 }
 
 impl TlsPolicy {
-    /// The policy of a least version, and of suites with commas between them; none means all.
+    /// The policy for a minimum version, and for suites separated by commas; none means all.
     ///
     /// # Errors
-    /// Names what is not offered, and what is.
+    /// Names what is not supported, and what is.
     pub fn new(min_version: &str, cipher_suites: &str) -> Result<Self, TlsPolicyError> {
         let given = || min_version.to_owned();
         let version = VERSIONS.iter().find(|(name, _)| *name == min_version);
@@ -99,7 +99,7 @@ impl TlsPolicy {
         Ok(Self { versions, suites: wanted.map(suite).collect::<Result<_, _>>()? })
     }
 
-    /// What a server with this policy is made from.
+    /// A builder for server settings with this policy.
     #[must_use]
     pub fn server(&self) -> ConfigBuilder<ServerConfig, WantsVerifier> {
         let Self { versions, suites } = self;
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes any certificate: what is looked at is what is spoken.
+    /// Accepts any certificate: the tests look at versions and suites only.
     #[derive(Debug)]
     struct Trusting;
 
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// The version and the suite that a client of these versions ends up with; none where the server will not have it.
+    /// The version and the suite that a client of these versions negotiates; none where the server refuses.
     fn spoken(
         policy: &TlsPolicy,
         client: &[&'static SupportedProtocolVersion],
@@ -192,7 +192,7 @@ mod tests {
         Some((client.protocol_version()?, client.negotiated_cipher_suite()?.suite()))
     }
 
-    /// Hands over what one says to the other; none when that will not hear of it.
+    /// Passes the bytes from one side to the other; none when that refuses them.
     fn pass(from: &mut Connection, to: &mut Connection) -> Option<()> {
         let mut said = Vec::new();
         while from.wants_write() {
@@ -253,9 +253,9 @@ mod tests {
         assert_eq!(suite(chacha, OLD), Some(expected));
         assert_eq!(suite(&format!(" {chacha} , TLS_AES_128_GCM_SHA256,"), OLD), Some(expected));
         assert_eq!(suite("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", OLD), Some(expected));
-        // A certificate with a key of another kind cannot be shown by these.
+        // These suites need a certificate with a key of another kind.
         assert_eq!(suite("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", OLD), None);
-        // In the other version there is none.
+        // The other version has no such suite.
         assert_eq!(suite(chacha, BOTH), suite("", BOTH));
         assert_eq!(suite("TLS_AES_128_GCM_SHA256", OLD), None);
         assert_eq!(suite("TLS_AES_128_GCM_SHA256", BOTH), suite("", BOTH));

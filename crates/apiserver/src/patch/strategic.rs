@@ -1,6 +1,6 @@
-//! Strategic merge patch: merge patch that knows which lists are sets (`apimachinery/pkg/util/strategicpatch`).
+//! Strategic merge patch: a merge patch that knows which lists are sets (`apimachinery/pkg/util/strategicpatch`).
 //!
-//! Which lists merge, and by which key, stands in the table of messages of the built-in kinds.
+//! The table of messages of the built-in kinds says which lists are merged, and by which key.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,8 +20,8 @@ type Place = Option<&'static Message>;
 /// Applies `patch` to an object of a built-in kind.
 ///
 /// # Errors
-/// When the kind is not built in, the patch is no object, a directive in it is not one, or an element of a list that is
-/// merged lacks its key.
+/// When the kind is not built in, the patch is not an object, a directive is malformed, or an element of a merged
+/// list lacks its key.
 pub(crate) fn strategic_merge(
     current: &Value,
     patch: &Value,
@@ -76,7 +76,7 @@ fn merge_map(
         let merged = merge_field(place, field, current.remove(field), change, order)?;
         current.extend(merged.map(|merged| (field.clone(), merged)));
     }
-    // An order may be given for a list that is not changed otherwise.
+    // A list may be given an order without being changed otherwise.
     for (field, order) in patch.iter().filter_map(|(field, order)| Some((field.strip_prefix(ORDER)?, order)))
     {
         let order = list_of(order, field)?;
@@ -88,7 +88,7 @@ fn merge_map(
     Ok(current)
 }
 
-/// Merges one field; none when it goes away.
+/// Merges one field; none when the field is removed.
 fn merge_field(
     place: Place,
     name: &str,
@@ -175,7 +175,7 @@ fn merge_elements(
             Some(Directive::Delete) => {
                 gone.insert(item.get(key).ok_or_else(no_key)?);
             }
-            // It stands for the whole list, wherever in it.
+            // It replaces the whole list, wherever in the list it stands.
             Some(Directive::Replace) => replace = true,
             Some(Directive::Merge) => {
                 return Err(PatchError::Directive("merging lists cannot be asked for".to_owned()));
@@ -207,14 +207,14 @@ fn merge_elements(
     Ok(current)
 }
 
-/// Puts a merged list in order: the elements that `wanted` names as it has them, the others as they were `before`; where
-/// both say nothing of two neighbours, the wanted one comes first (`normalizeElementOrder` and `mergeSortedSlice`).
+/// Sorts a merged list: elements of `wanted` in its order, the others in the order of `before`. Where both leave
+/// the order of two neighbours open, the wanted one comes first (`normalizeElementOrder` and `mergeSortedSlice`).
 fn in_order(key: Option<&str>, merged: Vec<Value>, wanted: &[Value], before: &[Value]) -> Vec<Value> {
     let identity = |item: &Value| match key {
         Some(key) => item.get(key).cloned(),
         None => Some(item.clone()),
     };
-    // The first place of each in a list.
+    // The first index of each element in a list.
     let places = |list: &[Value]| {
         let mut places = HashMap::with_capacity(list.len());
         for (place, item) in list.iter().enumerate() {
@@ -272,7 +272,7 @@ fn is_directive(field: &str) -> bool {
     field == DIRECTIVE || field == RETAIN || field.starts_with(DELETE_FROM) || field.starts_with(ORDER)
 }
 
-/// What a patch says of a place where nothing was; nothing for a map with a directive, whatever it says.
+/// The value that a patch puts where nothing was; none for a map with a directive.
 fn without_directives(value: &Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

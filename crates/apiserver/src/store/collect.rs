@@ -1,10 +1,10 @@
-//! What a deletion does to other objects: garbage collection by owner references, as the real server's controller
-//! does it (`kube-controller-manager`, `pkg/controller/garbagecollector`), the contents of a namespace, and the
-//! objects of a kind whose definition goes.
+//! What follows from a deletion: garbage collection by owner references as in the real controller
+//! (`kube-controller-manager`, `pkg/controller/garbagecollector`), deletion of a namespace's contents, and of the
+//! objects of a kind whose definition is deleted.
 //!
-//! A deletion leaves checks behind rather than calling the next deletion, so that a chain of owners of any length
-//! needs no stack. Each check that does anything takes away an object, an owner reference or a finalizer, or marks an
-//! object deleted, all of which the store has finitely many of: the work is bounded.
+//! A deletion queues checks instead of calling the next deletion, so a chain of owners of any length needs no
+//! stack. Each check that changes anything removes an object, an owner reference or a finalizer, or marks an object
+//! deleted. The store has finitely many of those, so the work is bounded.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,43 +17,43 @@ use super::definition;
 use super::object::{GroupResource, Key, Object, metadata_mut, metadata_text};
 use super::write::{FOREGROUND, ORPHAN, Propagation};
 
-/// Something that a change may have made possible or necessary.
+/// Something to look at again because of a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Check {
-    /// A new owner reference may name nobody.
+    /// A new owner reference may name an owner that does not exist.
     NewDependent(Key),
     /// An object of this uid is gone; others may name it as their owner.
     Dependents(Box<str>),
-    /// A deleted object may have waited for its dependents.
+    /// The last dependent of a deleted object may be gone.
     Owner(Key),
-    /// A deleted definition may have waited for the objects of its kind.
+    /// The last object of the kind of a deleted definition may be gone.
     Definition(String),
-    /// A deleted namespace may have waited for its contents.
+    /// The last object in a deleted namespace may be gone.
     Namespace(String),
 }
 
 /// An owner reference.
 struct OwnerReference {
     uid: String,
-    /// Where the owner should be; none when its kind is not served.
+    /// The key of the owner; none when its kind is not served.
     key: Option<Key>,
-    /// Whether the owner's deletion in the foreground waits for the dependent.
+    /// Whether foreground deletion of the owner waits for the dependent.
     blocking: bool,
 }
 
-/// What an owner is to its dependent.
+/// The state of an owner, as garbage collection sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// There, or of a kind that nobody can look up: the dependent stays.
+    /// It exists, or its kind is not served and cannot be looked up: the dependent stays.
     Solid,
     /// Deleted, but waiting for its dependents.
     Waiting,
-    /// Not there.
+    /// It does not exist.
     Absent,
 }
 
 impl State {
-    /// Works off the checks.
+    /// Works off the queued checks.
     pub(super) fn settle(&mut self, now: Timestamp) {
         while let Some(check) = self.checks.pop_first() {
             match check {
@@ -78,8 +78,8 @@ impl State {
         }
     }
 
-    /// The owner references of an object, with where to look for each owner: in the dependent's namespace, or
-    /// nowhere in particular for cluster-scoped kinds.
+    /// The owner references of an object, with the key of each owner: in the dependent's namespace, or without one
+    /// for cluster-scoped kinds.
     fn owner_references(&self, object: &Object) -> Vec<OwnerReference> {
         self.owner_references_in(&object.value())
     }
@@ -108,7 +108,7 @@ impl State {
             .collect()
     }
 
-    /// Leaves checks of the deleted owners that a dependent had: they may have waited for it alone.
+    /// Queues checks of the deleted owners of a dependent: it may have been the last they waited for.
     pub(super) fn check_owners(&mut self, dependent: &Value) {
         for owner in self.owner_references_in(dependent).into_iter().filter_map(|owner| owner.key) {
             if self.get(&owner).is_some_and(|found| found.deleting) {
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// What an owner is; `gone` is a uid that is known to be no more.
+    /// The state of an owner; `gone` is a uid that is known not to exist.
     fn standing(&self, owner: &OwnerReference, gone: Option<&str>) -> Standing {
         if gone == Some(owner.uid.as_str()) {
             return Standing::Absent;
@@ -132,7 +132,8 @@ impl State {
         }
     }
 
-    /// An owner of the object is gone or waits for it: without another owner it goes too, else it lets go of those.
+    /// An owner of the object is gone or waits for it. Without another owner the object is deleted; otherwise its
+    /// references to those owners are removed.
     fn review_dependent(&mut self, now: Timestamp, key: &Key, gone: &str) {
         let Some(object) = self.get(key).cloned() else { return };
         let owners = self.owner_references(&object);
@@ -158,7 +159,7 @@ impl State {
                 self.get(dependent).is_some_and(|found| found.deleting && has_finalizer(found, FOREGROUND))
             });
             if circle {
-                // Two that wait for each other would wait for ever; the real collector unblocks one of them.
+                // Two owners that wait for each other would wait for ever; like the real collector, unblock one.
                 self.rewrite(key, unblock_owners);
             }
             self.delete_dependent(now, key, Propagation::Foreground);
@@ -173,7 +174,7 @@ impl State {
         }
     }
 
-    /// A deleted owner may go when its dependents have gone, or have let go of it.
+    /// A deleted owner is removed when its dependents are gone or no longer refer to it.
     fn review_owner(&mut self, now: Timestamp, key: &Key) {
         let Some(owner) = self.get(key).filter(|object| object.deleting).cloned() else { return };
         if has_finalizer(&owner, ORPHAN) {
@@ -244,7 +245,7 @@ impl State {
         keys
     }
 
-    /// Keeps what `keep` says of a list in the metadata; an object that waited for the rest goes.
+    /// Keeps the elements of a metadata list that `keep` accepts; an object without finalizers left is removed.
     fn retain_in(&mut self, key: &Key, field: &str, keep: impl Fn(&Value) -> bool) {
         self.rewrite(key, |value| {
             let metadata = metadata_mut(value);

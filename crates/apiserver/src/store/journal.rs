@@ -1,4 +1,4 @@
-//! Where the changes of a store go so that they outlive it, and how a store comes back from there.
+//! The journal that keeps the changes of a store, and restoring a store from one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,52 +12,53 @@ use thiserror::Error;
 use super::object::{Key, Object};
 use super::{Store, StoreOptions, definition};
 
-/// Keeps what a store is told to keep. A store without one is in memory alone.
+/// Keeps the changes of a store. A store without a journal is in memory alone.
 pub trait Journal: Send + Sync {
-    /// One change of the store and all that followed from it, to be kept as a whole, with the store's version after it.
-    /// Called in the order of the changes, under the store's lock: it must not wait, and cannot fail.
+    /// One change of the store with everything that followed from it, to be kept as a whole, and the store's
+    /// version after it. Called in the order of the changes, under the store's lock: it must not wait and cannot
+    /// fail.
     fn record(&self, resource_version: u64, changes: Vec<Recorded>);
 
-    /// Ready when everything recorded before is kept, or cannot be for now.
+    /// Ready when everything recorded before is kept, or when that is not possible for now.
     fn kept(&self) -> Pin<Box<dyn Future<Output = Result<(), Unkept>> + Send>>;
 
-    /// Whether a change that is made now can be expected to be kept. Clients' changes are refused when not.
+    /// Whether a change made now is likely to be kept. If not, changes by clients are refused.
     ///
     /// # Errors
-    /// When it cannot.
+    /// When it is not.
     fn admits(&self) -> Result<(), Unkept>;
 }
 
 /// What happened to an object.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Its name.
+    /// Its key.
     pub key: Key,
-    /// How it is now, or was when it went.
+    /// Its new state, or its last.
     pub state: Kept,
 }
 
-/// What is kept of an object.
+/// The state to keep of an object.
 #[derive(Clone, Debug)]
 pub enum Kept {
-    /// The object.
+    /// The object exists in this version.
     There(Arc<Object>),
-    /// That it is gone; this was its last state.
+    /// The object is gone; this was its last version.
     Gone(Arc<Object>),
 }
 
-/// Why something is not kept, in a sentence.
+/// Why something could not be kept, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Unkept(pub String);
 
-/// What was kept cannot be what a store has written.
+/// The records cannot have been written by a store.
 #[derive(Debug, Error)]
 pub enum RestoreError {
     /// It is not JSON.
     #[error("failed to read {}{} {:?}", resource(.0), namespace(.0), .0.name)]
     Json(Key, #[source] serde_json::Error),
-    /// It is another object, or none.
+    /// The record holds another object, or none.
     #[error("failed to find {}{} {:?} in what was kept of it", resource(.0), namespace(.0), .0.name)]
     Other(Key),
 }
@@ -71,15 +72,15 @@ fn namespace(key: &Key) -> String {
 }
 
 impl Store {
-    /// A store with what was kept of another one: objects are as they were, their versions among it, and the kinds are
-    /// served that definitions among them define. What is changed from now on goes to `journal`.
+    /// A store with the objects that another store kept, at their versions, and the kinds that definitions among
+    /// them define. Later changes go to `journal`.
     ///
-    /// The counter starts above every object's version and at [`StoreOptions::first_version`] at least, which has to be
-    /// above every version that was recorded: the latest may have been a deletion's. The log is empty: who watched
-    /// before is told to list again.
+    /// The counter starts above every object's version and at least at [`StoreOptions::first_version`]. That has to
+    /// be above every recorded version, because the latest may belong to a deletion. The log is empty, so earlier
+    /// watchers have to list again.
     ///
     /// # Errors
-    /// When something that was kept is not what a store has written.
+    /// When a record cannot have been written by a store.
     pub fn restored(
         options: StoreOptions,
         now: Timestamp,
@@ -110,10 +111,10 @@ impl Store {
         Ok(store)
     }
 
-    /// Ready when all that was changed before is kept; at once without a journal.
+    /// Ready when all earlier changes are kept; at once without a journal.
     ///
     /// # Errors
-    /// When it is not kept, for now.
+    /// When they cannot be kept for now.
     pub async fn kept(&self) -> Result<(), Unkept> {
         match &self.journal {
             Some(journal) => journal.kept().await,
@@ -121,10 +122,10 @@ impl Store {
         }
     }
 
-    /// Whether what is changed now can be expected to be kept, as far as it has to be.
+    /// Whether a change made now is likely to be kept; always without a journal.
     ///
     /// # Errors
-    /// When it cannot.
+    /// When it is not.
     pub fn admits(&self) -> Result<(), Unkept> {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.admits())
     }

@@ -1,9 +1,9 @@
 //! The object store of one cluster: synchronous, in memory, one lock held for short blocks.
 //!
 //! Objects are kept as the bytes they are served as. A single counter numbers every change of the store, as etcd's
-//! revision does, and a bounded log of the latest changes feeds the watchers, which pull: a watcher that falls off
-//! the log's end is told so and lists again. There is no task, thread or queue per store or watcher in here, and a
-//! kind costs nothing until it has an object, so that an empty store is a few hundred bytes.
+//! revision does. A bounded log of the latest changes feeds the watchers, which pull: a watcher that falls behind
+//! the log gets [`Expired`] and lists again. No store or watcher has a task, thread or queue, and a kind costs
+//! nothing until it has an object, so an empty store is a few hundred bytes.
 
 mod collect;
 mod definition;
@@ -50,7 +50,7 @@ pub struct Store {
     journal: Option<Arc<dyn Journal>>,
 }
 
-/// What a store is made with.
+/// The options of a new store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// What uids are derived from, with the object's name and version: the same history gives the same uids.
@@ -64,7 +64,7 @@ pub struct StoreOptions {
     /// default, 128 KiB, is a quarter of the memory that a cluster may cost.
     pub event_log_bytes_max: usize,
     /// Where the counter starts. A server that restarts without its past starts higher than before, so that clients
-    /// who come back with an old version are told to list again.
+    /// with an old version list again.
     pub first_version: u64,
 }
 
@@ -84,17 +84,17 @@ impl Default for StoreOptions {
 struct State {
     version: u64,
     registry: Registry,
-    /// The kinds that CustomResourceDefinitions added.
+    /// The kinds of CustomResourceDefinitions.
     defined: BTreeMap<GroupResource, Arc<ResourceType>>,
-    /// The kinds that have had an object.
+    /// The collections of kinds that have had an object.
     collections: BTreeMap<GroupResource, Collection>,
     log: Log,
     /// Objects by the uid of an owner.
     dependents: BTreeMap<Box<str>, BTreeSet<Place>>,
     events: events::Written,
-    /// What deletions have left to look at; empty whenever the lock is free.
+    /// Checks that deletions have queued; empty whenever the lock is free.
     checks: BTreeSet<Check>,
-    /// What the journal has to be told; empty whenever the lock is free. None without a journal.
+    /// Changes to record in the journal; empty whenever the lock is free. None without a journal.
     recorded: Option<Vec<Recorded>>,
 }
 
@@ -152,7 +152,7 @@ impl Store {
         self.state.lock().version
     }
 
-    /// The kind behind a collection, while it is served.
+    /// The kind of a collection, while it is served.
     #[must_use]
     pub fn resource_type(&self, resource: &GroupResource) -> Option<Arc<ResourceType>> {
         self.state.lock().resource_type(resource).cloned()
@@ -178,12 +178,12 @@ impl Store {
         Listed { objects: state.list(resource, namespace), resource_version: state.version }
     }
 
-    /// Objects of a collection as it was when the counter stood at `version`: the present with the later changes undone.
-    /// Those that come after `after`, a namespace and a name, and `limit` at most; so that whoever takes a list in pieces
-    /// keeps no object alive in between.
+    /// Objects of a collection as of `version`: the present with the later changes undone. Returns at most `limit`
+    /// objects after the namespace and name `after`, so that a caller that lists in pages keeps no object alive in
+    /// between.
     ///
     /// # Errors
-    /// When the log no longer reaches back that far.
+    /// When the log does not reach back that far.
     pub fn list_at(
         &self,
         resource: &GroupResource,
@@ -193,7 +193,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Arc<Object>>, Expired> {
         let state = self.state.lock();
-        // What was where something has changed since: the first change after `version` says it.
+        // The first change of an object after `version` has its state at `version`.
         let mut past = BTreeMap::new();
         for change in state.log.since(version, resource, usize::MAX)? {
             let place = (change.object.namespace.clone(), change.object.name.clone());
@@ -227,7 +227,7 @@ impl Store {
     /// The changes of a collection after `version`, oldest first, `limit` at most.
     ///
     /// # Errors
-    /// When the log no longer reaches back that far.
+    /// When the log does not reach back that far.
     pub fn changes_since(
         &self,
         version: u64,
@@ -237,8 +237,8 @@ impl Store {
         self.state.lock().log.since(version, resource, limit)
     }
 
-    /// Tells when there is something newer: the receiver's value is the newest resource version. A watcher
-    /// subscribes, lists, and then asks for [`Store::changes_since`] whenever the value has grown.
+    /// The receiver's value is the newest resource version. A watcher subscribes, lists, and then calls
+    /// [`Store::changes_since`] whenever the value has grown.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.newest.subscribe()
@@ -256,7 +256,7 @@ impl Store {
         self.len() == 0
     }
 
-    /// Runs a change under the lock, does what follows from it, and tells the watchers afterwards.
+    /// Runs a change and its consequences under the lock, then wakes the watchers.
     fn change<T>(&self, now: Timestamp, run: impl FnOnce(&mut State) -> T) -> T {
         let (result, version) = {
             let mut state = self.state.lock();
@@ -304,7 +304,7 @@ impl State {
         }
     }
 
-    /// The objects of a collection after a place, by namespace and name.
+    /// The objects of a collection after a namespace and name, in that order.
     fn after<'a>(
         &'a self,
         resource: &GroupResource,
@@ -326,7 +326,7 @@ impl State {
         })
     }
 
-    /// Puts a version of an object in place, indexes it and logs the change.
+    /// Stores a version of an object, indexes it and logs the change.
     fn put(&mut self, key: &Key, object: Object) -> Arc<Object> {
         self.version = object.resource_version;
         let (object, resource, previous) = self.place(key, object);
@@ -338,7 +338,8 @@ impl State {
         object
     }
 
-    /// Puts a version of an object in place and indexes it: the object, its collection, and what was in its place.
+    /// Stores a version of an object and indexes it. Returns the object, its collection and the version it
+    /// replaced.
     fn place(&mut self, key: &Key, object: Object) -> (Arc<Object>, Arc<GroupResource>, Option<Arc<Object>>) {
         let object = Arc::new(object);
         let collection = self
@@ -360,7 +361,7 @@ impl State {
         (object, resource, previous)
     }
 
-    /// Takes an object away and logs its last state under a new version.
+    /// Removes an object and logs its last state under a new version.
     fn take(&mut self, key: &Key) -> Option<Arc<Object>> {
         let collection = self.collections.get_mut(&key.resource)?;
         let names = collection.objects.get_mut(key.namespace.as_str())?;

@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-/// A [`Key`] as indexes hold it: the collection's name is shared.
+/// A [`Key`] for indexes: it shares the collection's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     resource: Arc<GroupResource>,
@@ -78,7 +78,7 @@ impl Place {
 }
 
 /// One version of an object: its JSON, serialised once and shared by the store, the event log and every watcher,
-/// and the few fields that selecting and collecting need.
+/// and the few fields that selectors and garbage collection need.
 #[derive(Debug)]
 pub struct Object {
     /// The namespace; empty for cluster-scoped kinds.
@@ -99,11 +99,11 @@ pub struct Object {
     pub bytes: Bytes,
 }
 
-/// Bytes of an object: what etcd takes of one request (`--max-request-bytes`).
+/// Bytes of an object: the most that etcd accepts in one request (`--max-request-bytes`).
 const BYTES_MAX: usize = 1024 * 1024 + 512 * 1024;
 
 impl Object {
-    /// As [`Object::new`], for what clients wrote.
+    /// As [`Object::new`], for objects from clients.
     pub(super) fn of_client(value: &Value, resource_version: u64) -> Result<Self, StoreError> {
         let object = Self::new(value, resource_version);
         if object.bytes.len() > BYTES_MAX {
@@ -114,12 +114,12 @@ impl Object {
 
     /// Serialises `value`, which the store has given its metadata.
     pub(crate) fn new(value: &Value, resource_version: u64) -> Self {
-        // Boxed, so that no spare capacity of the buffer is kept.
+        // Boxed, to drop the buffer's spare capacity.
         let bytes = serde_json::to_vec(value).expect("a JSON value always serialises").into_boxed_slice();
         Self::of(value, resource_version, Bytes::from(bytes))
     }
 
-    /// The object that was serialised as `bytes`, which say `value`; none without a version.
+    /// The object `value`, serialised before as `bytes`; none without a version.
     pub(super) fn kept(value: &Value, bytes: Bytes) -> Option<Self> {
         let version = metadata_text(value, "resourceVersion").parse().ok()?;
         Some(Self::of(value, version, bytes))
@@ -185,7 +185,7 @@ impl Object {
     }
 }
 
-/// The object's metadata, made if it is missing or not an object.
+/// The object's metadata; made an object where it is not.
 pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

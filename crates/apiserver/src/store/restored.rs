@@ -1,4 +1,4 @@
-//! A store that comes back is the one that went.
+//! A restored store equals the one before.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Keeps in memory.
+/// A journal in memory.
 #[derive(Default)]
 struct Memory(Mutex<Content>);
 
@@ -54,7 +54,7 @@ impl Journal for Memory {
 fn restore(content: &Content) -> (Arc<Store>, Arc<Memory>) {
     let memory = Arc::new(Memory(Mutex::new(content.clone())));
     let kept = content.objects.clone().into_iter().collect();
-    // The latest change may have been a deletion, of which no object tells.
+    // The latest change may have been a deletion, which leaves no object.
     let options = StoreOptions { first_version: content.version + 1, ..StoreOptions::default() };
     let store = Store::restored(options, NOW, kept, memory.clone());
     (store.expect("a store wrote it"), memory)
@@ -66,7 +66,7 @@ fn empty() -> (Arc<Store>, Arc<Memory>) {
     (store, memory)
 }
 
-/// All objects, as they are served.
+/// All objects as they are served.
 fn objects(store: &Store) -> BTreeMap<Key, Value> {
     let resources: Vec<_> = store.state.lock().collections.keys().cloned().collect();
     let of = |resource: &GroupResource| {
@@ -131,7 +131,7 @@ fn change_and_what_follows_from_it_are_recorded_as_one() {
     let before = memory.content().changes.len();
     store.delete(NOW, &map("owner"), &DeleteOptions::default()).expect("it is there");
     assert_eq!(memory.content().changes[before..], [3]);
-    // What changes nothing is nothing to keep.
+    // A write that changes nothing is not recorded.
     store.delete(NOW, &map("owner"), &DeleteOptions::default()).expect_err("it is gone");
     let namespace = Key::new("", "namespaces", "", "default");
     store.modify(NOW, &namespace, |_| {}).expect("it is there");
@@ -176,7 +176,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn run(store: &Store, steps: &[Step]) {
     let key = |name: usize| map(&format!("m{name}"));
     for step in steps {
-        // What is not possible now is part of the history too.
+        // Steps that are refused are part of the history too.
         match step {
             Step::Create { name, owners, finalizer } => {
                 let owners: Vec<_> = owners
@@ -212,7 +212,7 @@ fn run(store: &Store, steps: &[Step]) {
     }
 }
 
-/// What does not depend on where the counter stood: names, labels, finalizers, owners by name, whether deleted.
+/// Everything that does not depend on the counter: names, labels, finalizers, owners by name, whether deleted.
 fn shape(store: &Store) -> Vec<Value> {
     let described = |object: Value| {
         let metadata = &object["metadata"];

@@ -1,4 +1,4 @@
-//! What is answered when a journal keeps the objects, late or not at all.
+//! Answers when a journal keeps the objects, keeps them late or not at all.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use crate::support::{failure, get, now, send, settings};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// How the disk is.
+/// The state of the disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Disk {
     Quick,
     Slow,
-    /// It has just refused; the journal does not know what comes next.
+    /// It has just refused; the next attempt may succeed.
     Refuses,
     Full,
 }
@@ -83,7 +83,7 @@ async fn nothing_is_changed_on_a_full_disk_and_everything_can_be_read() {
         assert_eq!(failure(answer), expected, "{method} {path}");
     }
     assert_eq!(get(&server, &path).await.0, 200);
-    // A review is a question, though it is asked by POST.
+    // A review changes nothing, though it is sent by POST.
     let review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     assert_eq!(send(&server, "POST", review, &json!({"spec": {}})).await.0, 201);
     keeper.0.send_replace(Disk::Quick);

@@ -1,4 +1,4 @@
-//! What is shown of the clusters: from objects to lines. Pure.
+//! What the demo shows of the clusters: from objects to lines. Pure.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct View {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PoolView {
     pub(super) addresses: String,
-    /// How many addresses are in use; none before somebody has counted.
+    /// How many addresses are in use; none before the pool has a status.
     pub(super) usage: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct MachineView {
     pub(super) message: String,
 }
 
-/// How far a stage is.
+/// The progress of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Waiting,
@@ -95,7 +95,7 @@ impl View {
         names.all(|name| self.clusters.get(name).is_some_and(|cluster| cluster.available))
     }
 
-    /// Why not everything is up.
+    /// What is not up yet, and why.
     pub(super) fn what_is_missing(&self) -> String {
         let mut missing = Vec::new();
         for (name, cluster) in self.clusters.iter().filter(|(_, cluster)| !cluster.available) {
@@ -111,7 +111,7 @@ impl View {
         if missing.is_empty() { "there are no clusters".to_owned() } else { missing.join("; ") }
     }
 
-    /// The picture of it all.
+    /// The picture, line by line.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (name, PoolView { addresses, usage }) in &self.pools {
@@ -137,7 +137,7 @@ impl View {
         lines
     }
 
-    /// What is new since `before`, a line for each.
+    /// The changes since `before`, one line each.
     pub(super) fn news(&self, before: &Self) -> Vec<String> {
         let mut news = Vec::new();
         for (name, pool) in &self.pools {
@@ -179,7 +179,7 @@ impl PoolView {
         Self {
             addresses: pool.spec.addresses.join(" "),
             usage: counted.map(|counted| match counted.total {
-                // A count that large is not exact, and no figure for people.
+                // A count that large is not exact, and people cannot use it.
                 i64::MAX => format!("{} in use", counted.used),
                 total => format!("{} of {total} in use", counted.used),
             }),

@@ -1,4 +1,4 @@
-//! Answers calls to update a machine: reads its object, decides, and asks for the update.
+//! Answers calls to update a machine: reads its object, decides, and requests the update.
 
 use nephele_kit::{Clock, PatchError, Precondition, patch};
 use nephele_runtime_sdk::hooks::{Failure, Settings, UpdateMachineRequest, UpdateMachineResponse};
@@ -9,8 +9,8 @@ use crate::access::{Access, NameError, object_name, shown};
 use crate::script::preloaded;
 use crate::settings::{DISABLE_IN_PLACE_UPDATES, is_true};
 
-/// The most bytes of a requested update in its object, as JSON; an object may have 1.5 MiB. 64 paths of 512 characters with
-/// their digests are 40 KB.
+/// The most bytes of a requested update in its object, as JSON; an object may have 1.5 MiB. 64 paths of 512
+/// characters with their digests are 40 KB.
 const UPDATE_BYTES_MAX: usize = 64 << 10;
 
 /// Why a machine cannot be updated.
@@ -25,10 +25,10 @@ pub(crate) enum UpdateError {
     /// A name in the request is refused.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A Machine refers to infrastructure in its own namespace alone.
+    /// A Machine may only refer to infrastructure in its own namespace.
     #[error("the Machine and its InMemoryMachine are in different namespaces")]
     Namespaces,
-    /// The versions and files of the request are more than an object is to hold.
+    /// The requested versions and files are too large for an object.
     #[error("the update takes {bytes} bytes, of at most {UPDATE_BYTES_MAX}")]
     TooLarge {
         /// The length of the update as JSON.
@@ -43,12 +43,12 @@ pub(crate) enum UpdateError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The request could not be written to its object.
+    /// The request could not be written to the object.
     #[error("failed to ask for the update")]
     Ask(#[source] PatchError),
 }
 
-/// Asks for the update of a machine, or says how far it is: Cluster API calls again until it is done.
+/// Requests the update of a machine, or reports its progress: Cluster API calls again until it is done.
 pub(crate) async fn update_machine(
     access: &Access,
     clock: &Clock,
@@ -88,10 +88,10 @@ pub(crate) async fn update_machine(
             }
             let mut wanted = object.clone();
             wanted.instance_mut().update = Some(*update);
-            // The manager that runs the machine notes there when an update is over, and that must not be lost.
+            // The manager of the machine writes there when an update is over, which must not be overwritten.
             match patch::object(&api, &object, &wanted, Precondition::ResourceVersion).await {
                 Ok(_) => Ok(response),
-                // Somebody else changed the object; the next call sees how.
+                // The object was changed meanwhile; the next call sees the change.
                 Err(error) if error.is_conflict() => {
                     Ok(UpdateMachineResponse::retry_after(1, response.message))
                 }

@@ -1,4 +1,4 @@
-//! What to do about a machine that is to be updated. Pure.
+//! Decides what to do about a machine that has to be updated. Pure.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use thiserror::Error;
 
 use crate::settings::{IN_PLACE_UPDATE_DURATION, IN_PLACE_UPDATE_JITTER};
 
-/// How long an update takes where the settings say nothing.
+/// How long an update takes without a setting.
 const DURATION: &str = "10s";
-/// The longest that a caller is asked to wait, in seconds: what it waits for may fail before.
+/// The longest wait that a caller is given, in seconds: the update may fail earlier.
 const RETRY_AFTER_SECONDS_MAX: u16 = 10;
 
-/// Why it is not known how long updates take.
+/// Why the time of updates is unknown.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PaceError {
     /// The duration.
@@ -31,7 +31,7 @@ pub enum PaceError {
     Jitter(#[source] JitterError),
 }
 
-/// How long updates take: a duration, and at most so much of it on top.
+/// How long updates take: a duration, plus up to a fraction of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
     duration: String,
@@ -39,10 +39,10 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// What the settings say.
+    /// The pace in the settings.
     ///
     /// # Errors
-    /// When they say what is neither a duration nor a part of one.
+    /// When a setting is not a duration or not a fraction.
     pub fn of(settings: &Settings) -> Result<Self, PaceError> {
         let setting = |name, usual: &str| settings.get(name).cloned().unwrap_or_else(|| usual.to_owned());
         let duration = setting(IN_PLACE_UPDATE_DURATION, DURATION);
@@ -58,13 +58,13 @@ impl Pace {
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Answer so.
+    /// Answer this.
     Answer(UpdateMachineResponse),
-    /// Ask the machine for this, and have the caller wait.
+    /// Write this request to the machine's object, and make the caller wait.
     Ask(Box<Update>, UpdateMachineResponse),
 }
 
-/// What to do about a machine that is to run `target`, of which a response was `preloaded`, perhaps.
+/// What to do about a machine that has to run `target`, with the `preloaded` response if there is one.
 #[must_use]
 pub fn step(
     object: &InMemoryMachine,
@@ -90,7 +90,7 @@ pub fn step(
             message: failure,
             ..Default::default()
         }),
-        // It became so by this update or by none, and no other one is to change it again.
+        // It runs the target, by this update or without one, and no other update is under way.
         _ if runs && failure.is_empty() && object.update().is_none_or(|update| update.ended.is_some()) => {
             Step::Answer(UpdateMachineResponse::default())
         }
@@ -98,7 +98,7 @@ pub fn step(
             let Pace { duration, jitter } = pace.clone();
             let update = Update {
                 software: target.clone(),
-                // Microseconds are what is noted.
+                // The object keeps microseconds.
                 asked_at: MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)),
                 duration,
                 jitter,
@@ -111,8 +111,8 @@ pub fn step(
     }
 }
 
-/// Has the caller ask again when the update should be over. What it says is the same while it lasts: Cluster API shows it
-/// in a condition.
+/// Makes the caller call again when the update should be over. The message stays the same meanwhile: Cluster API
+/// shows it in a condition.
 fn waits(update: &Update, now: Timestamp) -> UpdateMachineResponse {
     let duration = nephele_go_duration::parse(&update.duration).unwrap_or_default();
     let passed = now.duration_since(update.asked_at.0);

@@ -1,4 +1,4 @@
-//! What variables change in templates.
+//! The patches that variables make to templates.
 
 use nephele_runtime_sdk::{
     hooks::{Failure, GeneratePatchesRequest, GeneratePatchesResponse},
@@ -14,10 +14,10 @@ use super::{
     },
 };
 
-/// Patches of the templates of simulated clusters and machines; others are left alone.
+/// Patches for the templates of simulated clusters and machines; others are left alone.
 ///
 /// # Errors
-/// When a template has something else where what is to be changed should be.
+/// When a template has a value of another type where a field has to be changed.
 pub fn patches(request: &GeneratePatchesRequest) -> Result<GeneratePatchesResponse, Failure> {
     Walk::new()
         .on(GROUP, CLUSTER_TEMPLATE, cluster)
@@ -33,7 +33,7 @@ fn cluster(template: &mut Template<'_>) -> Result<(), Failure> {
     set(&mut template.object, &SPEC, "failureDomains", domains)
 }
 
-/// Failure domains as they were before `v1beta2`: by name.
+/// Failure domains as before `v1beta2`: by name.
 fn by_name(zones: &Value) -> Value {
     let zones = zones.as_array().into_iter().flatten();
     let domains = zones.filter_map(|zone| {
@@ -44,7 +44,7 @@ fn by_name(zones: &Value) -> Value {
     Value::Object(domains.collect())
 }
 
-/// What machines of a part of the cluster are told by.
+/// The names of the variables for machines of one part of the cluster.
 struct Names {
     instance_type: &'static str,
     behaviour: &'static str,
@@ -54,7 +54,7 @@ const CONTROL_PLANE: Names =
     Names { instance_type: CONTROL_PLANE_INSTANCE_TYPE, behaviour: CONTROL_PLANE_BEHAVIOUR };
 const WORKER: Names = Names { instance_type: WORKER_INSTANCE_TYPE, behaviour: WORKER_BEHAVIOUR };
 
-/// Of which part of the cluster a template is: it has the builtin variables of that part.
+/// The part of the cluster that a template is for: it has the builtin variables of that part.
 fn part(variables: &Variables) -> Result<Option<Names>, Failure> {
     if variables.find("builtin.controlPlane")?.is_some() {
         return Ok(Some(CONTROL_PLANE));
@@ -83,7 +83,7 @@ fn machine(template: &mut Template<'_>, spec: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets a field of the object at a path, making what is not there on the way.
+/// Sets a field of the object at a path, creating missing objects on the path.
 fn set(object: &mut Value, path: &[&str], field: &str, value: Value) -> Result<(), Failure> {
     let mut at = object;
     for step in path.iter().chain([&field]) {
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What the templates' specs are once the patches are applied.
+    /// The templates' specs after the patches.
     fn patched(items: Vec<GeneratePatchesRequestItem>, variables: &Value) -> Result<Vec<Value>, Failure> {
         let variables = variables.as_object().unwrap().iter();
         let variables = variables.map(|(name, value)| Variable { name: name.clone(), value: value.clone() });
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(patched(templates(), &json!({})), Ok(before));
     }
 
-    /// Patches that changed from call to call would have machines replaced again and again.
+    /// Patches that changed from call to call would make Cluster API replace machines again and again.
     #[test]
     fn the_same_request_has_the_same_patches_whatever_the_order_of_its_variables() {
         let variable = |name: &str, value: Value| Variable { name: name.into(), value };

@@ -9,27 +9,27 @@ use nephele_webhook::TlsPolicy;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// Longer than any pod lives; the certificate is made anew with each start.
+/// Longer than any pod lives; each start makes a new certificate.
 const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
-/// Clocks of two machines differ.
+/// Clocks of two machines may differ.
 const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 
-/// Why the diagnostics server has no certificate.
+/// Why the diagnostics server could not get a certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// The authority above it could not be made.
+    /// The authority could not be generated.
     #[error("failed to make an authority for the diagnostics certificate")]
     Authority(#[source] AuthorityError),
     /// The certificate itself could not be made.
     #[error("failed to issue the diagnostics certificate")]
     Issue(#[source] IssueError),
-    /// TLS would not take the certificate.
+    /// TLS refused the certificate.
     #[error("failed to set up TLS for diagnostics")]
     Tls(#[source] rustls::Error),
 }
 
-/// TLS with a certificate made on the spot, as controller-runtime makes one: scrapers do not verify it, they show a
-/// token instead.
+/// TLS with a self-signed certificate, as controller-runtime does it: scrapers do not verify it, they show a token
+/// instead.
 pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<TlsAcceptor, CertificateError> {
     let (not_before, not_after) = (now - BACKDATED, now + VALIDITY);
     let authority =

@@ -13,21 +13,21 @@ use tracing::warn;
 
 use super::reviews::{ReviewError, Reviews, Verdict, Wish};
 
-/// Sets how much is logged, from 0 up, while the process runs.
+/// Sets the log verbosity, from 0 up, while the process runs.
 pub type Verbosity = Arc<dyn Fn(u8) + Send + Sync>;
 
-/// `/metrics` in the text format of Prometheus.
+/// `/metrics` in the Prometheus text format.
 pub(crate) fn router(registry: Registry) -> Router {
     Router::new().route("/metrics", get(metrics)).with_state(registry)
 }
 
-/// `/debug/flags/v`, as the diagnostics of Cluster API's managers have it: PUT a number to log more or less.
+/// `/debug/flags/v`, as in Cluster API's managers: PUT a number to log more or less.
 pub(crate) fn debug_router(verbosity: Verbosity) -> Router {
     Router::new().route("/debug/flags/v", put(set_verbosity)).with_state(verbosity)
 }
 
-/// A router behind the rules of the cluster: a bearer token the API server knows (else 401), of somebody who may do
-/// the verb on the path (else 403).
+/// A router that requires a bearer token the API server knows (else 401), of a user who may use the verb on the
+/// path (else 403).
 pub(crate) fn authorized(router: Router, reviews: Reviews) -> Router {
     router.layer(middleware::from_fn_with_state(reviews, authorize))
 }
@@ -65,7 +65,7 @@ async fn authorize(State(reviews): State<Reviews>, request: Request, next: Next)
         Ok(Verdict::Allowed) => next.run(request).await,
         Ok(Verdict::Unauthenticated) => StatusCode::UNAUTHORIZED.into_response(),
         Ok(Verdict::Forbidden) => StatusCode::FORBIDDEN.into_response(),
-        // Not logged: whoever causes it could fill the log.
+        // Not logged: a caller could fill the log.
         Err(ReviewError::Busy) => {
             (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response()
         }
@@ -100,8 +100,8 @@ mod tests {
 
     use super::*;
 
-    /// An API server that knows the tokens `reader` and `stranger`, lets the former get `/metrics`, and counts what
-    /// it is asked.
+    /// An API server that knows the tokens `reader` and `stranger`, lets the former get `/metrics`, and counts its
+    /// requests.
     fn reviewing() -> (Client, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
@@ -194,7 +194,7 @@ mod tests {
             ask(&router, Some(token)).await;
             counts.push(asked.load(Ordering::Relaxed));
         }
-        // A known token takes two questions, one that nobody knows takes one.
+        // A known token takes two requests, an unknown one takes one.
         assert_eq!(counts, [2, 2, 4, 5, 5, 6, 8, 8]);
     }
 
@@ -219,7 +219,7 @@ mod tests {
         });
         let mut strangers: Vec<_> = strangers.collect();
         let mut refused = 0;
-        // Eight wait for the API server; the others are told at once.
+        // Eight wait for the API server; the others are refused at once.
         while refused < 92 {
             let (status, _, rest) = futures::future::select_all(strangers).await;
             assert_eq!(status.expect("no panic"), StatusCode::SERVICE_UNAVAILABLE);

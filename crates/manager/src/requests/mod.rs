@@ -1,4 +1,4 @@
-//! What the manager asks of the management API, in the words of roles, and which of it no role allows.
+//! The manager's requests to the management API in the terms of RBAC roles, and those that no role allows.
 //!
 //! ```text
 //!  everything in the manager ──▶ observed(client) ──▶ client ──▶ API server
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use self::{call::Call, permissions::Permissions};
 
-/// Counts what is asked and notes what is not permitted. Cheap to clone, and all clones are one.
+/// Counts requests and records those that are not permitted. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub(crate) struct Requests {
     counts: IntCounterVec,
@@ -28,7 +28,7 @@ pub(crate) struct Requests {
 impl Requests {
     /// # Errors
     ///
-    /// When the registry has such a count.
+    /// When the registry already has such a counter.
     pub(crate) fn new(registry: &Registry, readiness: &Readiness) -> Result<Self, prometheus::Error> {
         let options = Opts::new(
             "nephele_management_requests_total",
@@ -76,9 +76,9 @@ impl Requests {
     }
 }
 
-/// What the API server says when no role allows something, as its message reads whatever authorizes (kubernetes,
-/// staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go). A quota, an admission plugin or a
-/// namespace on its way out forbid things, too, and no role would change that.
+/// The API server's message when no role allows a request, whichever authorizer it has (kubernetes,
+/// staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go). Quotas, admission plugins and
+/// namespaces that are being deleted forbid requests, too, and no role would change that.
 fn refusal(body: &[u8]) -> Option<String> {
     let status: Value = serde_json::from_slice(body).ok()?;
     let message = status["message"].as_str()?;

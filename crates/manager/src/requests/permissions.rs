@@ -7,16 +7,16 @@ use tracing::{info, warn};
 
 use super::call::Call;
 
-/// How often a permission that is missing is told of again.
+/// How often a missing permission is logged again.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// A refused request that was not made again for so long is not needed any more: what it was for is gone. A reconcile that
-/// fails is tried again every minute at the latest, a watch more often.
+/// A refused request that was not repeated for this long is not needed any more: its object is gone. A failing
+/// reconcile is repeated every minute at the latest, a watch more often.
 const FORGET_AFTER: Duration = Duration::from_mins(15);
-/// The most refused calls that are kept apart by namespace. One beyond is told of, and does not count for readiness: 1024
-/// others do.
+/// The most refused calls that are tracked by namespace. Further ones are logged and do not count for readiness:
+/// 1024 others do.
 const REFUSED_MAX: usize = 1024;
 
-/// Which permissions are missing. As long as one is, the manager is not ready, and says so by a gate of that name.
+/// Which permissions are missing. While one is, a gate of that name keeps the manager from being ready.
 #[derive(Clone)]
 pub(crate) struct Permissions {
     readiness: Readiness,
@@ -33,7 +33,7 @@ impl Permissions {
         Self { readiness, refused: Arc::default() }
     }
 
-    /// The API server said that no role allows this.
+    /// The API server said that no role allows this call.
     pub(crate) fn refused(&self, call: Call, message: &str) {
         let now = Instant::now();
         let mut refused = self.refused.lock();
@@ -57,7 +57,7 @@ impl Permissions {
         }
     }
 
-    /// The API server did this, or had another reason not to.
+    /// The API server served this call, or refused it for another reason.
     pub(crate) fn permitted(&self, call: &Call) {
         let mut refused = self.refused.lock();
         if refused.is_empty() {
@@ -80,7 +80,7 @@ impl Permissions {
         }
     }
 
-    /// The same may still be refused in other namespaces.
+    /// The same call may still be refused in other namespaces.
     fn open_unless_refused(&self, refused: &BTreeMap<Call, Refusal>, call: &Call) {
         let gate = gate(call);
         if refused.keys().all(|other| self::gate(other) != gate) {

@@ -1,4 +1,4 @@
-//! The server's certificate and the authority of its clients, taken anew from files when they change.
+//! The server's certificate and its client authorities, reread when their files change.
 
 use std::{
     error::Error,
@@ -26,24 +26,25 @@ use tracing::{info, warn};
 
 use super::metrics::Metrics;
 
-/// How often the files are read. A kubelet needs a minute to bring a changed Secret to a pod.
+/// How often the files are read. A kubelet takes up to a minute to bring a changed Secret to a pod.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Where the files are, all PEM.
+/// The TLS files, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate and those above it.
+    /// The certificate and its chain.
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
-    /// The authorities of clients. With it, clients without a certificate of theirs are not served.
+    /// The client authorities. If set, clients need a certificate of one of them.
     pub client_authorities: Option<PathBuf>,
     /// How often the files are looked at.
     pub interval: Duration,
 }
 
 impl TlsFiles {
-    /// `tls.crt` and `tls.key` of a folder, as a Secret of type `kubernetes.io/tls` leads to; any client is served.
+    /// `tls.crt` and `tls.key` of a folder, the file names of a Secret of type `kubernetes.io/tls`; any client is
+    /// served.
     #[must_use]
     pub fn in_folder(folder: impl AsRef<Path>) -> Self {
         let folder = folder.as_ref();
@@ -68,30 +69,30 @@ pub enum TlsError {
         #[source]
         source: io::Error,
     },
-    /// It is not PEM of what it should be.
+    /// The PEM content is not as expected.
     #[error("failed to read {what} as PEM")]
     Pem {
-        /// What it should be.
+        /// What was expected.
         what: &'static str,
         /// The cause.
         #[source]
         source: pem::Error,
     },
-    /// There is none.
+    /// There is no certificate.
     #[error("there is no certificate among {what}")]
     Empty {
         /// Where.
         what: &'static str,
     },
-    /// The authorities of clients are none.
+    /// The client authorities cannot be used.
     #[error("failed to take the authorities of clients")]
     Authorities(#[source] VerifierBuilderError),
-    /// TLS would not take the certificate, or its key.
+    /// TLS refuses the certificate or its key.
     #[error("failed to take the certificate")]
     Certificate(#[source] rustls::Error),
 }
 
-/// What was read.
+/// The content of the files.
 #[derive(Clone, PartialEq, Eq)]
 struct Material {
     certificate: Vec<u8>,
@@ -99,20 +100,20 @@ struct Material {
     client_authorities: Option<Vec<u8>>,
 }
 
-/// How connections are encrypted. It is cheap to clone, and its clones change together.
+/// The TLS settings of connections. Cheap to clone; all clones change together.
 #[derive(Clone)]
 pub struct Tls {
     files: Option<Arc<TlsFiles>>,
-    /// What is served, and what it was made of. Owned here; [`Tls::reload`] writes it.
+    /// The current settings, and the content they were made of. Owned here; [`Tls::reload`] writes it.
     current: Arc<RwLock<(Material, Arc<ServerConfig>)>>,
 }
 
 impl Tls {
-    /// From a certificate and those above it, its key, and the authorities of clients if they have to show
+    /// Settings from a certificate and its chain, its key, and client authorities if clients have to show
     /// certificates, all PEM.
     ///
     /// # Errors
-    /// When it cannot be served.
+    /// When they cannot be used.
     pub fn from_pem(
         certificate: impl Into<Vec<u8>>,
         key: impl Into<Vec<u8>>,
@@ -122,10 +123,10 @@ impl Tls {
         Self::new(None, material)
     }
 
-    /// From files, which are followed while the extension is served.
+    /// Settings from files, which are followed while the extension is served.
     ///
     /// # Errors
-    /// When they cannot be served.
+    /// When they cannot be used.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let files = Arc::new(files);
         let material = read(Arc::clone(&files)).await?;
@@ -137,11 +138,11 @@ impl Tls {
         Ok(Self { files, current: Arc::new(RwLock::new((material, config))) })
     }
 
-    /// Reads the files anew and serves what is in them. Says whether it is something else than before. What was served
-    /// stays when it cannot be.
+    /// Rereads the files and serves their content. Returns whether it has changed. If the content is invalid, the
+    /// previous settings stay.
     ///
     /// # Errors
-    /// When it cannot be served.
+    /// When the content cannot be served.
     pub async fn reload(&self) -> Result<bool, TlsError> {
         let Some(files) = &self.files else { return Ok(false) };
         let material = read(Arc::clone(files)).await?;
@@ -153,8 +154,8 @@ impl Tls {
         Ok(true)
     }
 
-    /// Serves another certificate to connections that come from now on, for those who have it from elsewhere than
-    /// files. What was served stays when it cannot be.
+    /// Serves another certificate to new connections, for callers that have it from elsewhere than files. If it is
+    /// invalid, the previous one stays.
     ///
     /// # Errors
     /// When it cannot be served.

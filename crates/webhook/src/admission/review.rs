@@ -10,7 +10,7 @@ use crate::envelope;
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// A review as it came, its objects not yet read.
+/// A review, with its objects not yet parsed.
 #[derive(Debug)]
 pub(crate) struct Review {
     pub(crate) uid: String,
@@ -48,7 +48,7 @@ struct UserInfo {
     username: String,
 }
 
-/// What came of a review.
+/// The result of a review.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     Allowed { warnings: Vec<String> },
@@ -56,7 +56,7 @@ pub(crate) enum Answer {
     Denied(Denial),
 }
 
-/// Reads a review. The text says what is wrong with what is none.
+/// Reads a review. The error says what is wrong with the body.
 pub(crate) fn read(body: &[u8]) -> Result<Review, String> {
     let request: Request = envelope::open(body, API_VERSION, KIND)?;
     Ok(Review { uid: request.uid.clone(), request })

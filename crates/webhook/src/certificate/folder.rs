@@ -1,4 +1,4 @@
-//! Certificates that somebody else puts into a folder and renews there.
+//! Certificates in a folder, where another program renews them.
 
 use std::{error::Error, fs, io, path::PathBuf, time::Duration};
 
@@ -14,29 +14,29 @@ use tracing::{info, warn};
 use super::ServedCertificate;
 use crate::metrics::Metrics;
 
-/// How often the files are read. A kubelet needs a minute to bring a changed Secret to a pod.
+/// How often the files are read. A kubelet takes up to a minute to bring a changed Secret to a pod.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Where the files are.
+/// The certificate's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     /// The folder.
     pub path: PathBuf,
-    /// The file with the certificate and those above it, PEM.
+    /// The file with the certificate and its chain, PEM.
     pub certificate: String,
     /// The file with the key, PEM.
     pub key: String,
 }
 
 impl Folder {
-    /// A folder with the file names that a Secret of type `kubernetes.io/tls` leads to.
+    /// A folder with the file names of a Secret of type `kubernetes.io/tls`.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), certificate: "tls.crt".to_owned(), key: "tls.key".to_owned() }
     }
 }
 
-/// Why the files are not served.
+/// Why the files cannot be served.
 #[derive(Debug, Error)]
 pub enum FolderError {
     /// A file could not be read.
@@ -48,7 +48,7 @@ pub enum FolderError {
         #[source]
         source: io::Error,
     },
-    /// A file is not PEM of what it should be.
+    /// A file does not have the expected PEM content.
     #[error("failed to read {path} as PEM")]
     Pem {
         /// Which.
@@ -57,13 +57,13 @@ pub enum FolderError {
         #[source]
         source: pem::Error,
     },
-    /// TLS would not take them.
+    /// TLS refused the certificate.
     #[error("failed to serve the certificate")]
     Serve(#[source] rustls::Error),
 }
 
-/// Serves what is in the folder until `shutdown`, and what comes to be there. What was good is served on while the
-/// files are not.
+/// Serves the certificate in the folder until `shutdown`, and picks up changes. While the files are invalid, the
+/// last good certificate stays in use.
 pub async fn follow_folder(
     folder: Folder,
     certificate: ServedCertificate,
@@ -86,7 +86,7 @@ pub async fn follow_folder(
     }
 }
 
-/// Reads the files and serves them. Says whether they are others than before.
+/// Reads the files and serves them. Returns whether they have changed.
 ///
 /// # Errors
 /// When they cannot be served.

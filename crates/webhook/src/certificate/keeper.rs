@@ -1,4 +1,4 @@
-//! Keeps certificates of our own: in a Secret, renewed in time, trusted where they have to be.
+//! Keeps certificates of our own: in a Secret, renewed in time, trusted by API servers.
 
 use std::{error::Error, fmt::Debug, future, sync::Arc, time::Duration};
 
@@ -32,26 +32,26 @@ use super::{
 };
 use crate::metrics::Metrics;
 
-/// How often a Secret that others change at the same moment is read again before the next turn.
+/// How often to retry when other replicas change the Secret at the same moment.
 const ATTEMPTS_MAX: usize = 5;
-/// The pause after a turn that failed; twice as long after each further one, up to the longest.
+/// The pause after a failed turn; doubled after each further failure, up to the longest.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
-/// Everything is looked at again after that long, whatever the watches said.
+/// How often everything is checked again, whatever the watches say.
 const RESYNC: Duration = Duration::from_hours(1);
-/// Several events at once are one turn.
+/// Events within this time lead to one turn.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// What is kept, and where.
+/// The certificates to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keeping {
     /// Namespace of the Secret.
     pub namespace: String,
     /// Name of the Secret.
     pub secret: String,
-    /// The DNS names that the webhooks are called by.
+    /// The DNS names under which the webhooks are called.
     pub dns_names: Vec<String>,
-    /// Who has to trust them.
+    /// The objects that have to trust them.
     pub targets: Targets,
 }
 
@@ -72,22 +72,22 @@ pub enum KeepError {
     /// The Secret could not be written.
     #[error("failed to write the Secret of the webhooks' certificates")]
     Write(#[source] kube::Error),
-    /// Others changed the Secret each time.
+    /// The Secret changed before each attempt to write it.
     #[error("failed to write the Secret of the webhooks' certificates: others change it all the time")]
     Contended,
-    /// A Secret of that name is there, and not ours.
+    /// A Secret of that name exists, but does not belong to Nephele.
     #[error("failed to keep certificates in the Secret {0:?}: it is not labelled as ours")]
     Foreign(String),
-    /// No certificate could be made.
+    /// A certificate could not be made.
     #[error("failed to make certificates for the webhooks")]
     Material(#[source] MaterialError),
-    /// TLS would not take it.
+    /// TLS refused the certificate.
     #[error("failed to serve the certificate")]
     Serve(#[source] rustls::Error),
-    /// The bundle could not be put where it has to be.
+    /// The bundle could not be set.
     #[error("failed to have {kind} {name} trust the webhooks")]
     Inject {
-        /// What.
+        /// The kind of the object.
         kind: &'static str,
         /// Its name.
         name: String,
@@ -97,8 +97,8 @@ pub enum KeepError {
     },
 }
 
-/// Keeps certificates until `shutdown`: renews them, serves them, has the targets trust them. Every replica does so;
-/// the precondition on the Secret leaves one authority among them.
+/// Keeps certificates until `shutdown`: renews them, serves them, has the targets trust them. Every replica does
+/// so; the precondition on the Secret leaves one authority among them.
 pub async fn keep(
     client: Client,
     keeping: Keeping,
@@ -133,10 +133,11 @@ pub async fn keep(
     }
 }
 
-/// A turn: what is stored is brought up to date, trusted, and served. Returns when the next one is due.
+/// One turn: renews the stored certificates if needed, has them trusted, and serves them. Returns when the next
+/// turn is due.
 ///
 /// # Errors
-/// When any of it failed. What can be served is served all the same.
+/// When a step failed. Certificates that can be served are served all the same.
 pub async fn turn(
     client: &Client,
     keeping: &Keeping,
@@ -147,7 +148,7 @@ pub async fn turn(
     let stored = stored(client, keeping, now).await;
     metrics.read_certificate(stored.as_ref().is_ok_and(|current| current.material.leaf().is_some()));
     let Current { material, until, .. } = stored?;
-    // First trusted, then served.
+    // Have it trusted first, then serve it.
     let trusted = inject(client, &keeping.targets, &material.bundle(now)).await;
     if let Some(leaf) = material.leaf() {
         let key = PrivateKeyDer::Pkcs8(leaf.key.clone().into());
@@ -180,7 +181,7 @@ async fn stored(client: &Client, keeping: &Keeping, now: Timestamp) -> Result<Cu
     Err(KeepError::Contended)
 }
 
-/// Puts the bundle into all targets; the first failure is returned after all were tried.
+/// Sets the bundle in all targets; returns the first failure after trying all.
 async fn inject(client: &Client, targets: &Targets, bundle: &str) -> Result<(), KeepError> {
     let Targets { definitions, validating, mutating } = targets;
     let mut result = Ok(());
@@ -248,7 +249,7 @@ fn watched<K>(api: Api<K>, name: &str) -> stream::BoxStream<'static, ()>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    // What it is now is read by the turn; a watch that fails is tried again and only costs time.
+    // The turn reads the current state; a failed watch is retried and only costs time.
     watch_object(api, name)
         .default_backoff()
         .filter_map(|event| future::ready(event.ok().map(|_| ())))

@@ -1,4 +1,4 @@
-//! Certificates and keys as a Secret holds them, and what the plan makes of them.
+//! Certificates and keys as stored in a Secret, and the execution of the plan.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -15,7 +15,7 @@ use x509_parser::{
 
 use super::plan::{self, AUTHORITY_VALIDITY, BACKDATED, Issuer, LEAF_VALIDITY, Plan, Stored, StoredLeaf};
 
-/// Authorities that are trusted at a time: one is made every four and a half years.
+/// Trusted authorities at a time: a new one is made every four and a half years.
 const AUTHORITIES_MAX: usize = 4;
 const COMMON_NAME: &str = "nephele-webhook-ca";
 
@@ -27,7 +27,7 @@ const LEAF_KEY: &str = "tls.key";
 /// Why there are no certificates.
 #[derive(Debug, Error)]
 pub enum MaterialError {
-    /// No authority could be made.
+    /// No authority could be generated.
     #[error("failed to make a certificate authority for the webhooks")]
     Authority(#[source] AuthorityError),
     /// No leaf could be issued.
@@ -35,7 +35,7 @@ pub enum MaterialError {
     Issue(#[source] IssueError),
 }
 
-/// An authority, those before it that are still trusted, and the leaf that is served.
+/// An authority, earlier ones that are still trusted, and the leaf to serve.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Material {
     authority: Authority,
@@ -51,13 +51,13 @@ pub(crate) struct Leaf {
 }
 
 impl fmt::Debug for Material {
-    /// Never a key.
+    /// Never shows a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Material").field("authority", &self.authority).finish_non_exhaustive()
     }
 }
 
-/// Material that needs nothing done before `until`.
+/// Material that needs no work before `until`.
 #[derive(Debug, Clone)]
 pub(crate) struct Current {
     pub(crate) material: Material,
@@ -66,7 +66,7 @@ pub(crate) struct Current {
     pub(crate) until: Timestamp,
 }
 
-/// Does what the plan says until there is nothing to do.
+/// Executes the plan until nothing is left to do.
 pub(crate) fn bring_up_to_date(
     stored: Option<Material>,
     names: &[String],
@@ -89,7 +89,7 @@ pub(crate) fn bring_up_to_date(
 }
 
 impl Material {
-    /// What a Secret holds; nothing when that cannot be used.
+    /// Reads the data of a Secret; none when it is unusable.
     pub(crate) fn read(data: &BTreeMap<String, ByteString>) -> Option<Self> {
         let entry = |name: &str| data.get(name).map(|value| value.0.as_slice());
         let bundle = entry(BUNDLE)?;
@@ -107,12 +107,12 @@ impl Material {
             Some(Leaf { certificate, key: key.secret_pkcs8_der().to_vec() })
         };
         let material = Self { authority, trusted, leaf: leaf() };
-        // The certificate of the authority is the first one: a bundle that somebody turned round is not ours.
+        // The authority's certificate comes first: a reordered bundle was not written by us.
         material.trusted.first().filter(|first| *first == material.authority.certificate_der())?;
         Some(material)
     }
 
-    /// As a Secret holds it.
+    /// The data of a Secret.
     pub(crate) fn write(&self) -> BTreeMap<String, ByteString> {
         let mut data = BTreeMap::from([
             (BUNDLE, self.trusted.iter().map(|der| pem("CERTIFICATE", der)).collect()),
@@ -141,7 +141,7 @@ impl Material {
         Validity::of(&self.leaf.as_ref()?.certificate).map(|validity| validity.not_after)
     }
 
-    /// What the plan needs to know.
+    /// The facts that the plan needs.
     fn facts(&self) -> Stored {
         let authority = Validity::of(self.authority.certificate_der());
         let authority =
@@ -221,7 +221,7 @@ impl Material {
     }
 }
 
-/// From when until when a certificate is good.
+/// The validity of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Validity {
     not_before: Timestamp,

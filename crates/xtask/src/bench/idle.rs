@@ -1,4 +1,4 @@
-//! `cargo xtask bench idle`: what clusters cost that nothing happens to.
+//! `cargo xtask bench idle`: the cost of idle clusters.
 
 use std::{
     collections::BTreeMap,
@@ -18,17 +18,18 @@ use crate::place::Place;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many clusters are there; several times for several rounds.
+    /// Number of clusters; repeatable, for one round each.
     #[arg(short = 'n', value_name = "NUMBER", default_values_t = [0, 50])]
     numbers: Vec<usize>,
-    /// How long is measured.
+    /// How long to measure.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     seconds: u64,
     #[command(flatten)]
     place: Place,
 }
 
-/// What followed from a cluster's last step is over by then: Cluster API looks at a control plane again within a minute.
+/// The after-effects of a cluster's last step are over by then: Cluster API reconciles a control plane again within
+/// a minute.
 const SETTLED_AFTER: Duration = Duration::from_secs(75);
 const MANAGERS: [Provider; 2] = [Provider::Infrastructure, Provider::Ipam];
 
@@ -51,12 +52,12 @@ async fn rounds(numbers: &[usize], length: Duration, kubeconfig: &Path) -> anyho
     Ok(())
 }
 
-/// What one round measured.
+/// The figures of one round.
 struct Round {
     number: usize,
     length: Duration,
     managers: BTreeMap<&'static str, Manager>,
-    /// By anybody: what others do when we stand still is our doing, too.
+    /// By any client: what others write while nothing happens is caused by us, too.
     writes: Requests,
 }
 

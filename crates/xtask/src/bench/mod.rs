@@ -18,9 +18,10 @@ use crate::{place::Place, provider::Profile};
 pub(crate) enum Subject {
     /// Clusters of a ClusterClass with one control plane machine and one worker, without delays, all at once.
     Clusters(clusters::Args),
-    /// Claims for addresses: how fast they are bound and released, how long one takes under that load, and what it costs.
+    /// Claims for addresses: how fast they are bound and released, the latency of one under that load, and the
+    /// cost.
     Claims(claims::Args),
-    /// Clusters that nothing happens to: processor time, memory, and that nobody writes anything.
+    /// Idle clusters: CPU time, memory, and a check that nobody writes anything.
     Idle(idle::Args),
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
     }
 }
 
-/// Measures on the cluster of a place, with the kubeconfig of its administrator.
+/// Measures on a cluster, with its administrator's kubeconfig.
 fn measure(place: &Place, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     place.work(Profile::Release, |found| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -40,7 +41,7 @@ fn measure(place: &Place, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>
     })
 }
 
-/// There has to be something to measure.
+/// Zero would measure nothing.
 fn refuse_zero(numbers: &[usize]) -> anyhow::Result<()> {
     if numbers.contains(&0) {
         bail!("there is nothing to measure of 0");
@@ -48,12 +49,12 @@ fn refuse_zero(numbers: &[usize]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The median of sorted values; of an even number, the lower one in the middle.
+/// The median of sorted values; of an even number, the lower of the middle two.
 fn middle<T: Copy + Default>(sorted: &[T]) -> T {
     quantile(sorted, 50)
 }
 
-/// The smallest of the sorted values that so many percent of them do not exceed.
+/// The smallest of the sorted values that this percentage of them does not exceed.
 fn quantile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()

@@ -19,7 +19,7 @@ fn pace() -> Pace {
     Pace::of(&settings.map(setting).into()).unwrap()
 }
 
-/// A machine that runs v1.36.3, and the last update that it was asked for.
+/// A machine that runs v1.36.3, and the last update that was requested of it.
 fn object(update: Option<Update>) -> InMemoryMachine {
     running("v1.36.3", update)
 }
@@ -80,12 +80,12 @@ fn what_runs_so_already_is_done() {
     let done = Step::Answer(UpdateMachineResponse::default());
     assert_eq!(next(&running("v1.36.4", None), None, 0), done);
     assert_eq!(next(&running("v1.36.4", Some(ended(update("v1.36.2")))), None, 0), done);
-    // It will be something else soon.
+    // It will soon run something else.
     let other = running("v1.36.4", Some(update("v1.36.5")));
     assert_eq!(next(&other, None, 0), asks(update("v1.36.4")));
 }
 
-/// Whoever notes that an update is over and what runs writes both at once; what says otherwise is another's doing.
+/// The end of an update and what runs since are written together; a mismatch was written by something else.
 #[test]
 fn an_update_that_is_over_is_not_done_when_something_else_runs() {
     let lied = object(Some(ended(update("v1.36.4"))));
