@@ -116,14 +116,14 @@ async fn unary<C: Call>(
 ) -> http::Response<tonic::body::Body> {
     Grpc::new(ProstCodec::<C::Response, C>::default())
         .max_decoding_message_size(REQUEST_BYTES_MAX)
-        .unary(Asked(connection.clone()), request)
+        .unary(MemberService(connection.clone()), request)
         .await
 }
 
 /// The gRPC service of one member.
-struct Asked(Connection);
+struct MemberService(Connection);
 
-impl<C: Call> UnaryService<C> for Asked {
+impl<C: Call> UnaryService<C> for MemberService {
     type Response = C::Response;
     type Future = Ready<Result<Response<C::Response>, Status>>;
 

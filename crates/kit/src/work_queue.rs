@@ -156,13 +156,13 @@ impl WorkQueue {
     }
 
     /// The reconcile of an object starts; it ends when the guard is dropped.
-    pub(crate) fn start(self: &Arc<Self>, key: &ObjectKey) -> Turn {
+    pub(crate) fn start(self: &Arc<Self>, key: &ObjectKey) -> ReconcileGuard {
         let started = self.state.lock().start(key, Instant::now());
         if started.is_new {
             self.adds.inc();
         }
         self.waited.observe(started.waited.as_secs_f64());
-        Turn { queue: Arc::clone(self), key: key.clone() }
+        ReconcileGuard { queue: Arc::clone(self), key: key.clone() }
     }
 
     /// An object is gone.
@@ -172,12 +172,12 @@ impl WorkQueue {
 }
 
 /// A reconcile in progress.
-pub(crate) struct Turn {
+pub(crate) struct ReconcileGuard {
     queue: Arc<WorkQueue>,
     key: ObjectKey,
 }
 
-impl Drop for Turn {
+impl Drop for ReconcileGuard {
     fn drop(&mut self) {
         let started = self.queue.state.lock().running.remove(&self.key);
         if let Some(started) = started {
@@ -188,12 +188,12 @@ impl Drop for Turn {
 
 #[derive(Default)]
 struct State {
-    waiting: HashMap<ObjectKey, Waiting>,
+    waiting: HashMap<ObjectKey, QueuedObject>,
     /// When each running reconcile started; one per running reconcile.
     running: HashMap<ObjectKey, Instant>,
 }
 
-struct Waiting {
+struct QueuedObject {
     due: Instant,
     /// Whether it was counted as added: an object that is due later is not in the queue yet.
     is_counted: bool,
@@ -218,13 +218,13 @@ impl State {
             let is_counted = waiting.is_counted;
             // The earlier time counts.
             if due < waiting.due {
-                *waiting = Waiting { due, is_counted: is_counted || is_due };
+                *waiting = QueuedObject { due, is_counted: is_counted || is_due };
                 return is_due && !is_counted;
             }
             return false;
         }
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.insert(key, Waiting { due, is_counted: is_due });
+            self.waiting.insert(key, QueuedObject { due, is_counted: is_due });
             return is_due;
         }
         false
@@ -233,7 +233,7 @@ impl State {
     fn start(&mut self, key: &ObjectKey, now: Instant) -> Started {
         self.running.insert(key.clone(), now);
         match self.waiting.remove(key) {
-            Some(Waiting { due, is_counted }) => {
+            Some(QueuedObject { due, is_counted }) => {
                 Started { is_new: !is_counted, waited: now.saturating_duration_since(due) }
             }
             None => Started { is_new: true, waited: Duration::ZERO },

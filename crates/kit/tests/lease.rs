@@ -22,20 +22,20 @@ use tokio_util::sync::CancellationToken;
 
 /// One lease with the rules of an API server: a name is created once, and a write needs the version it replaces.
 #[derive(Clone, Default)]
-struct Shelf {
+struct LeaseApi {
     lease: Arc<Mutex<Option<Value>>>,
     down: Arc<AtomicBool>,
 }
 
-impl Shelf {
+impl LeaseApi {
     fn client(&self) -> Client {
-        let shelf = self.clone();
+        let leases = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let shelf = shelf.clone();
+            let leases = leases.clone();
             async move {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await.expect("in memory").to_bytes();
-                let (status, answer) = shelf.answer(&head.method, &body);
+                let (status, answer) = leases.answer(&head.method, &body);
                 let mut response = Response::new(Full::<Bytes>::from(answer.to_string()));
                 *response.status_mut() = status;
                 Ok::<_, Infallible>(response)
@@ -103,68 +103,68 @@ fn settings(identity: &str) -> LeaseSettings {
     }
 }
 
-async fn lead(shelf: &Shelf, identity: &str) -> Leadership {
+async fn lead(leases: &LeaseApi, identity: &str) -> Leadership {
     let metrics = Metrics::register(&Registry::new()).expect("a new registry");
     let never = CancellationToken::new();
-    let acquired = acquire(shelf.client(), settings(identity), wall_clock(), metrics, &never);
+    let acquired = acquire(leases.client(), settings(identity), wall_clock(), metrics, &never);
     timeout(Duration::from_hours(1), acquired).await.expect("a lease in time").expect("not shut down")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_free_lease_is_taken_renewed_and_given_back() {
-    let shelf = Shelf::default();
-    let leadership = lead(&shelf, "a").await;
-    assert_eq!((shelf.spec("holderIdentity"), shelf.spec("leaseDurationSeconds")), (json!("a"), json!(15)));
+    let leases = LeaseApi::default();
+    let leadership = lead(&leases, "a").await;
+    assert_eq!((leases.spec("holderIdentity"), leases.spec("leaseDurationSeconds")), (json!("a"), json!(15)));
     let shutdown = CancellationToken::new();
     let holding = tokio::spawn(leadership.hold(Fence::default(), shutdown.clone()));
     sleep(Duration::from_mins(5)).await;
     assert!(!holding.is_finished(), "renewing keeps it");
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
-    assert_eq!((shelf.spec("holderIdentity"), shelf.spec("leaseTransitions")), (Value::Null, json!(0)));
+    assert_eq!((leases.spec("holderIdentity"), leases.spec("leaseTransitions")), (Value::Null, json!(0)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_given_back_is_taken_at_once() {
-    let shelf = Shelf::default();
+    let leases = LeaseApi::default();
     let shutdown = CancellationToken::new();
-    let holding = tokio::spawn(lead(&shelf, "a").await.hold(Fence::default(), shutdown.clone()));
+    let holding = tokio::spawn(lead(&leases, "a").await.hold(Fence::default(), shutdown.clone()));
     let waiting = tokio::spawn({
-        let shelf = shelf.clone();
-        async move { lead(&shelf, "b").await }
+        let leases = leases.clone();
+        async move { lead(&leases, "b").await }
     });
     sleep(Duration::from_mins(1)).await;
     assert!(!waiting.is_finished(), "a holds it");
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
     timeout(Duration::from_secs(3), waiting).await.expect("within one retry").expect("no panic");
-    assert_eq!((shelf.spec("holderIdentity"), shelf.spec("leaseTransitions")), (json!("b"), json!(1)));
+    assert_eq!((leases.spec("holderIdentity"), leases.spec("leaseTransitions")), (json!("b"), json!(1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_holder_is_followed_when_its_lease_has_run_out() {
-    let shelf = Shelf::default();
-    drop(lead(&shelf, "a").await);
+    let leases = LeaseApi::default();
+    drop(lead(&leases, "a").await);
     let asked = Instant::now();
-    lead(&shelf, "b").await;
+    lead(&leases, "b").await;
     let waited = asked.elapsed().as_secs();
     assert!((15..=17).contains(&waited), "{waited} s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_comes_back_under_its_name_need_not_wait() {
-    let shelf = Shelf::default();
-    drop(lead(&shelf, "a").await);
+    let leases = LeaseApi::default();
+    drop(lead(&leases, "a").await);
     let asked = Instant::now();
-    lead(&shelf, "a").await;
+    lead(&leases, "a").await;
     assert_eq!(asked.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_cannot_renew_gives_up_before_another_may_follow() {
-    let shelf = Shelf::default();
-    let leadership = lead(&shelf, "a").await;
-    shelf.down.store(true, Ordering::Relaxed);
+    let leases = LeaseApi::default();
+    let leadership = lead(&leases, "a").await;
+    leases.down.store(true, Ordering::Relaxed);
     let (cut_off, fence) = (Instant::now(), Fence::default());
     let error = leadership.hold(fence.clone(), CancellationToken::new()).await.expect_err("it cannot renew");
     assert!(matches!(error, LeaseError::NotRenewed { .. }), "{error}");
@@ -174,12 +174,12 @@ async fn a_holder_that_cannot_renew_gives_up_before_another_may_follow() {
 
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_does_not_cost_the_lease() {
-    let shelf = Shelf::default();
+    let leases = LeaseApi::default();
     let shutdown = CancellationToken::new();
-    let holding = tokio::spawn(lead(&shelf, "a").await.hold(Fence::default(), shutdown.clone()));
-    shelf.down.store(true, Ordering::Relaxed);
+    let holding = tokio::spawn(lead(&leases, "a").await.hold(Fence::default(), shutdown.clone()));
+    leases.down.store(true, Ordering::Relaxed);
     sleep(Duration::from_secs(7)).await;
-    shelf.down.store(false, Ordering::Relaxed);
+    leases.down.store(false, Ordering::Relaxed);
     sleep(Duration::from_mins(1)).await;
     assert!(!holding.is_finished());
     shutdown.cancel();
@@ -188,24 +188,24 @@ async fn a_short_outage_does_not_cost_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_whose_lease_was_taken_learns_by_whom() {
-    let shelf = Shelf::default();
-    let leadership = lead(&shelf, "a").await;
-    shelf.overwrite(|lease| lease["spec"]["holderIdentity"] = json!("b"));
+    let leases = LeaseApi::default();
+    let leadership = lead(&leases, "a").await;
+    leases.overwrite(|lease| lease["spec"]["holderIdentity"] = json!("b"));
     let fence = Fence::default();
     let error = leadership.hold(fence.clone(), CancellationToken::new()).await.expect_err("it is b's");
     assert_eq!(error.to_string(), "lost the lease nephele-system/leader to b");
     assert!(!fence.is_open());
-    assert_eq!(shelf.spec("holderIdentity"), json!("b"), "it is not taken back");
+    assert_eq!(leases.spec("holderIdentity"), json!("b"), "it is not taken back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_somebody_annotated_is_kept() {
-    let shelf = Shelf::default();
+    let leases = LeaseApi::default();
     let shutdown = CancellationToken::new();
-    let holding = tokio::spawn(lead(&shelf, "a").await.hold(Fence::default(), shutdown.clone()));
-    shelf.overwrite(|lease| lease["metadata"]["annotations"] = json!({ "note": "mine" }));
+    let holding = tokio::spawn(lead(&leases, "a").await.hold(Fence::default(), shutdown.clone()));
+    leases.overwrite(|lease| lease["metadata"]["annotations"] = json!({ "note": "mine" }));
     sleep(Duration::from_mins(1)).await;
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
-    assert_eq!(shelf.spec("holderIdentity"), Value::Null);
+    assert_eq!(leases.spec("holderIdentity"), Value::Null);
 }

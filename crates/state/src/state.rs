@@ -41,12 +41,12 @@ pub(crate) struct Handle {
 
 /// Partitions by name, and the next id. Ids are not reused while the file has records of them.
 struct Index {
-    partitions: BTreeMap<String, Place>,
+    partitions: BTreeMap<String, IndexEntry>,
     next: u64,
 }
 
 #[derive(Clone)]
-struct Place {
+struct IndexEntry {
     header: Arc<Header>,
     mark: u64,
 }
@@ -133,7 +133,7 @@ impl State {
         let next = entries.iter().map(|entry| entry.id + 1).max().unwrap_or(0);
         let partitions = entries.into_iter().map(|Entry { id, name, identity, mark }| {
             let header = Header { id, name: name.clone(), identity, removed: AtomicBool::new(false) };
-            (name, Place { header: Arc::new(header), mark })
+            (name, IndexEntry { header: Arc::new(header), mark })
         });
         let index = Index { partitions: partitions.collect(), next };
         let shared = Arc::new(Shared {
@@ -160,35 +160,35 @@ impl State {
     /// # Errors
     /// When its records cannot be read.
     pub fn partition(&self, name: &str, identity: &str) -> Result<Opened, ReadError> {
-        let (place, is_new) = {
+        let (entry, is_new) = {
             let mut index = self.handle.index.lock();
             let known = index.partitions.get(name).cloned();
-            if let Some(place) = known.as_ref().filter(|place| place.header.identity == identity) {
-                (place.clone(), false)
+            if let Some(entry) = known.as_ref().filter(|entry| entry.header.identity == identity) {
+                (entry.clone(), false)
             } else {
-                if let Some(place) = known {
-                    self.handle.shared.remove(&place.header);
+                if let Some(entry) = known {
+                    self.handle.shared.remove(&entry.header);
                 }
                 let (id, removed) = (index.next, AtomicBool::new(false));
                 index.next += 1;
                 let header = Header { id, name: name.to_owned(), identity: identity.to_owned(), removed };
-                let place = Place { header: Arc::new(header), mark: 0 };
-                index.partitions.insert(name.to_owned(), place.clone());
-                (place, true)
+                let entry = IndexEntry { header: Arc::new(header), mark: 0 };
+                index.partitions.insert(name.to_owned(), entry.clone());
+                (entry, true)
             }
         };
-        let records = if is_new { Ok(Vec::new()) } else { self.handle.shared.file.read(place.header.id) };
+        let records = if is_new { Ok(Vec::new()) } else { self.handle.shared.file.read(entry.header.id) };
         let records =
             records.map_err(|source| ReadError { name: name.to_owned(), source: Box::new(source) })?;
-        let partition = Partition { handle: Arc::clone(&self.handle), header: place.header };
-        Ok(Opened { partition, records, mark: place.mark })
+        let partition = Partition { handle: Arc::clone(&self.handle), header: entry.header };
+        Ok(Opened { partition, records, mark: entry.mark })
     }
 
     /// Removes a partition, if there is one. Later writes to it are dropped.
     pub fn remove(&self, name: &str) {
         let mut index = self.handle.index.lock();
-        if let Some(place) = index.partitions.remove(name) {
-            self.handle.shared.remove(&place.header);
+        if let Some(entry) = index.partitions.remove(name) {
+            self.handle.shared.remove(&entry.header);
         }
     }
 

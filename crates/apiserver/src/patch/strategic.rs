@@ -14,8 +14,8 @@ const RETAIN: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// The message that a map holds, when it holds one rather than free entries.
-type Place = Option<&'static Message>;
+/// The fields of a map, where it is a message and not free entries.
+type Fields = Option<&'static Message>;
 
 /// Applies `patch` to an object of a built-in kind.
 ///
@@ -39,7 +39,7 @@ pub(crate) fn strategic_merge(
 }
 
 fn merge_map(
-    place: Place,
+    fields: Fields,
     mut current: Map<String, Value>,
     patch: &Map<String, Value>,
 ) -> Result<Map<String, Value>, PatchError> {
@@ -73,7 +73,7 @@ fn merge_map(
             None => None,
             Some(order) => Some(list_of(order, field)?),
         };
-        let merged = merge_field(place, field, current.remove(field), change, order)?;
+        let merged = merge_field(fields, field, current.remove(field), change, order)?;
         current.extend(merged.map(|merged| (field.clone(), merged)));
     }
     // A list may be given an order without being changed otherwise.
@@ -82,7 +82,7 @@ fn merge_map(
         let order = list_of(order, field)?;
         if let (false, Some(Value::Array(items))) = (patch.contains_key(field), current.get_mut(field)) {
             let before = items.clone();
-            *items = in_order(key_of(place, field), std::mem::take(items), order, &before);
+            *items = in_order(key_of(fields, field), std::mem::take(items), order, &before);
         }
     }
     Ok(current)
@@ -90,13 +90,13 @@ fn merge_map(
 
 /// Merges one field; none when the field is removed.
 fn merge_field(
-    place: Place,
+    fields: Fields,
     name: &str,
     current: Option<Value>,
     change: &Value,
     order: Option<&[Value]>,
 ) -> Result<Option<Value>, PatchError> {
-    let field = place.and_then(|message| message.named(name));
+    let field = fields.and_then(|message| message.named(name));
     let strategy = field.map_or(Strategy::Default, |field| field.strategy);
     let inner = field.and_then(Field::message);
     match (current, change) {
@@ -113,7 +113,7 @@ fn merge_field(
         (_, change) => {
             let Some(mut fresh) = without_directives(change) else { return Ok(None) };
             if let (Value::Array(items), Some(order)) = (&mut fresh, order) {
-                *items = in_order(key_of(place, name), std::mem::take(items), order, &[]);
+                *items = in_order(key_of(fields, name), std::mem::take(items), order, &[]);
             }
             Ok(Some(fresh))
         }
@@ -122,7 +122,7 @@ fn merge_field(
 
 fn merge_list(
     strategy: Strategy,
-    inner: Place,
+    inner: Fields,
     name: &str,
     current: Vec<Value>,
     patch: &[Value],
@@ -158,7 +158,7 @@ fn merge_scalars(name: &str, mut current: Vec<Value>, patch: &[Value]) -> Result
 
 fn merge_elements(
     key: &str,
-    inner: Place,
+    inner: Fields,
     name: &str,
     mut current: Vec<Value>,
     patch: &[Value],
@@ -188,13 +188,13 @@ fn merge_elements(
     }
     current.retain(|other| other.get(key).is_none_or(|name| !gone.contains(name)));
     let mut places = HashMap::new();
-    for (place, name) in current.iter().enumerate().filter_map(|(place, item)| Some((place, item.get(key)?)))
+    for (index, name) in current.iter().enumerate().filter_map(|(index, item)| Some((index, item.get(key)?)))
     {
-        places.entry(name.clone()).or_insert(place);
+        places.entry(name.clone()).or_insert(index);
     }
     for change in changes {
         let name = change.get(key).ok_or_else(no_key)?;
-        match places.get(name).map(|&place| &mut current[place]) {
+        match places.get(name).map(|&index| &mut current[index]) {
             Some(Value::Object(element)) => {
                 *element = merge_map(inner, std::mem::take(element), change)?;
             }
@@ -217,17 +217,17 @@ fn in_order(key: Option<&str>, merged: Vec<Value>, wanted: &[Value], before: &[V
     // The first index of each element in a list.
     let places = |list: &[Value]| {
         let mut places = HashMap::with_capacity(list.len());
-        for (place, item) in list.iter().enumerate() {
-            identity(item).map(|item| *places.entry(item).or_insert(place));
+        for (index, item) in list.iter().enumerate() {
+            identity(item).map(|item| *places.entry(item).or_insert(index));
         }
         places
     };
     let (wanted, before) = (places(wanted), places(before));
-    let place = |places: &HashMap<Value, usize>, item: &Value| places.get(&identity(item)?).copied();
+    let index = |places: &HashMap<Value, usize>, item: &Value| places.get(&identity(item)?).copied();
     let (mut named, mut others): (Vec<_>, Vec<_>) =
-        merged.into_iter().partition(|item| place(&wanted, item).is_some());
-    named.sort_by_cached_key(|item| place(&wanted, item));
-    others.sort_by_cached_key(|item| place(&before, item));
+        merged.into_iter().partition(|item| index(&wanted, item).is_some());
+    named.sort_by_cached_key(|item| index(&wanted, item));
+    others.sort_by_cached_key(|item| index(&before, item));
     let mut ordered = Vec::with_capacity(named.len() + others.len());
     let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
     loop {
@@ -235,7 +235,7 @@ fn in_order(key: Option<&str>, merged: Vec<Value>, wanted: &[Value], before: &[V
             (None, None) => return ordered,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (Some(other), Some(named)) => match (place(&before, other), place(&before, named)) {
+            (Some(other), Some(named)) => match (index(&before, other), index(&before, named)) {
                 (Some(other), Some(named)) => other < named,
                 _ => false,
             },
@@ -244,8 +244,8 @@ fn in_order(key: Option<&str>, merged: Vec<Value>, wanted: &[Value], before: &[V
     }
 }
 
-fn key_of(place: Place, field: &str) -> Option<&'static str> {
-    match place?.named(field)?.strategy {
+fn key_of(fields: Fields, field: &str) -> Option<&'static str> {
+    match fields?.named(field)?.strategy {
         Strategy::MergeBy(key) => Some(key),
         Strategy::Default | Strategy::Replace | Strategy::MergeScalars => None,
     }

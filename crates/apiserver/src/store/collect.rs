@@ -43,7 +43,7 @@ struct OwnerReference {
 
 /// The state of an owner, as garbage collection sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum OwnerState {
     /// It exists, or its kind is not served and cannot be looked up: the dependent stays.
     Solid,
     /// Deleted, but waiting for its dependents.
@@ -58,7 +58,7 @@ impl State {
         while let Some(check) = self.checks.pop_first() {
             match check {
                 Check::NewDependent(key) => {
-                    let absent = |owner: &OwnerReference| self.standing(owner, None) == Standing::Absent;
+                    let absent = |owner: &OwnerReference| self.owner_state(owner, None) == OwnerState::Absent;
                     let orphan = self.get(&key).is_some_and(|object| {
                         !object.deleting && self.owner_references(object).iter().all(absent)
                     });
@@ -118,17 +118,17 @@ impl State {
     }
 
     /// The state of an owner; `gone` is a uid that is known not to exist.
-    fn standing(&self, owner: &OwnerReference, gone: Option<&str>) -> Standing {
+    fn owner_state(&self, owner: &OwnerReference, gone: Option<&str>) -> OwnerState {
         if gone == Some(owner.uid.as_str()) {
-            return Standing::Absent;
+            return OwnerState::Absent;
         }
-        let Some(key) = &owner.key else { return Standing::Solid };
+        let Some(key) = &owner.key else { return OwnerState::Solid };
         match self.get(key).filter(|found| *found.uid == *owner.uid) {
-            None => Standing::Absent,
+            None => OwnerState::Absent,
             Some(found) if owner.blocking && found.deleting && has_finalizer(found, FOREGROUND) => {
-                Standing::Waiting
+                OwnerState::Waiting
             }
-            Some(_) => Standing::Solid,
+            Some(_) => OwnerState::Solid,
         }
     }
 
@@ -137,12 +137,12 @@ impl State {
     fn review_dependent(&mut self, now: Timestamp, key: &Key, gone: &str) {
         let Some(object) = self.get(key).cloned() else { return };
         let owners = self.owner_references(&object);
-        let standings: Vec<_> = owners.iter().map(|owner| self.standing(owner, Some(gone))).collect();
-        if standings.contains(&Standing::Solid) {
+        let states: Vec<_> = owners.iter().map(|owner| self.owner_state(owner, Some(gone))).collect();
+        if states.contains(&OwnerState::Solid) {
             let solid: HashSet<&str> = owners
                 .iter()
-                .zip(&standings)
-                .filter(|(_, standing)| **standing == Standing::Solid)
+                .zip(&states)
+                .filter(|(_, state)| **state == OwnerState::Solid)
                 .map(|(owner, _)| owner.uid.as_str())
                 .collect();
             self.retain_in(key, "ownerReferences", |reference| {
@@ -153,7 +153,7 @@ impl State {
         if object.deleting {
             return;
         }
-        let waited_for = standings.contains(&Standing::Waiting) && self.dependents.contains_key(&object.uid);
+        let waited_for = states.contains(&OwnerState::Waiting) && self.dependents.contains_key(&object.uid);
         if waited_for {
             let circle = self.dependents_of(&object.uid).iter().any(|dependent| {
                 self.get(dependent).is_some_and(|found| found.deleting && has_finalizer(found, FOREGROUND))
@@ -232,7 +232,7 @@ impl State {
     }
 
     fn dependents_of(&self, uid: &str) -> Vec<Key> {
-        self.dependents.get(uid).into_iter().flatten().map(super::Place::key).collect()
+        self.dependents.get(uid).into_iter().flatten().map(super::IndexKey::key).collect()
     }
 
     fn blocking_dependents(&self, uid: &str) -> Vec<Key> {

@@ -39,7 +39,7 @@ pub use write::{DeleteOptions, Deletion, Part, Propagation};
 use crate::registry::{Registry, ResourceType};
 use collect::Check;
 use log::Log;
-use object::Place;
+use object::IndexKey;
 
 /// The objects of one cluster.
 pub struct Store {
@@ -90,7 +90,7 @@ struct State {
     collections: BTreeMap<GroupResource, Collection>,
     log: Log,
     /// Objects by the uid of an owner.
-    dependents: BTreeMap<Box<str>, BTreeSet<Place>>,
+    dependents: BTreeMap<Box<str>, BTreeSet<IndexKey>>,
     events: events::Written,
     /// Checks that deletions have queued; empty whenever the lock is free.
     checks: BTreeSet<Check>,
@@ -350,12 +350,12 @@ impl State {
         let names = collection.objects.entry(object.namespace.clone()).or_default();
         let previous = names.insert(object.name.clone(), object.clone());
         if previous.as_ref().is_none_or(|previous| previous.owners != object.owners) {
-            let place = Place::new(&resource, &object);
+            let dependent = IndexKey::new(&resource, &object);
             if let Some(previous) = &previous {
-                self.forget_owners(&place, previous);
+                self.forget_owners(&dependent, previous);
             }
             for owner in &object.owners {
-                self.dependents.entry(owner.clone()).or_default().insert(place.clone());
+                self.dependents.entry(owner.clone()).or_default().insert(dependent.clone());
             }
         }
         (object, resource, previous)
@@ -370,7 +370,7 @@ impl State {
             collection.objects.remove(key.namespace.as_str());
         }
         let resource = collection.name.clone();
-        self.forget_owners(&Place::new(&resource, &previous), &previous);
+        self.forget_owners(&IndexKey::new(&resource, &previous), &previous);
         self.version += 1;
         let object = Arc::new(previous.at_version(self.version));
         self.log.push(Change {
@@ -385,11 +385,11 @@ impl State {
         Some(object)
     }
 
-    fn forget_owners(&mut self, place: &Place, object: &Object) {
+    fn forget_owners(&mut self, dependent: &IndexKey, object: &Object) {
         for owner in &object.owners {
-            if let Some(places) = self.dependents.get_mut(owner) {
-                places.remove(place);
-                if places.is_empty() {
+            if let Some(dependents) = self.dependents.get_mut(owner) {
+                dependents.remove(dependent);
+                if dependents.is_empty() {
                     self.dependents.remove(owner);
                 }
             }

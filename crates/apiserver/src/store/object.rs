@@ -57,13 +57,13 @@ impl Key {
 
 /// A [`Key`] for indexes: it shares the collection's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct IndexKey {
     resource: Arc<GroupResource>,
     namespace: Box<str>,
     name: Box<str>,
 }
 
-impl Place {
+impl IndexKey {
     pub(super) fn new(resource: &Arc<GroupResource>, object: &Object) -> Self {
         Self { resource: resource.clone(), namespace: object.namespace.clone(), name: object.name.clone() }
     }

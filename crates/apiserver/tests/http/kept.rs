@@ -23,13 +23,13 @@ enum Disk {
     Full,
 }
 
-struct Keeper(watch::Sender<Disk>);
+struct DiskJournal(watch::Sender<Disk>);
 
 fn full() -> Unkept {
     Unkept("the state file cannot be written: no space left on device".to_owned())
 }
 
-impl Journal for Keeper {
+impl Journal for DiskJournal {
     fn record(&self, _resource_version: u64, _changes: Vec<Recorded>) {}
 
     fn kept(&self) -> Pin<Box<dyn Future<Output = Result<(), Unkept>> + Send>> {
@@ -47,31 +47,31 @@ impl Journal for Keeper {
     }
 }
 
-fn server() -> (ApiServer, Arc<Keeper>) {
-    let keeper = Arc::new(Keeper(watch::Sender::new(Disk::Quick)));
-    let store = Store::restored(StoreOptions::default(), now(), Vec::new(), keeper.clone()).unwrap();
+fn server() -> (ApiServer, Arc<DiskJournal>) {
+    let journal = Arc::new(DiskJournal(watch::Sender::new(Disk::Quick)));
+    let store = Store::restored(StoreOptions::default(), now(), Vec::new(), journal.clone()).unwrap();
     store.create_default_namespaces(now());
-    (ApiServer::new(store, settings(Authentication::AllowAll)), keeper)
+    (ApiServer::new(store, settings(Authentication::AllowAll)), journal)
 }
 
 #[tokio::test]
 async fn write_is_answered_when_it_is_kept_and_a_read_at_once() {
-    let (server, keeper) = server();
-    keeper.0.send_replace(Disk::Slow);
+    let (server, journal) = server();
+    journal.0.send_replace(Disk::Slow);
     let writer = server.clone();
     let body = json!({"metadata": {"name": "a"}});
     let mut write = Box::pin(async move { send(&writer, "POST", MAPS, &body).await.0 });
     assert_eq!(write.as_mut().now_or_never(), None);
     assert_eq!(get(&server, &format!("{MAPS}/a")).await.0, 200);
-    keeper.0.send_replace(Disk::Quick);
+    journal.0.send_replace(Disk::Quick);
     assert_eq!(write.await, 201);
 }
 
 #[tokio::test]
 async fn nothing_is_changed_on_a_full_disk_and_everything_can_be_read() {
-    let (server, keeper) = server();
+    let (server, journal) = server();
     assert_eq!(send(&server, "POST", MAPS, &json!({"metadata": {"name": "a"}})).await.0, 201);
-    keeper.0.send_replace(Disk::Full);
+    journal.0.send_replace(Disk::Full);
     let path = format!("{MAPS}/a");
     let message = "nothing can be changed for now: the state file cannot be written: no space left on device";
     let expected = (503, "ServiceUnavailable".to_owned(), message.to_owned());
@@ -86,14 +86,14 @@ async fn nothing_is_changed_on_a_full_disk_and_everything_can_be_read() {
     // A review changes nothing, though it is sent by POST.
     let review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     assert_eq!(send(&server, "POST", review, &json!({"spec": {}})).await.0, 201);
-    keeper.0.send_replace(Disk::Quick);
+    journal.0.send_replace(Disk::Quick);
     assert_eq!(send(&server, "DELETE", &path, &json!({})).await.0, 200);
 }
 
 #[tokio::test]
 async fn client_is_told_when_its_change_may_be_lost() {
-    let (server, keeper) = server();
-    keeper.0.send_replace(Disk::Refuses);
+    let (server, journal) = server();
+    journal.0.send_replace(Disk::Refuses);
     let answer = send(&server, "POST", MAPS, &json!({"metadata": {"name": "a"}})).await;
     let message = "the change may be lost: the state file cannot be written: no space left on device";
     assert_eq!(failure(answer), (500, "InternalError".to_owned(), message.to_owned()));
