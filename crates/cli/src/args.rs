@@ -28,15 +28,6 @@ fn hyphenated(arg: OsString) -> OsString {
     }
 }
 
-/// Parses a boolean as Go does (`strconv.ParseBool`).
-pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("expected true or false".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,14 @@ use crate::{
     webhooks::Certificates,
 };
 
+/// How many objects of a kind are reconciled at a time where no flag says it. The help of the flags has them, too.
+const CLUSTERS_AT_ONCE: u16 = 50;
+const MACHINES_AT_ONCE: u16 = 100;
+/// Most of the time a claim waits for a write of its pool, which up to 64 of them share.
+const CLAIMS_AT_ONCE: u16 = 128;
+/// Where a manager that is not in a pod is reached.
+const ADVERTISE_HOST: &str = "127.0.0.1";
+
 /// What the manager was told, checked: every value can be acted on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -173,6 +181,7 @@ impl Config {
             runtime_extension_recordings,
             feature_gates,
             sync_period,
+            max_concurrent_reconciles,
             cluster_concurrency,
             machine_concurrency,
             claim_concurrency,
@@ -201,6 +210,9 @@ impl Config {
             lease_duration,
             renew_deadline,
             retry_period,
+        };
+        let concurrency = |flag, of_kind: Option<u16>, default| {
+            at_least_one(flag, of_kind.or(max_concurrent_reconciles).unwrap_or(default))
         };
         feature_gates::check(&feature_gates).map_err(ConfigError::FeatureGates)?;
         let roles: Roles = roles.parse().map_err(ConfigError::Roles)?;
@@ -244,13 +256,21 @@ impl Config {
             webhooks,
             runtime_extension,
             sync_period: (!sync_period.is_zero()).then_some(sync_period),
-            cluster_concurrency: at_least_one("inmemorycluster-concurrency", cluster_concurrency)?,
-            machine_concurrency: at_least_one("inmemorymachine-concurrency", machine_concurrency)?,
-            claim_concurrency: at_least_one("ipaddressclaim-concurrency", claim_concurrency)?,
+            cluster_concurrency: concurrency(
+                "inmemorycluster-concurrency",
+                cluster_concurrency,
+                CLUSTERS_AT_ONCE,
+            )?,
+            machine_concurrency: concurrency(
+                "inmemorymachine-concurrency",
+                machine_concurrency,
+                MACHINES_AT_ONCE,
+            )?,
+            claim_concurrency: concurrency("ipaddressclaim-concurrency", claim_concurrency, CLAIMS_AT_ONCE)?,
             ipam_reclaim_orphans,
             ipam_overlap: overlap(ipam_overlap)?,
             prepare_credentials,
-            advertise_host: host(advertise_host)?,
+            advertise_host: host(advertise_host.unwrap_or_else(|| ADVERTISE_HOST.to_owned()))?,
             bind_address: bind_address
                 .parse()
                 .map_err(|source| ConfigError::BindAddress { value: bind_address, source })?,
@@ -331,6 +351,8 @@ fn host(text: String) -> Result<String, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Args as _;
+
     use super::*;
 
     #[test]
@@ -365,16 +387,16 @@ mod tests {
                 r#"failed to read --workload-ports "20000" as first-last, both within 1..=65535"#,
             ),
             (
-                |o| o.advertise_host = "http://x".into(),
+                |o| o.advertise_host = Some("http://x".into()),
                 r#"--advertise-host "http://x" is neither an IP address nor a DNS name"#,
             ),
             (
-                |o| o.advertise_host = String::new(),
+                |o| o.advertise_host = Some(String::new()),
                 r#"--advertise-host "" is neither an IP address nor a DNS name"#,
             ),
-            (|o| o.cluster_concurrency = 0, "--inmemorycluster-concurrency has to be at least 1"),
-            (|o| o.machine_concurrency = 0, "--inmemorymachine-concurrency has to be at least 1"),
-            (|o| o.claim_concurrency = 0, "--ipaddressclaim-concurrency has to be at least 1"),
+            (|o| o.cluster_concurrency = Some(0), "--inmemorycluster-concurrency has to be at least 1"),
+            (|o| o.machine_concurrency = Some(0), "--inmemorymachine-concurrency has to be at least 1"),
+            (|o| o.claim_concurrency = Some(0), "--ipaddressclaim-concurrency has to be at least 1"),
             (|o| o.ipam_overlap = "deny".into(), r#"--ipam-overlap "deny" is neither off nor warn"#),
             (|o| o.seed = String::new(), "--seed must not be empty"),
             (|o| o.feature_gates = "Nonsense=true".into(), "failed to take --feature-gates"),
@@ -491,6 +513,33 @@ mod tests {
         assert_eq!(old.client_authorities, Some("/clients/ca.crt".into()));
         let error = told("1.9").expect_err("too old");
         assert_eq!(error.to_string(), "failed to take --runtime-extension-cluster-api");
+    }
+
+    #[test]
+    fn a_kinds_own_concurrency_counts_before_that_of_all_kinds() {
+        let at_once = |options: Options| {
+            let config = Config::new(options).expect("valid");
+            [config.cluster_concurrency, config.machine_concurrency, config.claim_concurrency]
+                .map(NonZeroU16::get)
+        };
+        assert_eq!(at_once(Options::default()), [50, 100, 128]);
+        let all = Options { max_concurrent_reconciles: Some(7), ..Options::default() };
+        assert_eq!(at_once(all.clone()), [7, 7, 7]);
+        assert_eq!(at_once(Options { machine_concurrency: Some(9), ..all }), [7, 9, 7]);
+    }
+
+    #[test]
+    fn the_concurrency_that_the_help_names_is_the_default() {
+        let help = Options::augment_args(clap::Command::new("manager")).render_long_help().to_string();
+        for (kind, default) in [
+            ("InMemoryClusters", CLUSTERS_AT_ONCE),
+            ("InMemoryMachines", MACHINES_AT_ONCE),
+            ("IPAddressClaims", CLAIMS_AT_ONCE),
+        ] {
+            let after = help.split(&format!("How many {kind} are")).nth(1).expect("the help names it");
+            let said = after.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']'));
+            assert_eq!(said.map(|(number, _)| number), Some(default.to_string().as_str()), "{kind}");
+        }
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! Each part is a task. If one ends early, the process ends with its error; its supervisor restarts it, and it
 //! starts from the management objects.
 //!
-//! The crate does not read arguments, environment variables or signals: the binary does.
+//! The crate declares the flags of a manager. It does not read arguments, environment variables or signals: the binary
+//! does.
 
 mod address;
 mod admin;
@@ -39,7 +40,7 @@ pub use client_authorities::ClientAuthoritiesError;
 pub use config::{Config, ConfigError};
 pub use feature_gates::FeatureGateError;
 pub use manager::{BuildError, Manager, RunError};
-pub use options::Options;
+pub use options::{Options, go_bool};
 pub use roles::{Roles, RolesError};
 pub use runtime_extension::RuntimeExtensionError;
 pub use tasks::TaskError;

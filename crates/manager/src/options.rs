@@ -1,146 +1,221 @@
 use std::time::Duration;
 
+use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::Resettable};
 use nephele_runtime_sdk::catalog::Release;
 
-/// The manager's options, as unchecked texts and numbers. The defaults are those of the flags, except for webhooks:
-/// a program that starts a manager in its own process has no Service for them.
-#[derive(Debug, Clone, PartialEq)]
+// The headings of `--help`.
+const CONTROLLERS: &str = "Controllers";
+const ELECTION: &str = "Leader election";
+const ADMIN: &str = "Health and diagnostics";
+const TLS: &str = "TLS";
+const WEBHOOKS: &str = "Webhooks";
+const RUNTIME_EXTENSION: &str = "Runtime extension";
+const CLOUD: &str = "Simulated cloud";
+
+/// A thousand clusters with a hundred machines each, which is more than one manager is made for.
+const MACHINES_MAX: u32 = 100_000;
+
+/// The options of a manager, as texts and numbers that nobody has checked yet. This is the one declaration of the flags:
+/// their names, environment variables, help and defaults, which `Config` checks and the chart's values are compared with.
+#[derive(Debug, Clone, PartialEq, Args)]
 pub struct Options {
-    /// The roles of the manager, as `infrastructure,ipam`.
+    /// The roles of the manager, of infrastructure, ipam and runtime-extension.
+    #[arg(long, env = "NEPHELE_ROLES", value_name = "ROLES", default_value = "infrastructure,ipam",
+          help_heading = CONTROLLERS)]
     pub roles: String,
     /// Watch only this namespace; empty for all.
+    #[arg(long, env = "NEPHELE_NAMESPACE", default_value = "", help_heading = CONTROLLERS)]
     pub namespace: String,
-    /// Reconcile only objects whose label `cluster.x-k8s.io/watch-filter` has this value; empty for all.
+    /// Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+    #[arg(long, env = "NEPHELE_WATCH_FILTER", value_name = "VALUE", default_value = "", help_heading = CONTROLLERS)]
     pub watch_filter: String,
-    /// Whether to work only while holding a lease.
+    /// How often every object is reconciled without a change; 0 for never.
+    #[arg(long, env = "NEPHELE_SYNC_PERIOD", value_name = "DURATION", default_value = "10m",
+          value_parser = nephele_go_duration::parse, help_heading = CONTROLLERS)]
+    pub sync_period: Duration,
+    /// How many objects of each kind are reconciled at a time, where the kind has no number of its own.
+    #[arg(long, env = "NEPHELE_MAX_CONCURRENT_RECONCILES", value_name = "NUMBER", help_heading = CONTROLLERS)]
+    pub max_concurrent_reconciles: Option<u16>,
+    /// How many InMemoryClusters are reconciled at a time, and as many InMemoryMachinePools [default: 50]
+    #[arg(long = "inmemorycluster-concurrency", env = "NEPHELE_INMEMORYCLUSTER_CONCURRENCY", value_name = "NUMBER",
+          help_heading = CONTROLLERS)]
+    pub cluster_concurrency: Option<u16>,
+    /// How many InMemoryMachines are reconciled at a time [default: 100]
+    #[arg(long = "inmemorymachine-concurrency", env = "NEPHELE_INMEMORYMACHINE_CONCURRENCY", value_name = "NUMBER",
+          help_heading = CONTROLLERS)]
+    pub machine_concurrency: Option<u16>,
+    /// How many IPAddressClaims are reconciled at a time [default: 128]
+    #[arg(long = "ipaddressclaim-concurrency", env = "NEPHELE_IPADDRESSCLAIM_CONCURRENCY", value_name = "NUMBER",
+          help_heading = CONTROLLERS)]
+    pub claim_concurrency: Option<u16>,
+    /// Delete IPAddresses of our pools whose claim is gone, instead of only reporting them.
+    #[arg(long, env = "NEPHELE_IPAM_RECLAIM_ORPHANS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+          help_heading = CONTROLLERS)]
+    pub ipam_reclaim_orphans: bool,
+    /// What to do about pools with addresses in common: off, or warn by a condition on both.
+    #[arg(long, env = "NEPHELE_IPAM_OVERLAP", value_name = "POLICY", default_value = "off",
+          help_heading = CONTROLLERS)]
+    pub ipam_overlap: String,
+    /// Make the CA, etcd, proxy and kubeconfig Secrets of a new cluster before its KubeadmControlPlane does, so that
+    /// Cluster API connects at its first attempt rather than half a minute later.
+    #[arg(long, env = "NEPHELE_PREPARE_CREDENTIALS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "true", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+          help_heading = CONTROLLERS)]
+    pub prepare_credentials: bool,
+    /// Feature gates, as Name=true,Other=false.
+    #[arg(long, env = "NEPHELE_FEATURE_GATES", value_name = "GATES", default_value = "", help_heading = CONTROLLERS)]
+    pub feature_gates: String,
+    /// Work only while holding a lease, so that several replicas can run.
+    #[arg(long, env = "NEPHELE_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+          help_heading = ELECTION)]
     pub leader_elect: bool,
-    /// The lease, as `namespace/name` or `name`.
+    /// The lease, as namespace/name, or name in the manager's own namespace.
+    #[arg(long, env = "NEPHELE_LEADER_ELECTION_ID", value_name = "LEASE",
+          default_value = "controller-leader-election-nephele", help_heading = ELECTION)]
     pub leader_election_id: String,
     /// How long candidates see the lease unchanged before they take it.
+    #[arg(long = "leader-elect-lease-duration", env = "NEPHELE_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION",
+          default_value = "15s", value_parser = nephele_go_duration::parse, help_heading = ELECTION)]
     pub lease_duration: Duration,
-    /// How long the holder tries to renew before it gives up.
+    /// How long the holder tries to renew the lease before it gives up.
+    #[arg(long = "leader-elect-renew-deadline", env = "NEPHELE_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION",
+          default_value = "10s", value_parser = nephele_go_duration::parse, help_heading = ELECTION)]
     pub renew_deadline: Duration,
-    /// Time between attempts to take or renew the lease.
+    /// The time between two attempts to take or renew the lease.
+    #[arg(long = "leader-elect-retry-period", env = "NEPHELE_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION",
+          default_value = "2s", value_parser = nephele_go_duration::parse, help_heading = ELECTION)]
     pub retry_period: Duration,
-    /// The address of `/metrics`; empty or `0` for none.
-    pub diagnostics_address: String,
-    /// Serve diagnostics without TLS, to anybody.
-    pub insecure_diagnostics: bool,
-    /// The minimum TLS version, by Go's name: `VersionTLS12` or `VersionTLS13`.
-    pub tls_min_version: String,
-    /// The allowed cipher suites, by Go's names and separated by commas; empty for all.
-    pub tls_cipher_suites: String,
-    /// The address of `/healthz` and `/readyz`; empty or `0` for none.
+    /// The address of /healthz and /readyz; 0 for none. Also called --health-probe-bind-address.
+    #[arg(long = "health-addr", alias = "health-probe-bind-address", env = "NEPHELE_HEALTH_ADDR",
+          value_name = "ADDRESS", default_value = ":9440", help_heading = ADMIN)]
     pub health_address: String,
+    /// The address of /metrics; 0 for none. Also called --metrics-bind-addr and --metrics-bind-address.
+    #[arg(long, aliases = ["metrics-bind-addr", "metrics-bind-address"], env = "NEPHELE_DIAGNOSTICS_ADDRESS",
+          value_name = "ADDRESS", default_value = ":8443", help_heading = ADMIN)]
+    pub diagnostics_address: String,
+    /// Serve diagnostics by plain HTTP to everybody, instead of by HTTPS to clients that the cluster's roles allow.
+    #[arg(long, env = "NEPHELE_INSECURE_DIAGNOSTICS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+          help_heading = ADMIN)]
+    pub insecure_diagnostics: bool,
+    /// The minimum TLS version of webhooks, diagnostics and the runtime extension: VersionTLS12 or VersionTLS13.
+    #[arg(long, env = "NEPHELE_TLS_MIN_VERSION", value_name = "VERSION", default_value = "VersionTLS12",
+          help_heading = TLS)]
+    pub tls_min_version: String,
+    /// The cipher suites allowed in TLS 1.2, by Go's names and separated by commas; those of TLS 1.3 are fixed
+    /// [default: all that are secure]
+    #[arg(long, env = "NEPHELE_TLS_CIPHER_SUITES", value_name = "SUITES", default_value = "",
+          hide_default_value = true, help_heading = TLS)]
+    pub tls_cipher_suites: String,
     /// The address or name of this machine on which webhooks are served; empty for all of its addresses.
+    #[arg(long, env = "NEPHELE_WEBHOOK_HOST", value_name = "HOST", default_value = "", hide_default_value = true,
+          help_heading = WEBHOOKS)]
     pub webhook_host: String,
-    /// The port on which webhooks are served; 0 for none. API servers call them only with a Service, and with
-    /// definitions and configurations that name it, as in `config/webhook-infrastructure` and `config/webhook`.
+    /// The port on which webhooks are served; 0 for none. API servers call them through a Service.
+    #[arg(long, env = "NEPHELE_WEBHOOK_PORT", value_name = "PORT", default_value_t = 9443, help_heading = WEBHOOKS)]
     pub webhook_port: u16,
-    /// The folder with the certificate of the webhooks; empty for a certificate that the manager makes and renews.
+    /// The folder with the certificate of the webhooks, for instance cert-manager's [default: the manager makes and
+    /// renews a certificate and has API servers trust it]
+    #[arg(long, env = "NEPHELE_WEBHOOK_CERT_DIR", value_name = "FOLDER", default_value = "",
+          hide_default_value = true, help_heading = WEBHOOKS)]
     pub webhook_cert_dir: String,
     /// The file with the certificate in that folder.
+    #[arg(long, env = "NEPHELE_WEBHOOK_CERT_NAME", value_name = "FILE", default_value = "tls.crt",
+          help_heading = WEBHOOKS)]
     pub webhook_cert_name: String,
     /// The file with the key in that folder.
+    #[arg(long, env = "NEPHELE_WEBHOOK_KEY_NAME", value_name = "FILE", default_value = "tls.key",
+          help_heading = WEBHOOKS)]
     pub webhook_key_name: String,
-    /// The Service in the manager's namespace through which API servers call the webhooks; empty for the Service of
-    /// each role.
+    /// The Service in the manager's own namespace that API servers call [default: nephele-webhook-service for the role
+    /// infrastructure, capi-ipam-in-cluster-webhook-service for ipam]
+    #[arg(long, env = "NEPHELE_WEBHOOK_SERVICE", value_name = "NAME", default_value = "", hide_default_value = true,
+          help_heading = WEBHOOKS)]
     pub webhook_service: String,
-    /// The port on which the runtime extension is served, with that role.
+    /// The port on which the runtime extension is served, with that role. Cluster API calls it through the Service
+    /// nephele-runtime-extension-service.
+    #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_PORT", value_name = "PORT", default_value_t = 9444,
+          help_heading = RUNTIME_EXTENSION)]
     pub runtime_extension_port: u16,
-    /// The oldest release of Cluster API that has to accept the runtime extension, such as `1.11`: hooks that it
-    /// does not know are not offered.
+    /// The oldest release of Cluster API that has to accept the extension: 1.10 and 1.11 refuse one that offers hooks
+    /// of 1.12.
+    #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_CLUSTER_API", value_name = "RELEASE",
+          default_value_t = Release::LATEST.to_string(), help_heading = RUNTIME_EXTENSION)]
     pub runtime_extension_cluster_api: String,
-    /// The PEM file with the authorities of clients of the runtime extension; empty to answer any client.
+    /// The PEM file with the authorities of clients: only clients with a certificate of one of them are answered. Cluster
+    /// API shows one with --runtime-extension-client-cert-file and --runtime-extension-client-key-file [default: answer
+    /// any client]
+    #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_CLIENT_CA_FILE", value_name = "FILE", default_value = "",
+          hide_default_value = true, help_heading = RUNTIME_EXTENSION)]
     pub runtime_extension_client_ca_file: String,
-    /// The folder in which calls of the runtime extension are recorded; empty for none.
+    /// Record the first 500 calls of each hook and their answers in this folder; empty for none.
+    #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_RECORDINGS", value_name = "FOLDER", default_value = "",
+          hide_default_value = true, help_heading = RUNTIME_EXTENSION)]
     pub runtime_extension_recordings: String,
-    /// Feature gates, as `Name=true,Other=false`.
-    pub feature_gates: String,
-    /// How often every object is reconciled without a change; zero for never.
-    pub sync_period: Duration,
-    /// How many `InMemoryCluster`s are reconciled at a time.
-    pub cluster_concurrency: u16,
-    /// How many `InMemoryMachine`s are reconciled at a time.
-    pub machine_concurrency: u16,
-    /// How many `IPAddressClaim`s are reconciled at a time.
-    pub claim_concurrency: u16,
-    /// Whether IPAddresses whose claim is gone are deleted rather than reported.
-    pub ipam_reclaim_orphans: bool,
-    /// What to do about pools with addresses in common: `off` or `warn`.
-    pub ipam_overlap: String,
-    /// Whether to create a new cluster's CA, etcd, proxy and kubeconfig Secrets before its KubeadmControlPlane
-    /// does.
-    pub prepare_credentials: bool,
-    /// The IP address or DNS name under which clients reach the workload API servers.
-    pub advertise_host: String,
+    /// The IP address or DNS name under which clients reach the workload API servers [default: the environment's
+    /// POD_IP, else 127.0.0.1]
+    #[arg(long, env = "NEPHELE_ADVERTISE_HOST", value_name = "HOST", help_heading = CLOUD)]
+    pub advertise_host: Option<String>,
     /// The address the workload API servers listen on.
+    #[arg(long, env = "NEPHELE_BIND_ADDRESS", value_name = "IP", default_value = "0.0.0.0", help_heading = CLOUD)]
     pub bind_address: String,
-    /// The ports they listen on, as `first-last`.
+    /// The ports the workload API servers listen on, one per cluster.
+    #[arg(long, env = "NEPHELE_WORKLOAD_PORTS", value_name = "FIRST-LAST", default_value = "20000-29999",
+          help_heading = CLOUD)]
     pub workload_ports: String,
-    /// The most machines in a namespace; 0 for any number.
+    /// The most machines in a namespace; further ones wait, and say so. 0 for any number.
+    #[arg(long = "max-machines-per-namespace", env = "NEPHELE_MAX_MACHINES_PER_NAMESPACE", value_name = "NUMBER",
+          default_value_t = MACHINES_MAX, help_heading = CLOUD)]
     pub machines_max: u32,
     /// How long a new connection to a workload cluster waits for a first control plane before it is closed.
+    #[arg(long, env = "NEPHELE_CONNECTION_HOLD", value_name = "DURATION", default_value = "9s",
+          value_parser = nephele_go_duration::parse, help_heading = CLOUD)]
     pub connection_hold: Duration,
-    /// The seed of every random draw.
+    /// The seed of every random draw: the same seed and the same names give the same delays.
+    #[arg(long, env = "NEPHELE_SEED", default_value = "nephele", help_heading = CLOUD)]
     pub seed: String,
-    /// The folder that keeps the objects of workload clusters over a restart; empty for none.
+    /// The folder that keeps the objects of workload clusters over a restart, made if it is not there; empty for none.
+    /// One manager uses it at a time.
+    #[arg(long, env = "NEPHELE_STATE_DIR", value_name = "FOLDER", default_value = "", hide_default_value = true,
+          help_heading = CLOUD)]
     pub state_dir: String,
-    /// The journal file of the simulated cloud; empty for none.
+    /// The journal file of the simulated cloud, for `nephele journal replay`: every operation and every event. Empty for
+    /// none. It holds 256 MiB; the file before it is kept with the ending `.1`.
+    #[arg(long, env = "NEPHELE_JOURNAL", value_name = "FILE", default_value = "", hide_default_value = true,
+          help_heading = CLOUD)]
     pub journal: String,
     /// The namespace the manager runs in.
+    #[arg(skip = "nephele-system")]
     pub pod_namespace: String,
     /// The identity of this process among the replicas.
+    #[arg(skip = "nephele-manager")]
     pub identity: String,
 }
 
 impl Default for Options {
+    /// Those of the flags, without a look at the environment, and without webhooks: whoever starts a manager in their own
+    /// process has no Service in front of it.
     fn default() -> Self {
-        Self {
-            roles: "infrastructure,ipam".to_owned(),
-            namespace: String::new(),
-            watch_filter: String::new(),
-            leader_elect: false,
-            leader_election_id: "controller-leader-election-nephele".to_owned(),
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-            diagnostics_address: ":8443".to_owned(),
-            insecure_diagnostics: false,
-            tls_min_version: "VersionTLS12".to_owned(),
-            tls_cipher_suites: String::new(),
-            health_address: ":9440".to_owned(),
-            webhook_host: String::new(),
-            webhook_port: 0,
-            webhook_cert_dir: String::new(),
-            webhook_cert_name: "tls.crt".to_owned(),
-            webhook_key_name: "tls.key".to_owned(),
-            webhook_service: String::new(),
-            runtime_extension_port: 9444,
-            runtime_extension_cluster_api: Release::LATEST.to_string(),
-            runtime_extension_client_ca_file: String::new(),
-            runtime_extension_recordings: String::new(),
-            feature_gates: String::new(),
-            sync_period: Duration::from_mins(10),
-            cluster_concurrency: 50,
-            machine_concurrency: 100,
-            // A claim mostly waits for a write of its pool, which up to 64 of them share.
-            claim_concurrency: 128,
-            ipam_reclaim_orphans: false,
-            ipam_overlap: "off".to_owned(),
-            prepare_credentials: true,
-            advertise_host: "127.0.0.1".to_owned(),
-            bind_address: "0.0.0.0".to_owned(),
-            workload_ports: "20000-29999".to_owned(),
-            // A thousand clusters with a hundred machines each, more than one manager is made for.
-            machines_max: 100_000,
-            // A Cluster API client gives up a request after 10 s; the answer has to come before that.
-            connection_hold: Duration::from_secs(9),
-            seed: "nephele".to_owned(),
-            state_dir: String::new(),
-            journal: String::new(),
-            pod_namespace: "nephele-system".to_owned(),
-            identity: "nephele-manager".to_owned(),
-        }
+        let flags = Self::augment_args(Command::new("manager").no_binary_name(true));
+        let flags = flags.mut_args(|flag| flag.env(Resettable::Reset));
+        let matches: ArgMatches =
+            flags.try_get_matches_from([""; 0]).expect("every flag has a default or is optional");
+        let options = Self::from_arg_matches(&matches).expect("defaults are values of their flags");
+        Self { webhook_port: 0, ..options }
+    }
+}
+
+/// Parses a boolean as Go does (`strconv.ParseBool`).
+///
+/// # Errors
+///
+/// With a message when it is none.
+pub fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
     }
 }

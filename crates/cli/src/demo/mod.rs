@@ -160,7 +160,7 @@ fn manager(
     let options = Options {
         diagnostics_address: String::new(),
         health_address: String::new(),
-        advertise_host: "127.0.0.1".to_owned(),
+        advertise_host: Some("127.0.0.1".to_owned()),
         bind_address: "127.0.0.1".to_owned(),
         workload_ports: port_range.to_owned(),
         seed: "demo".to_owned(),
