@@ -12,8 +12,8 @@ use tracing::{info, warn};
 
 use crate::{allocator, logging::Logging};
 
-/// The flags are those Cluster API's own managers have, as far as they make sense here, and take the same forms. One that
-/// is given twice counts the second time, as with Go's: whoever adds to arguments does so at their end.
+/// The flags are those of Cluster API's own managers, where they make sense here, in the same forms. If a flag is
+/// given twice, the second one counts, as in Go: people append to a list of arguments.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct ManagerArgs {
@@ -30,14 +30,14 @@ pub(crate) struct ManagerArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Management API")]
 struct ManagementApi {
-    /// The kubeconfig to use; else KUBECONFIG, the one in the home directory, or the pod's service account.
+    /// Kubeconfig file [default: KUBECONFIG, the file in the home directory, or the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Requests per second to the management API. The lease and the reviews of callers have rates of their own.
+    /// Requests per second to the management API. The lease and the reviews of callers have their own rates.
     #[arg(long, env = "NEPHELE_KUBE_API_QPS", value_name = "RATE", default_value_t = RequestRate::default().per_second,
           value_parser = positive)]
     kube_api_qps: f64,
-    /// Requests to the management API that may be made at once.
+    /// Burst of requests to the management API.
     #[arg(long, env = "NEPHELE_KUBE_API_BURST", value_name = "NUMBER", default_value_t = RequestRate::default().burst,
           value_parser = clap::value_parser!(u32).range(1..))]
     kube_api_burst: u32,
@@ -49,12 +49,12 @@ impl ManagementApi {
     }
 }
 
-/// What managers written in Go know and deployments therefore set, the Cluster API Operator's among them. A manager that
-/// did not know a flag would not start.
+/// Flags of managers written in Go, which deployments therefore set; the Cluster API Operator's among them. A
+/// manager with unknown flags would not start.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Accepted, and without effect")]
 struct Ignored {
-    /// Without effect: there are no profiles of a Go program here. Metrics have the process's processor time and memory.
+    /// Without effect: this program has no Go profiles. The metrics show its CPU time and memory.
     #[arg(
         long,
         env = "NEPHELE_PROFILER_ADDRESS",
@@ -63,21 +63,21 @@ struct Ignored {
         hide_default_value = true
     )]
     profiler_address: String,
-    /// Without effect, as --profiler-address.
+    /// Without effect, like --profiler-address.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set, hide_default_value = true)]
     contention_profiling: bool,
-    /// Without effect: as many InMemoryMachinePools are reconciled at a time as InMemoryClusters.
+    /// Without effect: --inmemorycluster-concurrency also sets the number for InMemoryMachinePools.
     #[arg(long, value_name = "NUMBER")]
     inmemorymachinepool_concurrency: Option<u16>,
-    /// Without effect: each pool of addresses has a task of its own. Also for prefix pools and global pools.
+    /// Without effect: each address pool has its own task. The same holds for prefix pools and global pools.
     #[arg(long, value_name = "NUMBER", aliases = ["globalinclusterippool-concurrency", "inclusterprefixpool-concurrency",
           "globalinclusterprefixpool-concurrency"])]
     inclusterippool_concurrency: Option<u16>,
 }
 
 impl Ignored {
-    /// The flags that were given.
+    /// The flags without effect that were given.
     fn given(&self) -> Vec<&'static str> {
         let Self {
             profiler_address,
@@ -95,7 +95,7 @@ impl Ignored {
     }
 }
 
-/// What the pod tells its process about itself through the environment (downward API).
+/// The pod's environment (downward API).
 #[derive(Debug, Default)]
 struct Pod {
     ip: Option<String>,
@@ -148,7 +148,7 @@ impl ManagerArgs {
         Options {
             advertise_host: self.options.advertise_host.or(pod.ip),
             pod_namespace: pod.namespace.unwrap_or_else(|| default_namespace.to_owned()),
-            // A pod keeps its name over a restart of its container, so that it takes its own lease up again at once.
+            // A pod keeps its name when its container restarts, so it takes its own lease again at once.
             identity: pod.name.unwrap_or_else(|| format!("nephele_{}", std::process::id())),
             ..self.options
         }
@@ -258,9 +258,9 @@ mod tests {
         }
     }
 
-    /// What the Cluster API Operator makes of every field of a provider's `spec.manager`
-    /// (internal/controller/component_customizer.go): it replaces the value of a flag that the components give with `=`,
-    /// and adds any other flag at the end.
+    /// Every field of a provider's `spec.manager`, as the Cluster API Operator applies it
+    /// (internal/controller/component_customizer.go): it replaces the value of a flag that the components give with
+    /// `=`, and appends any other flag.
     #[test]
     fn a_manager_starts_with_all_that_the_operator_adds() {
         let ours = ["--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false", "--v=2"];
@@ -311,7 +311,7 @@ mod tests {
             ..unchanged()
         };
         assert_eq!(options(&[&ours[..], &added[..]].concat()), expected);
-        // A newer form of the operator sets the secured diagnostics by their own name.
+        // A newer version of the operator sets the secured diagnostics by their own name.
         let open = ["--diagnostics-address=:8444", "--insecure-diagnostics=true"];
         let expected =
             Options { diagnostics_address: ":8444".into(), insecure_diagnostics: true, ..unchanged() };

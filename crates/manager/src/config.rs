@@ -19,15 +19,15 @@ use crate::{
     webhooks::Certificates,
 };
 
-/// How many objects of a kind are reconciled at a time where no flag says it. The help of the flags has them, too.
+/// How many objects of a kind are reconciled at a time by default. The help of the flags repeats the numbers.
 const CLUSTERS_AT_ONCE: u16 = 50;
 const MACHINES_AT_ONCE: u16 = 100;
-/// Most of the time a claim waits for a write of its pool, which up to 64 of them share.
+/// A claim mostly waits for a write of its pool, and up to 64 claims share one write.
 const CLAIMS_AT_ONCE: u16 = 128;
-/// Where a manager that is not in a pod is reached.
+/// The host of workload cluster endpoints when the manager does not run in a pod.
 const ADVERTISE_HOST: &str = "127.0.0.1";
 
-/// What the manager was told, checked: every value can be acted on.
+/// The manager's options, checked: every value can be used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub(crate) roles: Roles,
@@ -54,32 +54,32 @@ pub struct Config {
     pub(crate) connection_hold: Duration,
     pub(crate) seed: String,
     pub(crate) state_directory: Option<PathBuf>,
-    /// The file in which the journal of the cloud is kept.
+    /// The journal file of the cloud.
     pub(crate) journal: Option<PathBuf>,
     pub(crate) identity: String,
 }
 
-/// Where webhooks are served, and what shows who serves them.
+/// Where webhooks are served, and with which certificate.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WebhookConfig {
     pub(crate) address: ListenAddress,
     pub(crate) certificates: Certificates,
 }
 
-/// Where the runtime extension is served, to whom, and in which namespace its Service and Secret are.
+/// The runtime extension: where it is served, to whom, and the namespace of its Service and Secret.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RuntimeExtensionConfig {
     pub(crate) address: ListenAddress,
     pub(crate) namespace: String,
-    /// The oldest release of Cluster API that is to discover it.
+    /// The oldest release of Cluster API that has to accept it.
     pub(crate) cluster_api: Release,
-    /// The file with the authorities of clients; without it, any client is answered.
+    /// The file with the client authorities; without it, the extension answers any client.
     pub(crate) client_authorities: Option<PathBuf>,
-    /// The folder in which calls are recorded.
+    /// The folder for recorded calls.
     pub(crate) recordings: Option<PathBuf>,
 }
 
-/// Which flag has a value that cannot be used, and why.
+/// Which flag has an invalid value, and why.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum ConfigError {
     /// Not a list of roles.
@@ -94,7 +94,7 @@ pub enum ConfigError {
         #[source]
         source: AddressError,
     },
-    /// TLS that is not offered.
+    /// An unsupported TLS version or cipher suite.
     #[error("failed to take --{flag}")]
     Tls {
         /// The flag, without dashes.
@@ -115,13 +115,13 @@ pub enum ConfigError {
     /// Not a range of ports.
     #[error("failed to read --workload-ports {0:?} as first-last, both within 1..=65535")]
     WorkloadPorts(String),
-    /// A host that no URL can carry.
+    /// Neither an IP address nor a DNS name.
     #[error("--advertise-host {0:?} is neither an IP address nor a DNS name")]
     AdvertiseHost(String),
-    /// Zero where at least one is needed.
+    /// Zero, but at least one is needed.
     #[error("--{0} has to be at least 1")]
     Zero(&'static str),
-    /// An empty text where something is needed.
+    /// Empty, but a value is needed.
     #[error("--{0} must not be empty")]
     Empty(&'static str),
     /// Neither `off` nor `warn`.
@@ -130,10 +130,10 @@ pub enum ConfigError {
     /// Not a release of Cluster API.
     #[error("failed to take --runtime-extension-cluster-api")]
     ClusterApi(#[source] ReleaseError),
-    /// Not a feature gate of ours.
+    /// Not a known feature gate.
     #[error("failed to take --feature-gates")]
     FeatureGates(#[source] FeatureGateError),
-    /// Times that could not elect a leader.
+    /// Times with which no leader can be elected.
     #[error(
         "leader election needs retry period < renew deadline < lease duration and whole seconds of the latter, got \
          {retry_period:?}, {renew_deadline:?}, {lease_duration:?}"
@@ -149,11 +149,11 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Checks what the manager was told.
+    /// Checks the manager's options.
     ///
     /// # Errors
     ///
-    /// Names the first flag whose value cannot be used.
+    /// Names the first flag with an invalid value.
     pub fn new(options: Options) -> Result<Self, ConfigError> {
         let Options {
             roles,
@@ -285,7 +285,7 @@ impl Config {
     }
 }
 
-/// The conditions client-go makes (`tools/leaderelection`, `NewLeaderElector`); a lease counts whole seconds.
+/// The conditions of client-go (`tools/leaderelection`, `NewLeaderElector`); a lease counts whole seconds.
 fn electable(lease: LeaseSettings) -> Result<LeaseSettings, ConfigError> {
     let LeaseSettings { lease_duration, renew_deadline, retry_period, .. } = lease;
     let ordered = retry_period < renew_deadline && renew_deadline < lease_duration && !retry_period.is_zero();
@@ -308,7 +308,7 @@ fn at_least_one(flag: &'static str, number: u16) -> Result<NonZeroU16, ConfigErr
     NonZeroU16::new(number).ok_or(ConfigError::Zero(flag))
 }
 
-/// An empty text and `0` switch a server off, as with controller-runtime.
+/// An empty text and `0` switch a server off, as in controller-runtime.
 fn listen_address(flag: &'static str, text: &str) -> Result<Option<ListenAddress>, ConfigError> {
     if matches!(text, "" | "0") {
         return Ok(None);
@@ -490,7 +490,7 @@ mod tests {
             recordings: None,
         });
         let alone = config("runtime-extension", 9444).expect("valid");
-        // It has no kinds, and so nothing that a webhook could be about.
+        // It has no kinds, so it needs no webhooks.
         assert_eq!((alone.runtime_extension, alone.webhooks), (served.clone(), None));
         let all = config("infrastructure,ipam,runtime-extension", 9444).expect("valid");
         assert_eq!((all.runtime_extension, all.webhooks.is_some()), (served, true));

@@ -12,14 +12,14 @@ const WEBHOOKS: &str = "Webhooks";
 const RUNTIME_EXTENSION: &str = "Runtime extension";
 const CLOUD: &str = "Simulated cloud";
 
-/// A thousand clusters with a hundred machines each, which is more than one manager is made for.
+/// A thousand clusters with a hundred machines each: more than one manager is made for.
 const MACHINES_MAX: u32 = 100_000;
 
-/// The options of a manager, as texts and numbers that nobody has checked yet. This is the one declaration of the flags:
-/// their names, environment variables, help and defaults, which `Config` checks and the chart's values are compared with.
+/// The manager's options, unchecked. This is the only declaration of the flags: their names, environment variables,
+/// help and defaults. [`Config`](crate::Config) checks the values.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Options {
-    /// The roles of the manager, of infrastructure, ipam and runtime-extension.
+    /// Roles of the manager: infrastructure, ipam, runtime-extension.
     #[arg(long, env = "NEPHELE_ROLES", value_name = "ROLES", default_value = "infrastructure,ipam",
           help_heading = CONTROLLERS)]
     pub roles: String,
@@ -33,10 +33,10 @@ pub struct Options {
     #[arg(long, env = "NEPHELE_SYNC_PERIOD", value_name = "DURATION", default_value = "10m",
           value_parser = nephele_go_duration::parse, help_heading = CONTROLLERS)]
     pub sync_period: Duration,
-    /// How many objects of each kind are reconciled at a time, where the kind has no number of its own.
+    /// How many objects of each kind are reconciled at a time, for kinds without a flag of their own.
     #[arg(long, env = "NEPHELE_MAX_CONCURRENT_RECONCILES", value_name = "NUMBER", help_heading = CONTROLLERS)]
     pub max_concurrent_reconciles: Option<u16>,
-    /// How many InMemoryClusters are reconciled at a time, and as many InMemoryMachinePools [default: 50]
+    /// How many InMemoryClusters are reconciled at a time, and how many InMemoryMachinePools [default: 50]
     #[arg(long = "inmemorycluster-concurrency", env = "NEPHELE_INMEMORYCLUSTER_CONCURRENCY", value_name = "NUMBER",
           help_heading = CONTROLLERS)]
     pub cluster_concurrency: Option<u16>,
@@ -53,12 +53,12 @@ pub struct Options {
           default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
           help_heading = CONTROLLERS)]
     pub ipam_reclaim_orphans: bool,
-    /// What to do about pools with addresses in common: off, or warn by a condition on both.
+    /// What to do about pools with addresses in common: off, or warn with a condition on both.
     #[arg(long, env = "NEPHELE_IPAM_OVERLAP", value_name = "POLICY", default_value = "off",
           help_heading = CONTROLLERS)]
     pub ipam_overlap: String,
-    /// Make the CA, etcd, proxy and kubeconfig Secrets of a new cluster before its KubeadmControlPlane does, so that
-    /// Cluster API connects at its first attempt rather than half a minute later.
+    /// Create the CA, etcd, proxy and kubeconfig Secrets of a new cluster before its KubeadmControlPlane does, so
+    /// that Cluster API connects at its first attempt instead of half a minute later.
     #[arg(long, env = "NEPHELE_PREPARE_CREDENTIALS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
           help_heading = CONTROLLERS)]
@@ -71,11 +71,11 @@ pub struct Options {
           default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
           help_heading = ELECTION)]
     pub leader_elect: bool,
-    /// The lease, as namespace/name, or name in the manager's own namespace.
+    /// The lease, as namespace/name, or name for the manager's own namespace.
     #[arg(long, env = "NEPHELE_LEADER_ELECTION_ID", value_name = "LEASE",
           default_value = "controller-leader-election-nephele", help_heading = ELECTION)]
     pub leader_election_id: String,
-    /// How long candidates see the lease unchanged before they take it.
+    /// How long other replicas see the lease unchanged before they take it.
     #[arg(long = "leader-elect-lease-duration", env = "NEPHELE_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION",
           default_value = "15s", value_parser = nephele_go_duration::parse, help_heading = ELECTION)]
     pub lease_duration: Duration,
@@ -87,15 +87,15 @@ pub struct Options {
     #[arg(long = "leader-elect-retry-period", env = "NEPHELE_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION",
           default_value = "2s", value_parser = nephele_go_duration::parse, help_heading = ELECTION)]
     pub retry_period: Duration,
-    /// The address of /healthz and /readyz; 0 for none. Also called --health-probe-bind-address.
+    /// Address of /healthz and /readyz; 0 for none. Also called --health-probe-bind-address.
     #[arg(long = "health-addr", alias = "health-probe-bind-address", env = "NEPHELE_HEALTH_ADDR",
           value_name = "ADDRESS", default_value = ":9440", help_heading = ADMIN)]
     pub health_address: String,
-    /// The address of /metrics; 0 for none. Also called --metrics-bind-addr and --metrics-bind-address.
+    /// Address of /metrics; 0 for none. Also called --metrics-bind-addr and --metrics-bind-address.
     #[arg(long, aliases = ["metrics-bind-addr", "metrics-bind-address"], env = "NEPHELE_DIAGNOSTICS_ADDRESS",
           value_name = "ADDRESS", default_value = ":8443", help_heading = ADMIN)]
     pub diagnostics_address: String,
-    /// Serve diagnostics by plain HTTP to everybody, instead of by HTTPS to clients that the cluster's roles allow.
+    /// Serve diagnostics over plain HTTP to everyone, instead of over HTTPS to users whose roles allow it.
     #[arg(long, env = "NEPHELE_INSECURE_DIAGNOSTICS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
           help_heading = ADMIN)]
@@ -104,37 +104,37 @@ pub struct Options {
     #[arg(long, env = "NEPHELE_TLS_MIN_VERSION", value_name = "VERSION", default_value = "VersionTLS12",
           help_heading = TLS)]
     pub tls_min_version: String,
-    /// The cipher suites allowed in TLS 1.2, by Go's names and separated by commas; those of TLS 1.3 are fixed
-    /// [default: all that are secure]
+    /// Cipher suites for TLS 1.2, by Go's names, separated by commas; those of TLS 1.3 cannot be chosen [default:
+    /// all secure ones]
     #[arg(long, env = "NEPHELE_TLS_CIPHER_SUITES", value_name = "SUITES", default_value = "",
           hide_default_value = true, help_heading = TLS)]
     pub tls_cipher_suites: String,
-    /// The address or name of this machine on which webhooks are served; empty for all of its addresses.
+    /// IP address or name of this machine on which webhooks are served; empty for all of its addresses.
     #[arg(long, env = "NEPHELE_WEBHOOK_HOST", value_name = "HOST", default_value = "", hide_default_value = true,
           help_heading = WEBHOOKS)]
     pub webhook_host: String,
-    /// The port on which webhooks are served; 0 for none. API servers call them through a Service.
+    /// Port of the webhooks; 0 for none. API servers call them through a Service.
     #[arg(long, env = "NEPHELE_WEBHOOK_PORT", value_name = "PORT", default_value_t = 9443, help_heading = WEBHOOKS)]
     pub webhook_port: u16,
-    /// The folder with the certificate of the webhooks, for instance cert-manager's [default: the manager makes and
-    /// renews a certificate and has API servers trust it]
+    /// Folder with the webhook certificate, for instance cert-manager's [default: the manager makes and renews one,
+    /// and has API servers trust it]
     #[arg(long, env = "NEPHELE_WEBHOOK_CERT_DIR", value_name = "FOLDER", default_value = "",
           hide_default_value = true, help_heading = WEBHOOKS)]
     pub webhook_cert_dir: String,
-    /// The file with the certificate in that folder.
+    /// Certificate file in that folder.
     #[arg(long, env = "NEPHELE_WEBHOOK_CERT_NAME", value_name = "FILE", default_value = "tls.crt",
           help_heading = WEBHOOKS)]
     pub webhook_cert_name: String,
-    /// The file with the key in that folder.
+    /// Key file in that folder.
     #[arg(long, env = "NEPHELE_WEBHOOK_KEY_NAME", value_name = "FILE", default_value = "tls.key",
           help_heading = WEBHOOKS)]
     pub webhook_key_name: String,
-    /// The Service in the manager's own namespace that API servers call [default: nephele-webhook-service for the role
+    /// Service in the manager's namespace that API servers call [default: nephele-webhook-service for the role
     /// infrastructure, capi-ipam-in-cluster-webhook-service for ipam]
     #[arg(long, env = "NEPHELE_WEBHOOK_SERVICE", value_name = "NAME", default_value = "", hide_default_value = true,
           help_heading = WEBHOOKS)]
     pub webhook_service: String,
-    /// The port on which the runtime extension is served, with that role. Cluster API calls it through the Service
+    /// Port of the runtime extension, for the role runtime-extension. Cluster API calls it through the Service
     /// nephele-runtime-extension-service.
     #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_PORT", value_name = "PORT", default_value_t = 9444,
           help_heading = RUNTIME_EXTENSION)]
@@ -144,28 +144,28 @@ pub struct Options {
     #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_CLUSTER_API", value_name = "RELEASE",
           default_value_t = Release::LATEST.to_string(), help_heading = RUNTIME_EXTENSION)]
     pub runtime_extension_cluster_api: String,
-    /// The PEM file with the authorities of clients: only clients with a certificate of one of them are answered. Cluster
-    /// API shows one with --runtime-extension-client-cert-file and --runtime-extension-client-key-file [default: answer
-    /// any client]
+    /// PEM file with client authorities: the extension answers only clients with a certificate of one of them.
+    /// Cluster API shows one with --runtime-extension-client-cert-file and --runtime-extension-client-key-file
+    /// [default: answer any client]
     #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_CLIENT_CA_FILE", value_name = "FILE", default_value = "",
           hide_default_value = true, help_heading = RUNTIME_EXTENSION)]
     pub runtime_extension_client_ca_file: String,
-    /// Record the first 500 calls of each hook and their answers in this folder; empty for none.
+    /// Folder in which the first 500 calls of each hook are recorded, with their answers; empty for none.
     #[arg(long, env = "NEPHELE_RUNTIME_EXTENSION_RECORDINGS", value_name = "FOLDER", default_value = "",
           hide_default_value = true, help_heading = RUNTIME_EXTENSION)]
     pub runtime_extension_recordings: String,
-    /// The IP address or DNS name under which clients reach the workload API servers [default: the environment's
-    /// POD_IP, else 127.0.0.1]
+    /// IP address or DNS name of all workload cluster endpoints [default: the environment's POD_IP, else 127.0.0.1]
     #[arg(long, env = "NEPHELE_ADVERTISE_HOST", value_name = "HOST", help_heading = CLOUD)]
     pub advertise_host: Option<String>,
-    /// The address the workload API servers listen on.
+    /// Address on which the workload API servers listen.
     #[arg(long, env = "NEPHELE_BIND_ADDRESS", value_name = "IP", default_value = "0.0.0.0", help_heading = CLOUD)]
     pub bind_address: String,
-    /// The ports the workload API servers listen on, one per cluster.
+    /// Ports of the workload API servers, one per cluster.
     #[arg(long, env = "NEPHELE_WORKLOAD_PORTS", value_name = "FIRST-LAST", default_value = "20000-29999",
           help_heading = CLOUD)]
     pub workload_ports: String,
-    /// The most machines in a namespace; further ones wait, and say so. 0 for any number.
+    /// The most machines in a namespace at a time; further ones wait, with a condition that says so. 0 for any
+    /// number.
     #[arg(long = "max-machines-per-namespace", env = "NEPHELE_MAX_MACHINES_PER_NAMESPACE", value_name = "NUMBER",
           default_value_t = MACHINES_MAX, help_heading = CLOUD)]
     pub machines_max: u32,
@@ -173,20 +173,20 @@ pub struct Options {
     #[arg(long, env = "NEPHELE_CONNECTION_HOLD", value_name = "DURATION", default_value = "9s",
           value_parser = nephele_go_duration::parse, help_heading = CLOUD)]
     pub connection_hold: Duration,
-    /// The seed of every random draw: the same seed and the same names give the same delays.
+    /// Seed of every random draw; the same seed gives the same delays.
     #[arg(long, env = "NEPHELE_SEED", default_value = "nephele", help_heading = CLOUD)]
     pub seed: String,
-    /// The folder that keeps the objects of workload clusters over a restart, made if it is not there; empty for none.
-    /// One manager uses it at a time.
+    /// Folder that keeps the objects of workload clusters over a restart, created if missing; empty for none. One
+    /// manager at a time can use it.
     #[arg(long, env = "NEPHELE_STATE_DIR", value_name = "FOLDER", default_value = "", hide_default_value = true,
           help_heading = CLOUD)]
     pub state_dir: String,
-    /// The journal file of the simulated cloud, for `nephele journal replay`: every operation and every event. Empty for
-    /// none. It holds 256 MiB; the file before it is kept with the ending `.1`.
+    /// Journal file: every call to the simulated cloud and every event in it, for `nephele journal replay`; empty
+    /// for none. It holds 256 MiB; the one before it is kept with the ending `.1`.
     #[arg(long, env = "NEPHELE_JOURNAL", value_name = "FILE", default_value = "", hide_default_value = true,
           help_heading = CLOUD)]
     pub journal: String,
-    /// The namespace the manager runs in.
+    /// The manager's namespace.
     #[arg(skip = "nephele-system")]
     pub pod_namespace: String,
     /// The identity of this process among the replicas.
@@ -195,8 +195,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Those of the flags, without a look at the environment, and without webhooks: whoever starts a manager in their own
-    /// process has no Service in front of it.
+    /// The flags' defaults, without the environment and without webhooks: no Service leads to a manager that a
+    /// program starts in its own process.
     fn default() -> Self {
         let flags = Self::augment_args(Command::new("manager").no_binary_name(true));
         let flags = flags.mut_args(|flag| flag.env(Resettable::Reset));

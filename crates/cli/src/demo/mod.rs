@@ -1,4 +1,4 @@
-//! `nephele demo`: the whole thing in one process, without a Kubernetes.
+//! `nephele demo`: everything in one process, without Kubernetes.
 //!
 //! ```text
 //!  kubectl ──TLS──▶ management API (embedded) ◀── manager ──▶ simulated cloud ◀──TLS── kubectl
@@ -32,16 +32,16 @@ use management::Management;
 use progress::Progress;
 use screen::Screen;
 
-/// How long everything may take to stop: the manager bounds itself to eight seconds.
+/// How long everything may take to stop: the manager takes eight seconds at most.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// What the demo can be told.
+/// The demo's flags.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Stop as soon as all clusters are up, with exit code 0; with another one when that takes too long.
+    /// Exit as soon as all clusters are available; with an error when the time limit passes before that.
     #[arg(long)]
     once: bool,
-    /// How long to wait for all clusters to be up.
+    /// How long to wait until all clusters are available.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
     /// Where to write kubeconfigs, the log and the journal [default: a new directory for temporary files]
@@ -104,7 +104,7 @@ async fn bring_up(management: &Management, screen: &mut Screen, time_limit: Dura
     }
 }
 
-/// Keeps showing what changes, for those who try things out.
+/// Keeps showing changes, for people who try things out.
 async fn stay(
     management: &Management,
     screen: &mut Screen,
@@ -119,14 +119,14 @@ async fn stay(
     }
 }
 
-/// What runs beside the demo itself.
+/// The tasks beside the demo itself.
 struct Tasks {
     manager: JoinHandle<anyhow::Result<()>>,
     standin: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Tasks {
-    /// Waits for one of them to end, which none should.
+    /// Waits until one of them ends, which none should.
     async fn ended(&mut self) -> anyhow::Error {
         let (name, result) = tokio::select! {
             result = &mut self.manager => ("manager", result),
@@ -168,7 +168,7 @@ fn manager(
         identity: "nephele-demo".to_owned(),
         ..Options::default()
     };
-    // The only option of ours that a user gives.
+    // The only manager option that a user of the demo sets.
     let config =
         Config::new(options).with_context(|| format!("failed to take --port-range {port_range:?}"))?;
     let manager = Manager::build(config, management.client.clone()).context("failed to build the manager")?;
