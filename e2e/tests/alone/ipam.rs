@@ -18,72 +18,69 @@ const CLAIMS: usize = 500;
 const ADDRESSES: usize = 600;
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// One test, because each disturbance leaves addresses reserved for 90 s: the three wait for that together.
 #[tokio::test]
-async fn no_address_is_doubled_leaked_or_lost_when_the_manager_is_killed() -> anyhow::Result<()> {
-    turnover("killed", async |load| {
-        for bound in [CLAIMS / 5, CLAIMS / 2] {
-            progress(load, bound).await?;
-            let id = manager::process(Ipam)?;
-            manager::kill(id)?;
-            in_the_middle(load)?;
-            until("the manager to be back", LIMIT, async || {
-                let now = manager::process(Ipam)?;
-                Ok(Look::when(now != id, || format!("process {now}")))
-            })
-            .await?;
-        }
-        Ok(())
-    })
-    .await
+async fn no_address_is_doubled_leaked_or_lost_when_managers_are_killed_replaced_or_suspended()
+-> anyhow::Result<()> {
+    let killed = turnover("killed", killed_twice).await?;
+    let taken_over = with_two_managers("taken-over", taken_over).await?;
+    let suspended = with_two_managers("suspended", suspended).await?;
+    for scope in [killed, taken_over, suspended] {
+        nothing_stays_reserved(scope).await?;
+    }
+    Ok(())
 }
 
-#[tokio::test]
-async fn no_address_is_doubled_leaked_or_lost_when_another_manager_takes_over() -> anyhow::Result<()> {
-    with_two_managers(async |management| {
-        turnover("taken-over", async |load| {
-            progress(load, CLAIMS / 5).await?;
-            // The leader is told to stop, and hands over.
-            let leader = manager::leader(management, Ipam).await?;
-            management.delete(kinds::POD, Ipam.namespace(), &leader.pod).await?;
-            manager::another_leads(management, Ipam, &leader).await?;
-            in_the_middle(load)?;
-            // The next one is killed.
-            progress(load, CLAIMS / 2).await?;
-            manager::kill(manager::leader(management, Ipam).await?.id)?;
-            in_the_middle(load)
+async fn killed_twice(load: &Load) -> anyhow::Result<()> {
+    for bound in [CLAIMS / 5, CLAIMS / 2] {
+        progress(load, bound).await?;
+        let id = manager::process(Ipam)?;
+        manager::kill(id)?;
+        in_the_middle(load)?;
+        until("the manager to be back", LIMIT, async || {
+            let now = manager::process(Ipam)?;
+            Ok(Look::when(now != id, || format!("process {now}")))
         })
-        .await
-    })
-    .await
+        .await?;
+    }
+    Ok(())
 }
 
-#[tokio::test]
-async fn no_address_is_doubled_leaked_or_lost_when_a_manager_goes_on_that_leads_no_more() -> anyhow::Result<()>
-{
-    with_two_managers(async |management| {
-        turnover("stalled", async |load| {
-            progress(load, CLAIMS / 5).await?;
-            let leader = manager::leader(management, Ipam).await?;
-            manager::stall(leader.id)?;
-            let taken_over = async {
-                manager::another_leads(management, Ipam, &leader).await?;
-                // As soon as the other one writes: the kubelet kills a manager that is suspended for longer than
-                // its probe allows.
-                let bound = load.claims(|tally| tally.bound("new"));
-                progress(load, bound + 1).await
-            };
-            let result = taken_over.await;
-            // It resumes in the middle of a write.
-            manager::resume(leader.id).and(result)?;
-            in_the_middle(load)
-        })
-        .await
-    })
-    .await
+/// The leader is told to stop, and hands over; the next one is killed.
+async fn taken_over(management: &Management, load: &Load) -> anyhow::Result<()> {
+    progress(load, CLAIMS / 5).await?;
+    let leader = manager::leader(management, Ipam).await?;
+    management.delete(kinds::POD, Ipam.namespace(), &leader.pod).await?;
+    manager::another_leads(management, Ipam, &leader).await?;
+    in_the_middle(load)?;
+    progress(load, CLAIMS / 2).await?;
+    manager::kill(manager::leader(management, Ipam).await?.id)?;
+    in_the_middle(load)
 }
 
-/// Binds claims, then releases them while as many others are bound and `disturb` interferes.
-async fn turnover(test: &str, disturb: impl AsyncFnOnce(&Load) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// The leader goes on after another one leads.
+async fn suspended(management: &Management, load: &Load) -> anyhow::Result<()> {
+    progress(load, CLAIMS / 5).await?;
+    let leader = manager::leader(management, Ipam).await?;
+    manager::stall(leader.id)?;
+    let taken_over = async {
+        manager::another_leads(management, Ipam, &leader).await?;
+        // As soon as the other one writes: the kubelet kills a manager that is suspended for longer than its probe
+        // allows.
+        let bound = load.claims(|tally| tally.bound("new"));
+        progress(load, bound + 1).await
+    };
+    let result = taken_over.await;
+    // It resumes in the middle of a write.
+    manager::resume(leader.id).and(result)?;
+    in_the_middle(load)
+}
+
+/// Binds claims, then releases them while as many others are bound and `disturb` interferes. Releases those, too.
+async fn turnover(
+    test: &str,
+    disturb: impl AsyncFnOnce(&Load) -> anyhow::Result<()>,
+) -> anyhow::Result<Scope> {
     let scope = Scope::new(test).await?;
     let spec = json!({"addresses": [format!("10.30.0.1-10.30.{}.{}", ADDRESSES / 256, ADDRESSES % 256)], "prefix": 16});
     scope.pool(kinds::IP_POOL, "pool", spec).await?;
@@ -119,8 +116,13 @@ async fn turnover(test: &str, disturb: impl AsyncFnOnce(&Load) -> anyhow::Result
     load.until("all claims to be gone", LIMIT, Tally::is_empty).await?;
     load.until_addresses("all addresses to be gone", LIMIT, |witness| witness.held().len() == 0).await?;
     load.addresses(|witness| assert_eq!(witness.duplicates(), [""; 0]));
+    Ok(scope)
+}
+
+/// The pool has all of its addresses again.
+async fn nothing_stays_reserved(scope: Scope) -> anyhow::Result<()> {
     // The decisions of a killed manager stay reserved for 90 s, as its requests may take effect until then.
-    scope.counts_within(LIMIT, kinds::IP_POOL, "pool", Counts::of(total, 0)).await?;
+    scope.counts_within(LIMIT, kinds::IP_POOL, "pool", Counts::of(i64::try_from(ADDRESSES)?, 0)).await?;
     let pool = scope.get(kinds::IP_POOL, "pool").await?;
     assert_eq!(pool["status"]["pending"], json!(null), "intents are left");
     scope.finish().await
@@ -157,12 +159,17 @@ fn in_the_middle(load: &Load) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs with two managers, and leaves one.
-async fn with_two_managers(run: impl AsyncFnOnce(&Management) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// A turnover with two managers, which leaves one.
+async fn with_two_managers(
+    test: &str,
+    disturb: impl AsyncFnOnce(&Management, &Load) -> anyhow::Result<()>,
+) -> anyhow::Result<Scope> {
     let management = Management::connect().await?;
     let result = match manager::scale(&management, Ipam, 2).await {
-        Ok(()) => run(&management).await,
+        Ok(()) => turnover(test, async |load| disturb(&management, load).await).await,
         Err(error) => Err(error),
     };
-    result.and(manager::scale(&management, Ipam, 1).await)
+    let scaled = manager::scale(&management, Ipam, 1).await;
+    let scope = result?;
+    scaled.map(|()| scope)
 }
