@@ -127,9 +127,13 @@ impl Allocations {
         decision.takes_over = false;
         let called = self.change(owner, |entry| {
             if entry.record().is_some_and(|record| decision.has_become(record)) {
-                // The request of the other process took effect. Of its own requests this one knows whether more are out.
+                // Of its own requests this process knows whether more are out.
                 if !decision.foreign {
                     entry.give_up(decision);
+                } else if let Some(address) = &mut entry.address {
+                    // The request of the other process took effect. Whether it got so far as to tell the claim is not
+                    // known; a claim that was not told has no finalizer and may be gone.
+                    address.unpublished = true;
                 }
                 return false;
             }

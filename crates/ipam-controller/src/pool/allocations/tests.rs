@@ -517,3 +517,16 @@ fn the_address_of_a_refused_ip_address_stays_reserved_while_an_earlier_request_h
     assert_eq!((pool.take_suspects(64), pool.is_unpublished(&a, "uid-of-address-a")), (vec![a], true));
     assert_eq!(pool.troubles().contested.count, 0);
 }
+
+#[test]
+fn the_ip_address_of_another_processs_decision_is_taken_back_when_its_claim_is_gone() {
+    let mut pool = Allocations::default();
+    pool.begin_rebuild();
+    let listed = vec![(owner("a"), record("a", "10.0.0.10", 101))];
+    let pending = [left("a", "uid-of-a", "10.0.0.10")];
+    pool.rebuild(listed, 102, &pending, &key(), false, Instant::now());
+    assert!(pool.is_unpublished(&owner("a"), "uid-of-address-a"));
+    // Its claim is there after all, and says so.
+    pool.published(&owner("a"));
+    assert!(!pool.is_unpublished(&owner("a"), "uid-of-address-a"));
+}
