@@ -112,13 +112,13 @@ impl Metrics {
             watch_errors: counters(
                 registry,
                 "nephele_watch_errors_total",
-                "Watches of the management API that broke and were started again, by kind.",
+                "Watches of the management API that broke and were restarted, by kind.",
                 &["kind"],
             )?,
             events: counters(
                 registry,
                 "nephele_events_total",
-                "Kubernetes Events by what came of them: published, repeated, dropped, failed.",
+                "Kubernetes Events by result: published, repeated, dropped, failed.",
                 &["result"],
             )?,
             leader: gauges(

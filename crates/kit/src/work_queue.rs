@@ -46,10 +46,10 @@ impl WorkQueues {
             registered(registry, HistogramVec::new(opts, &LABELS)?)
         };
         Ok(Self {
-            adds: counters("workqueue_adds_total", "Objects that came to wait for a reconcile.")?,
-            retries: counters("workqueue_retries_total", "Objects that wait longer after each failure.")?,
-            waited: histograms("workqueue_queue_duration_seconds", "Time an object waits for its turn.")?,
-            worked: histograms("workqueue_work_duration_seconds", "Time the turn of an object takes.")?,
+            adds: counters("workqueue_adds_total", "Objects added to the work queue.")?,
+            retries: counters("workqueue_retries_total", "Objects requeued after a failure.")?,
+            waited: histograms("workqueue_queue_duration_seconds", "Time an object waits in the queue.")?,
+            worked: histograms("workqueue_work_duration_seconds", "Time a reconcile takes, from its start.")?,
             gauges: registered(registry, Gauges::new()?)?,
         })
     }
@@ -86,16 +86,16 @@ impl Gauges {
         Ok(Self {
             queues: Arc::default(),
             depth: IntGaugeVec::new(
-                Opts::new("workqueue_depth", "Objects that wait for a reconcile and are due."),
+                Opts::new("workqueue_depth", "Objects in the work queue that are due."),
                 &["name", "controller", "priority"],
             )?,
             unfinished: gauges(
                 "workqueue_unfinished_work_seconds",
-                "Time that all turns now have taken so far.",
+                "Time that all running reconciles have taken so far.",
             )?,
             longest: gauges(
                 "workqueue_longest_running_processor_seconds",
-                "Time that the longest turn of now has taken so far.",
+                "Time that the longest running reconcile has taken so far.",
             )?,
         })
     }

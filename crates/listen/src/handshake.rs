@@ -13,7 +13,7 @@ pub enum HandshakeError {
     #[error("the TLS handshake did not end within {0:?}")]
     TimedOut(Duration),
     /// The two sides could not agree, or the connection broke.
-    #[error("failed to shake hands")]
+    #[error("failed to complete the TLS handshake")]
     Failed(#[source] io::Error),
 }
 

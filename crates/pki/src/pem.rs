@@ -10,7 +10,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PemError {
     /// There is no section of the expected kind.
-    #[error("there is no such PEM section in it")]
+    #[error("it has no PEM section of that kind")]
     NoSection,
     /// A section has no end.
     #[error("a PEM section has no end line")]

@@ -10,7 +10,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The directory cannot be created.
-    #[error("failed to make the state directory {path}")]
+    #[error("failed to create the state directory {path}")]
     Directory {
         /// The directory.
         path: PathBuf,

@@ -91,7 +91,7 @@ impl File {
                 return Err(OpenError::File { path, source: Box::new(source.into()) });
             }
             Ok(Err(redb::Error::Io(source))) => {
-                return Err(unreadable(&format!("it is no such file ({source})")));
+                return Err(unreadable(&format!("it is not a redb file ({source})")));
             }
             Ok(Err(error)) => return Err(unreadable(&error)),
         };

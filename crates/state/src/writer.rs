@@ -56,7 +56,7 @@ fn attempt(shared: &Shared, batch: Batch) -> bool {
     shared.observer.committed(started.elapsed(), shared.file.bytes());
     let failed = shared.progress.borrow().failed.clone();
     if failed.is_some() {
-        tracing::info!(path = %shared.file.path().display(), "The state file is written again");
+        tracing::info!(path = %shared.file.path().display(), "The state file can be written again");
     }
     shared.progress.send_modify(|progress| {
         progress.committed = batch.sequence;
@@ -93,7 +93,7 @@ fn fail(shared: &Shared, batch: Batch, error: &redb::Error) {
     pending.batch.put_back(batch);
     shared.progress.send_modify(|progress| progress.failed = Some(failure));
     if pending.closing {
-        tracing::error!(%path, error = %message, "Left the state file without the latest changes");
+        tracing::error!(%path, error = %message, "Closed the state file without the latest changes");
         pending.batch.take();
     }
 }

@@ -59,7 +59,7 @@ pub enum RestoreError {
     #[error("failed to read {}{} {:?}", resource(.0), namespace(.0), .0.name)]
     Json(Key, #[source] serde_json::Error),
     /// The record holds another object, or none.
-    #[error("failed to find {}{} {:?} in what was kept of it", resource(.0), namespace(.0), .0.name)]
+    #[error("failed to restore {}{} {:?}: its record holds another object", resource(.0), namespace(.0), .0.name)]
     Other(Key),
 }
 

@@ -57,7 +57,7 @@ fn restore(content: &Content) -> (Arc<Store>, Arc<Memory>) {
     // The latest change may have been a deletion, which leaves no object.
     let options = StoreOptions { first_version: content.version + 1, ..StoreOptions::default() };
     let store = Store::restored(options, NOW, kept, memory.clone());
-    (store.expect("a store wrote it"), memory)
+    (store.expect("written by a store"), memory)
 }
 
 fn empty() -> (Arc<Store>, Arc<Memory>) {
@@ -146,7 +146,7 @@ fn what_no_store_has_written_is_refused_by_its_name() {
         Store::restored(StoreOptions::default(), NOW, kept, memory).expect_err("nonsense").to_string()
     };
     assert_eq!(restore("{"), r#"failed to read configmaps "default" "a""#);
-    let other = r#"failed to find configmaps "default" "a" in what was kept of it"#;
+    let other = r#"failed to restore configmaps "default" "a": its record holds another object"#;
     for bytes in ["{}", "[]", r#"{"metadata": {"name": "a", "namespace": "default"}}"#] {
         assert_eq!(restore(bytes), other, "{bytes}");
     }
