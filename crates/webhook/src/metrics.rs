@@ -74,7 +74,7 @@ impl Metrics {
             )?,
             panics: IntCounter::new(
                 "controller_runtime_webhook_panics_total",
-                "Calls in which a webhook panicked, which was caught.",
+                "Panics of webhooks that were caught.",
             )?,
             seconds: HistogramVec::new(
                 HistogramOpts::new(
@@ -85,20 +85,20 @@ impl Metrics {
                 &["webhook"],
             )?,
             outcomes: IntCounterVec::new(
-                Opts::new("nephele_webhook_outcomes_total", "Calls by webhook and what came of them."),
+                Opts::new("nephele_webhook_outcomes_total", "Calls by webhook and outcome."),
                 &["webhook", "outcome"],
             )?,
             expiry: IntGauge::new(
                 "nephele_webhook_certificate_expiry_timestamp_seconds",
-                "When the certificate that is served expires; zero while there is none.",
+                "When the served certificate expires; zero while there is none.",
             )?,
             certificate_reads: IntCounter::new(
                 "certwatcher_read_certificate_total",
-                "Attempts to read the certificate that is served from where it is kept.",
+                "Attempts to read the certificate to serve.",
             )?,
             certificate_errors: IntCounter::new(
                 "certwatcher_read_certificate_errors_total",
-                "Those that did not lead to a certificate that can be served.",
+                "Failed attempts to read the certificate to serve.",
             )?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;

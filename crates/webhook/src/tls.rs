@@ -56,19 +56,19 @@ impl Default for TlsPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TlsPolicyError {
     /// An unknown version.
-    #[error("{given:?} is not offered; the least version can be {}", names(&VERSIONS))]
+    #[error("{given:?} is not supported; the minimum version can be {}", names(&VERSIONS))]
     Version {
         /// What was given.
         given: String,
     },
     /// A version that Go supports and RFC 8996 forbids.
-    #[error("{given} is too old to be offered (RFC 8996); the least version can be {}", names(&VERSIONS))]
+    #[error("{given} is too old (RFC 8996); the minimum version can be {}", names(&VERSIONS))]
     OldVersion {
         /// What was given.
         given: String,
     },
     /// An unknown or insecure suite.
-    #[error("cipher suite {given:?} is not offered; there are {}", names(&SUITES))]
+    #[error("cipher suite {given:?} is not supported; supported are {}", names(&SUITES))]
     Suite {
         /// What was given.
         given: String,
@@ -264,17 +264,19 @@ mod tests {
     #[test]
     fn what_is_not_offered_is_told_with_what_is() {
         let error = |version: &str, suites: &str| {
-            TlsPolicy::new(version, suites).map_err(|error| error.to_string()).expect_err("it is not offered")
+            TlsPolicy::new(version, suites)
+                .map_err(|error| error.to_string())
+                .expect_err("it is not supported")
         };
-        let least = "the least version can be VersionTLS12, VersionTLS13";
+        let least = "the minimum version can be VersionTLS12, VersionTLS13";
         for old in OLD_VERSIONS {
-            assert_eq!(error(old, ""), format!("{old} is too old to be offered (RFC 8996); {least}"));
+            assert_eq!(error(old, ""), format!("{old} is too old (RFC 8996); {least}"));
         }
-        assert_eq!(error("1.2", ""), format!("\"1.2\" is not offered; {least}"));
+        assert_eq!(error("1.2", ""), format!("\"1.2\" is not supported; {least}"));
         let insecure = "TLS_RSA_WITH_3DES_EDE_CBC_SHA";
         let told = error("VersionTLS12", &format!("TLS_AES_128_GCM_SHA256,{insecure}"));
         assert!(
-            told.starts_with(&format!("cipher suite \"{insecure}\" is not offered; there are ")),
+            told.starts_with(&format!("cipher suite \"{insecure}\" is not supported; supported are ")),
             "{told}"
         );
         assert!(SUITES.iter().all(|(name, _)| told.contains(name)), "{told}");

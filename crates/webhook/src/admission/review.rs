@@ -72,7 +72,7 @@ impl Review {
                 Change::Update { old: object_of("oldObject", old_object)?, new: object_of("object", object)? }
             }
             "DELETE" => Change::Delete(object_of("oldObject", old_object)?),
-            other => return Err(Denial::bad_request(format!("failed to take the operation {other:?}"))),
+            other => return Err(Denial::bad_request(format!("unknown operation {other:?}"))),
         };
         Ok(AdmissionRequest {
             name: name.unwrap_or_default(),

@@ -74,10 +74,10 @@ pub async fn follow_folder(
         let loaded = load(&folder, &certificate).await;
         metrics.read_certificate(loaded.is_ok());
         match loaded {
-            Ok(true) => info!(path = %folder.path.display(), "Serving another certificate"),
+            Ok(true) => info!(path = %folder.path.display(), "Serving a changed certificate"),
             Ok(false) => {}
             Err(error) => {
-                warn!(error = &error as &(dyn Error + 'static), "Failed to take the webhooks' certificate");
+                warn!(error = &error as &(dyn Error + 'static), "Failed to load the webhooks' certificate");
             }
         }
         if shutdown.run_until_cancelled(sleep(INTERVAL)).await.is_none() {

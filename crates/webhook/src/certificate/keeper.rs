@@ -73,7 +73,7 @@ pub enum KeepError {
     #[error("failed to write the Secret of the webhooks' certificates")]
     Write(#[source] kube::Error),
     /// The Secret changed before each attempt to write it.
-    #[error("failed to write the Secret of the webhooks' certificates: others change it all the time")]
+    #[error("failed to write the Secret of the webhooks' certificates: it changed before each attempt")]
     Contended,
     /// A Secret of that name exists, but does not belong to Nephele.
     #[error("failed to keep certificates in the Secret {0:?}: it is not labelled as ours")]
@@ -85,7 +85,7 @@ pub enum KeepError {
     #[error("failed to serve the certificate")]
     Serve(#[source] rustls::Error),
     /// The bundle could not be set.
-    #[error("failed to have {kind} {name} trust the webhooks")]
+    #[error("failed to set the CA bundle of {kind} {name}")]
     Inject {
         /// The kind of the object.
         kind: &'static str,
@@ -153,7 +153,7 @@ pub async fn turn(
     if let Some(leaf) = material.leaf() {
         let key = PrivateKeyDer::Pkcs8(leaf.key.clone().into());
         if certificate.set(vec![leaf.certificate.clone()], key).map_err(KeepError::Serve)? {
-            info!(names = ?keeping.dns_names, "Serving another certificate");
+            info!(names = ?keeping.dns_names, "Serving a changed certificate");
         }
         metrics.expires(material.leaf_not_after().map_or(0, Timestamp::as_second));
     }
@@ -218,13 +218,13 @@ where
     let failed = |source| KeepError::Inject { kind, name: name.to_owned(), source };
     let api: Api<K> = Api::all(client.clone());
     let Some(object) = api.get_opt(name).await.map_err(failed)? else {
-        debug!(kind, name, "Not there to trust the webhooks");
+        debug!(kind, name, "Found no object to set the CA bundle of");
         return Ok(());
     };
     let object = serde_json::to_value(object).expect("an object of the API is JSON");
     let Some(patch) = needed(&object) else { return Ok(()) };
     api.patch(name, &PatchParams::default(), &patch).await.map_err(failed)?;
-    info!(kind, name, "Had it trust the webhooks");
+    info!(kind, name, "Set the CA bundle");
     Ok(())
 }
 

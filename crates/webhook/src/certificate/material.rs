@@ -28,7 +28,7 @@ const LEAF_KEY: &str = "tls.key";
 #[derive(Debug, Error)]
 pub enum MaterialError {
     /// No authority could be generated.
-    #[error("failed to make a certificate authority for the webhooks")]
+    #[error("failed to generate a certificate authority for the webhooks")]
     Authority(#[source] AuthorityError),
     /// No leaf could be issued.
     #[error("failed to issue the certificate of the webhooks")]
@@ -81,7 +81,7 @@ pub(crate) fn bring_up_to_date(
             (Plan::RenewLeaf, Some(material)) => Some(material.with_new_leaf(names, now)?),
             (Plan::NewAuthority, stored) => Some(Material::with_new_authority(stored, now)?),
             (Plan::Keep { .. } | Plan::RenewLeaf, None) => {
-                unreachable!("without anything stored the plan is a new authority")
+                unreachable!("the plan for an empty Secret is a new authority")
             }
         };
         changed = true;
