@@ -30,15 +30,15 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                     "type": "string",
                     "format": "date-time",
                 },
-                "message": { "description": "For people.", "type": "string", "maxLength": 32768 },
+                "message": { "description": "A message for people.", "type": "string", "maxLength": 32768 },
                 "observedGeneration": {
-                    "description": "The metadata.generation that the condition was set upon.",
+                    "description": "The metadata.generation that the condition was set for.",
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,
                 },
                 "reason": {
-                    "description": "Why, as one word in CamelCase.",
+                    "description": "The reason, as one word in CamelCase.",
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1024,
@@ -74,9 +74,9 @@ pub(crate) fn old_conditions(_: &mut SchemaGenerator) -> Schema {
                     "type": "string",
                     "format": "date-time",
                 },
-                "message": { "description": "For people.", "type": "string", "maxLength": 32768 },
+                "message": { "description": "A message for people.", "type": "string", "maxLength": 32768 },
                 "reason": {
-                    "description": "Why, as one word in CamelCase.",
+                    "description": "The reason, as one word in CamelCase.",
                     "type": "string",
                     "maxLength": 1024,
                     "pattern": "^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?)?$",
@@ -107,7 +107,7 @@ fn failure_domain_map(description: &str, properties_min: u32) -> Schema {
                     "type": "boolean",
                 },
                 "attributes": {
-                    "description": "What else there is to know of it.",
+                    "description": "Further attributes.",
                     "type": "object",
                     "additionalProperties": { "type": "string" },
                 },
@@ -148,7 +148,7 @@ fn failure_domain_list(description: &str, items_min: u32) -> Schema {
                     "type": "boolean",
                 },
                 "attributes": {
-                    "description": "What else there is to know of it.",
+                    "description": "Further attributes.",
                     "type": "object",
                     "additionalProperties": { "type": "string" },
                 },
@@ -179,7 +179,7 @@ pub(crate) fn machine_addresses(_: &mut SchemaGenerator) -> Schema {
             "required": ["type", "address"],
             "properties": {
                 "type": {
-                    "description": "What sort of address it is.",
+                    "description": "The type of the address.",
                     "type": "string",
                     "enum": ["Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"],
                 },
@@ -275,7 +275,7 @@ pub(crate) fn claimed_address(_: &mut SchemaGenerator) -> Schema {
 /// Addresses from pools.
 pub(crate) fn claimed_addresses(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "What the pools gave, in the order of spec.network.addressesFromPools.",
+        "description": "The addresses from the pools, in the order of spec.network.addressesFromPools.",
         "type": "array",
         "maxItems": 16,
         "x-kubernetes-list-type": "atomic",
@@ -377,7 +377,7 @@ pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
 /// As many and as long as Cluster API takes over (`api/core/v1beta2/machinepool_types.go`).
 pub(crate) fn provider_ids(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "What ties the machines to their Nodes, one for each that is there. Set by the provider.",
+        "description": "The provider IDs of the machines that exist. Set by the provider.",
         "type": "array",
         "maxItems": 10000,
         "x-kubernetes-list-type": "atomic",
@@ -399,7 +399,7 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
                 "additionalProperties": { "type": "string" },
             },
             "matchExpressions": {
-                "description": "What else is required.",
+                "description": "Further requirements.",
                 "type": "array",
                 "maxItems": 100,
                 "x-kubernetes-list-type": "atomic",
@@ -410,7 +410,7 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
                         "key": { "description": "The label.", "type": "string", "minLength": 1, "maxLength": 317 },
                         "operator": { "type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"] },
                         "values": {
-                            "description": "The values, of In and NotIn.",
+                            "description": "The values, for In and NotIn.",
                             "type": "array",
                             "maxItems": 100,
                             "x-kubernetes-list-type": "atomic",

@@ -84,13 +84,13 @@ fn is_zero(port: &i32) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// How far the first provisioning is.
+    /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<ClusterInitialization>,
     /// In `v1beta1`: the infrastructure cluster is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure_ready: Option<bool>,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Where machines can be placed, as the infrastructure reported it.

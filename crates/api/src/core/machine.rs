@@ -58,7 +58,7 @@ pub struct Bootstrap {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachineStatus {
-    /// How far the first provisioning is.
+    /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<MachineInitialization>,
     /// Its Node.
@@ -67,7 +67,7 @@ pub struct MachineStatus {
     /// Its addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Where it is in its life, in one word.

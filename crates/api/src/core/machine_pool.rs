@@ -48,7 +48,7 @@ pub struct MachinePoolTemplate {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachinePoolStatus {
-    /// How far the first provisioning is.
+    /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<MachineInitialization>,
     /// How many machines there are.

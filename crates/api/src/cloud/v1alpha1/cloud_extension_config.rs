@@ -23,12 +23,12 @@ const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Registers an extension that is asked before a simulated machine is created and after it is deleted. Cluster API does not see it.",
+    doc = "Registers an extension that is called before a simulated machine is created and after it is deleted. Cluster API does not see it.",
     printcolumn(
         name = "Discovered",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Discovered')].status",
-        description = "Whether it is known what the extension offers"
+        description = "Whether the extension is discovered"
     ),
     printcolumn(
         name = "Age",
@@ -42,7 +42,7 @@ const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 pub struct CloudExtensionConfigSpec {
     /// How the extension is reached.
     pub client_config: ExtensionClientConfig,
-    /// The namespaces for whose machines the extension is asked: all where nothing is said.
+    /// Selects the namespaces for whose machines the extension is called; by default all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub namespace_selector: Option<serde_json::Value>,
@@ -59,11 +59,11 @@ pub struct CloudExtensionConfigSpec {
     schema::rule("has(self.url) != has(self.service)", "either url or service has to be given, and not both"),
 ]))]
 pub struct ExtensionClientConfig {
-    /// Where the extension is, such as https://host:8443/path.
+    /// The URL of the extension, such as https://host:8443/path.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 9, max = 512), regex(pattern = "^https://[^/@]"))]
     pub url: String,
-    /// The Service that the extension is behind.
+    /// The Service of the extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ExtensionService>,
     /// The certificate authorities that the extension's certificate may come from, in PEM. Those of the system where
@@ -84,21 +84,21 @@ pub struct ExtensionService {
     /// Its name.
     #[schemars(length(min = 1, max = 63), regex(pattern = LABEL_PATTERN))]
     pub name: String,
-    /// What the paths of hooks begin with.
+    /// The prefix of the paths of hooks.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 512), regex(pattern = "^/"))]
     pub path: String,
-    /// Its port. 443 where nothing is said.
+    /// Its port; by default 443.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
 }
 
-/// What is known of an extension.
+/// The status of an extension.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CloudExtensionConfigStatus {
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -114,16 +114,16 @@ pub struct CloudExtensionConfigStatus {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["name", "requestHook"]))]
 pub struct ExtensionHandler {
-    /// Its name among those of all extensions: that in the extension, a dot, and the name of the extension.
+    /// Its full name: its name in the extension, a dot, and the name of the extension.
     #[schemars(length(min = 1, max = 512))]
     pub name: String,
     /// The hook that it answers.
     pub request_hook: ExtensionHook,
-    /// How long a call may take. 10 where nothing is said.
+    /// How long a call may take; by default 10 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_seconds: Option<i32>,
-    /// What becomes of a call that does not come about: with Ignore it is as if the extension had agreed.
+    /// What a failed call means. With Ignore it counts as if the extension had agreed.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["Ignore", "Fail"]))]
     pub failure_policy: String,

@@ -20,7 +20,7 @@ const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
 const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 
-/// What a cloud offers. All that is left out is built in.
+/// What a cloud offers. What is left out has built-in defaults.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cloud.nephele.dev",
@@ -36,13 +36,13 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
         name = "Zones",
         type_ = "integer",
         json_path = ".status.zones",
-        description = "Zones that it has"
+        description = "Number of zones"
     ),
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].status",
-        description = "Whether clusters can be in it"
+        description = "Whether clusters can use it"
     ),
     printcolumn(
         name = "Age",
@@ -73,7 +73,7 @@ pub struct SimulatedCloudSpec {
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub instance_types: Vec<InstanceType>,
-    /// What machines can boot from. Where none is listed any name will do.
+    /// The images that machines can boot from. If none is listed, any name is accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -94,7 +94,7 @@ pub struct Region {
     pub zones: Vec<Zone>,
 }
 
-/// A part of a region that fails by itself.
+/// A part of a region that fails independently.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["name"]))]
@@ -102,12 +102,12 @@ pub struct Zone {
     /// Its name: that of the failure domain, and the label topology.kubernetes.io/zone of Nodes.
     #[schemars(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN))]
     pub name: String,
-    /// Whether control plane machines may be placed there. They may where nothing is said.
+    /// Whether control plane machines may be placed there; by default they may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
 }
 
-/// How large a machine is.
+/// The size of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["name", "cpu", "memory"]))]
@@ -121,15 +121,15 @@ pub struct InstanceType {
     /// Memory in bytes, such as 8Gi.
     #[schemars(length(min = 1, max = 16), regex(pattern = BYTES_PATTERN))]
     pub memory: String,
-    /// Space for images, logs and scratch data in bytes. 40Gi where nothing is said.
+    /// Space for images, logs and scratch data in bytes; by default 40Gi.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 16), regex(pattern = BYTES_PATTERN))]
     pub ephemeral_storage: String,
-    /// How many pods fit. 110 where nothing is said.
+    /// How many pods fit; by default 110.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub pods: Option<i32>,
-    /// Processor architecture. amd64 where nothing is said.
+    /// Processor architecture; by default amd64.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["amd64", "arm64", "s390x", "ppc64le"]))]
     pub architecture: String,
@@ -146,7 +146,7 @@ pub struct Gpu {
     /// How many.
     #[schemars(range(min = 1, max = 64))]
     pub count: i32,
-    /// The resource by which pods ask for one. nvidia.com/gpu where nothing is said.
+    /// The name of the resource that pods request; by default nvidia.com/gpu.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(
         length(min = 3, max = 128),
@@ -155,7 +155,7 @@ pub struct Gpu {
     pub resource: String,
 }
 
-/// What machines boot from.
+/// An image that machines boot from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["name", "kubernetes"]))]
@@ -168,21 +168,21 @@ pub struct Image {
     #[schemars(inner(length(min = 3, max = 5), regex(pattern = MINOR_PATTERN)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub kubernetes: Vec<String>,
-    /// Its operating system. linux where nothing is said.
+    /// Its operating system; by default linux.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["linux", "windows"]))]
     pub operating_system: String,
 }
 
-/// What is known of a cloud.
+/// The status of a cloud.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SimulatedCloudStatus {
-    /// How many zones it has.
+    /// The number of its zones.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub zones: Option<i32>,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -12,7 +12,7 @@ use crate::{
     schema,
 };
 
-/// What a simulated cluster shall be.
+/// The desired state of a simulated cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -35,7 +35,7 @@ use crate::{
         name = "Provisioned",
         type_ = "string",
         json_path = ".status.ready",
-        description = "Whether the first provisioning is through"
+        description = "Whether the first provisioning is done"
     ),
     printcolumn(
         name = "Endpoint",
@@ -60,7 +60,7 @@ use crate::{
         name = "Paused",
         type_ = "string",
         json_path = ".status.v1beta2.conditions[?(@.type=='Paused')].status",
-        description = "Whether nothing is done for it",
+        description = "Whether it is paused",
         priority = 10
     ),
     printcolumn(
@@ -80,20 +80,20 @@ use crate::{
     schema::rule("!has(oldSelf.origin) || has(self.origin)", "spec.origin is set once and stays"),
 ]))]
 pub struct InMemoryClusterSpec {
-    /// Where the API server is reached. What is left out is chosen by the provider; what is set stays.
+    /// The endpoint of the API server. The provider sets what is left out; once set, it cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
     /// Its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<ClusterNetwork>,
-    /// The cloud that it lies in. The one named default where nothing is said, if the namespace has one.
+    /// The cloud of the cluster; by default the one named default, if the namespace has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_ref: Option<CloudReference>,
-    /// The failure domains that the simulated cluster has, by name. Where none is listed they are the zones of its cloud.
+    /// The failure domains of the simulated cluster, by name; by default the zones of its cloud.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::wanted_failure_domains_by_name")]
     pub failure_domains: BTreeMap<String, FailureDomain>,
-    /// How the cluster came to be. Set by the provider.
+    /// How the cluster was created. Set by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<ClusterOrigin>,
 }
@@ -124,45 +124,45 @@ pub struct ControlPlaneEndpoint {
     pub port: i32,
 }
 
-/// A part of the simulated world that fails by itself.
+/// A part of the simulated world that fails independently.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FailureDomain {
     /// Whether control plane machines may be placed there; Cluster API takes absence for no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// What else there is to know of it.
+    /// Further attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// What a simulated cluster is.
+/// The observed state of a simulated cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryClusterStatus {
-    /// True once the simulated infrastructure is there; it never becomes false again.
+    /// True once the simulated infrastructure is provisioned; it never becomes false again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// What is known of its networking.
+    /// The status of its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<ClusterNetworkStatus>,
     /// The failure domains that machines can be placed in, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::reported_failure_domains_by_name")]
     pub failure_domains: BTreeMap<String, FailureDomain>,
-    /// Why the cluster has to be made anew, as one word. Never set by the provider, for whom nothing is beyond repair.
+    /// Why the cluster must be replaced, as one word. This provider never sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub failure_reason: Option<String>,
-    /// The same for people.
+    /// The same as a message for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 10240))]
     pub failure_message: Option<String>,
-    /// What is known of its state, in Cluster API's old form.
+    /// Its conditions, in Cluster API's old form.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::old_conditions")]
     pub conditions: Vec<Condition>,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub v1beta2: Option<V1Beta2Conditions>,
 }

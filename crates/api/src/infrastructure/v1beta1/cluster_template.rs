@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::InMemoryClusterSpec;
 use crate::infrastructure::v1beta2::TemplateMetadata;
 
-/// What clusters of a ClusterClass are made from.
+/// The template of clusters of a ClusterClass.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -18,7 +18,7 @@ use crate::infrastructure::v1beta2::TemplateMetadata;
     storage = false,
     derive = "Default",
     derive = "PartialEq",
-    doc = "What the InMemoryCluster of each cluster of a ClusterClass is made from.",
+    doc = "A template of the InMemoryCluster of each cluster of a ClusterClass.",
     printcolumn(
         name = "Age",
         type_ = "date",

@@ -21,10 +21,10 @@ pub struct Condition {
     /// When the status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Why, as one word.
+    /// The reason, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// For people.
+    /// A message for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -44,7 +44,7 @@ pub mod severity {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct V1Beta2Conditions {
-    /// What is known of the object's state.
+    /// The conditions of the object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<NewCondition>,

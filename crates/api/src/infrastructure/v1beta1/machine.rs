@@ -13,7 +13,7 @@ use crate::{
     schema,
 };
 
-/// What a simulated machine shall be.
+/// The desired state of a simulated machine.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -36,7 +36,7 @@ use crate::{
         name = "Provider ID",
         type_ = "string",
         json_path = ".spec.providerID",
-        description = "What ties it to its Node",
+        description = "Provider ID, which ties it to its Node",
         priority = 10
     ),
     printcolumn(
@@ -56,14 +56,14 @@ use crate::{
         name = "Paused",
         type_ = "string",
         json_path = ".status.v1beta2.conditions[?(@.type=='Paused')].status",
-        description = "Whether nothing is done for it",
+        description = "Whether it is paused",
         priority = 10
     ),
     printcolumn(
         name = "Provisioned",
         type_ = "string",
         json_path = ".status.ready",
-        description = "Whether the first provisioning is through"
+        description = "Whether the first provisioning is done"
     ),
     printcolumn(
         name = "Ready",
@@ -84,18 +84,18 @@ use crate::{
     schema::rule("!has(oldSelf.instance) || has(self.instance)", "spec.instance is set once and stays"),
 ]))]
 pub struct InMemoryMachineSpec {
-    /// What ties the machine to its Node. Set by the provider.
+    /// The provider ID, which ties the machine to its Node. Set by the provider.
     #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 512))]
     #[schemars(extend("x-kubernetes-validations" = [
         schema::rule("self == oldSelf", "spec.providerID is immutable once set"),
     ]))]
     pub provider_id: String,
-    /// How large the machine is, by the name of an instance type.
+    /// The size of the machine, by the name of an instance type.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub instance_type: String,
-    /// What the machine boots from, by the name of an image. It need not be said.
+    /// The name of the image that the machine boots from. Optional.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub image: String,
@@ -105,19 +105,19 @@ pub struct InMemoryMachineSpec {
     /// How the machine behaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behaviour: Option<Behaviour>,
-    /// What the provider keeps of the simulated instance. Set by the provider.
+    /// The provider's record of the simulated instance. Set by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<Box<InstanceRecord>>,
 }
 
-/// What a simulated machine is.
+/// The observed state of a simulated machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachineStatus {
-    /// True once the simulated infrastructure is there; it never becomes false again.
+    /// True once the simulated infrastructure is provisioned; it never becomes false again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// When it began to boot. How long that takes counts from here, over a restart of the provider too.
+    /// When it began to boot. The boot time counts from here, also over a restart of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::instant")]
     pub start_time: Option<MicroTime>,
@@ -125,26 +125,26 @@ pub struct InMemoryMachineStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::machine_addresses")]
     pub addresses: Vec<MachineAddress>,
-    /// What is known of its networking.
+    /// The status of its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<MachineNetworkStatus>,
     /// Where it is placed.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: String,
-    /// Why the machine has to be made anew, as one word. Never set by the provider, for whom nothing is beyond repair.
+    /// Why the machine must be replaced, as one word. This provider never sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub failure_reason: Option<String>,
-    /// The same for people.
+    /// The same as a message for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 10240))]
     pub failure_message: Option<String>,
-    /// What is known of its state, in Cluster API's old form.
+    /// Its conditions, in Cluster API's old form.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::old_conditions")]
     pub conditions: Vec<Condition>,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub v1beta2: Option<V1Beta2Conditions>,
 }

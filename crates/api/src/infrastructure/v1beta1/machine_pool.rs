@@ -13,7 +13,7 @@ use crate::{
     schema,
 };
 
-/// What a simulated group of machines shall be. How many of them there are says the MachinePool.
+/// The desired state of a simulated group of machines. The MachinePool sets how many there are.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -36,20 +36,20 @@ use crate::{
         name = "Replicas",
         type_ = "integer",
         json_path = ".status.replicas",
-        description = "Machines that are there"
+        description = "Number of machines"
     ),
     printcolumn(
         name = "Paused",
         type_ = "string",
         json_path = ".status.v1beta2.conditions[?(@.type=='Paused')].status",
-        description = "Whether nothing is done for it",
+        description = "Whether it is paused",
         priority = 10
     ),
     printcolumn(
         name = "Provisioned",
         type_ = "string",
         json_path = ".status.ready",
-        description = "Whether the first provisioning is through"
+        description = "Whether the first provisioning is done"
     ),
     printcolumn(
         name = "Ready",
@@ -66,23 +66,23 @@ use crate::{
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachinePoolSpec {
-    /// What ties the machines to their Nodes, one for each that is there. Set by the provider.
+    /// The provider IDs of the machines that exist. Set by the provider.
     #[serde(rename = "providerIDList", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::provider_ids")]
     pub provider_id_list: Vec<String>,
-    /// What the machines are made from. A change replaces them, one by one.
+    /// The template of the machines. A change replaces them, one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<PoolMachine>,
 }
 
-/// What a simulated group of machines is. Without `failureReason` and `failureMessage`, as in `v1beta2`.
+/// The observed state of a simulated group of machines. No `failureReason`, no `failureMessage`, as in `v1beta2`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachinePoolStatus {
-    /// True once as many machines as wanted were up for the first time; it never becomes false again.
+    /// True once all wanted machines were up for the first time; it never becomes false again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// How many machines there are, as many as spec.providerIDList has.
+    /// The number of machines, the same as in spec.providerIDList.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
@@ -94,18 +94,18 @@ pub struct InMemoryMachinePoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub next_ordinal: Option<i64>,
-    /// What a machine of this pool offers.
+    /// The capacity of a machine of this pool.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::capacity")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// What such a machine's Node reports.
+    /// What the Node of such a machine reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_info: Option<NodeInfo>,
-    /// What is known of its state, in Cluster API's old form.
+    /// Its conditions, in Cluster API's old form.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::old_conditions")]
     pub conditions: Vec<Condition>,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub v1beta2: Option<V1Beta2Conditions>,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::InMemoryMachinePoolSpec;
 use crate::infrastructure::v1beta2::{InMemoryMachinePoolTemplateStatus, TemplateMetadata};
 
-/// What machine pools of a ClusterClass are made from.
+/// The template of machine pools of a ClusterClass.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -19,7 +19,7 @@ use crate::infrastructure::v1beta2::{InMemoryMachinePoolTemplateStatus, Template
     storage = false,
     derive = "Default",
     derive = "PartialEq",
-    doc = "What the InMemoryMachinePools of a ClusterClass are made from.",
+    doc = "A template of the InMemoryMachinePools of a ClusterClass.",
     printcolumn(
         name = "Age",
         type_ = "date",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::InMemoryMachineSpec;
 use crate::infrastructure::v1beta2::{InMemoryMachineTemplateStatus, TemplateMetadata};
 
-/// What machines are made from.
+/// The template of machines.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -19,7 +19,7 @@ use crate::infrastructure::v1beta2::{InMemoryMachineTemplateStatus, TemplateMeta
     storage = false,
     derive = "Default",
     derive = "PartialEq",
-    doc = "What InMemoryMachines are made from.",
+    doc = "A template of InMemoryMachines.",
     printcolumn(
         name = "Age",
         type_ = "date",

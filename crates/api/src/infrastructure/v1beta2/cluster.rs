@@ -11,7 +11,7 @@ use super::origin::ClusterOrigin;
 use super::{ClusterNetwork, ClusterNetworkStatus, Initialization, PoolReference, is_default};
 use crate::schema;
 
-/// What a simulated cluster shall be.
+/// The desired state of a simulated cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -33,7 +33,7 @@ use crate::schema;
         name = "Provisioned",
         type_ = "string",
         json_path = ".status.initialization.provisioned",
-        description = "Whether the first provisioning is through"
+        description = "Whether the first provisioning is done"
     ),
     printcolumn(
         name = "Endpoint",
@@ -58,7 +58,7 @@ use crate::schema;
         name = "Paused",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Paused')].status",
-        description = "Whether nothing is done for it",
+        description = "Whether it is paused",
         priority = 10
     ),
     printcolumn(
@@ -74,20 +74,20 @@ use crate::schema;
     schema::rule("!has(oldSelf.origin) || has(self.origin)", "spec.origin is set once and stays"),
 ]))]
 pub struct InMemoryClusterSpec {
-    /// Where the API server is reached. What is left out is chosen by the provider; what is set stays.
+    /// The endpoint of the API server. The provider sets what is left out; once set, it cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
     /// Its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<ClusterNetwork>,
-    /// The cloud that it lies in. The one named default where nothing is said, if the namespace has one.
+    /// The cloud of the cluster; by default the one named default, if the namespace has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_ref: Option<CloudReference>,
-    /// The failure domains that the simulated cluster has. Where none is listed they are the zones of its cloud.
+    /// The failure domains of the simulated cluster; by default the zones of its cloud.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::wanted_failure_domains")]
     pub failure_domains: Vec<FailureDomain>,
-    /// How the cluster came to be. Set by the provider.
+    /// How the cluster was created. Set by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<ClusterOrigin>,
 }
@@ -127,7 +127,7 @@ pub struct ControlPlaneEndpoint {
     pub port: i32,
 }
 
-/// A part of the simulated world that fails by itself.
+/// A part of the simulated world that fails independently.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FailureDomain {
@@ -136,33 +136,33 @@ pub struct FailureDomain {
     /// Whether control plane machines may be placed there; Cluster API takes absence for no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// What else there is to know of it.
+    /// Further attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// What a simulated cluster is.
+/// The observed state of a simulated cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryClusterStatus {
-    /// How far the first provisioning is.
+    /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
-    /// What is known of its networking.
+    /// The status of its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<ClusterNetworkStatus>,
     /// The failure domains that machines can be placed in, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::reported_failure_domains")]
     pub failure_domains: Vec<FailureDomain>,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 
 impl InMemoryCluster {
-    /// Whether the first provisioning is through.
+    /// Whether the first provisioning is done.
     #[must_use]
     pub fn is_provisioned(&self) -> bool {
         let initialization = self.status.as_ref().and_then(|status| status.initialization.as_ref());

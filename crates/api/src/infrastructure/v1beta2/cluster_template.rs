@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{InMemoryClusterSpec, TemplateMetadata};
 
-/// What clusters of a ClusterClass are made from.
+/// The template of clusters of a ClusterClass.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -16,7 +16,7 @@ use super::{InMemoryClusterSpec, TemplateMetadata};
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "What the InMemoryCluster of each cluster of a ClusterClass is made from.",
+    doc = "A template of the InMemoryCluster of each cluster of a ClusterClass.",
     printcolumn(
         name = "Age",
         type_ = "date",

@@ -17,7 +17,7 @@ use super::termination::Termination;
 use super::update::Update;
 use crate::schema;
 
-/// What the provider keeps of a simulated instance.
+/// The provider's record of a simulated instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -28,16 +28,16 @@ use crate::schema;
     ),
 ]))]
 pub struct InstanceRecord {
-    /// The name of the machine. What was copied from the manifest of another one does not count.
+    /// The name of the machine. A record that was copied from another machine does not count.
     #[schemars(length(min = 1, max = 253))]
     pub machine: String,
-    /// How the instance came to be.
+    /// How the instance was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The last update in place that was asked for.
+    /// The last update in place that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<Update>,
-    /// That the instance was terminated. It does not come back, whatever else is said later.
+    /// The termination of the instance, if there was one. A terminated instance never comes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination: Option<Termination>,
 }

@@ -9,7 +9,7 @@ use super::instance::InstanceRecord;
 use super::{Initialization, MachineNetwork, MachineNetworkStatus, PoolReference, is_default};
 use crate::schema;
 
-/// What a simulated machine shall be.
+/// The desired state of a simulated machine.
 ///
 /// There is no `failureDomain` here on purpose: Cluster API would take it over into the Machine, even an empty one
 /// (`core/reconcilers/machine/machine_controller_phases.go`, `reconcileInfrastructure`).
@@ -34,7 +34,7 @@ use crate::schema;
         name = "Provider ID",
         type_ = "string",
         json_path = ".spec.providerID",
-        description = "What ties it to its Node",
+        description = "Provider ID, which ties it to its Node",
         priority = 10
     ),
     printcolumn(
@@ -54,14 +54,14 @@ use crate::schema;
         name = "Paused",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Paused')].status",
-        description = "Whether nothing is done for it",
+        description = "Whether it is paused",
         priority = 10
     ),
     printcolumn(
         name = "Provisioned",
         type_ = "string",
         json_path = ".status.initialization.provisioned",
-        description = "Whether the first provisioning is through"
+        description = "Whether the first provisioning is done"
     ),
     printcolumn(
         name = "Ready",
@@ -82,18 +82,18 @@ use crate::schema;
     schema::rule("!has(oldSelf.instance) || has(self.instance)", "spec.instance is set once and stays"),
 ]))]
 pub struct InMemoryMachineSpec {
-    /// What ties the machine to its Node. Set by the provider.
+    /// The provider ID, which ties the machine to its Node. Set by the provider.
     #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 512))]
     #[schemars(extend("x-kubernetes-validations" = [
         schema::rule("self == oldSelf", "spec.providerID is immutable once set"),
     ]))]
     pub provider_id: String,
-    /// How large the machine is, by the name of an instance type.
+    /// The size of the machine, by the name of an instance type.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub instance_type: String,
-    /// What the machine boots from, by the name of an image. It need not be said.
+    /// The name of the image that the machine boots from. Optional.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub image: String,
@@ -103,7 +103,7 @@ pub struct InMemoryMachineSpec {
     /// How the machine behaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behaviour: Option<Behaviour>,
-    /// What the provider keeps of the simulated instance. Set by the provider.
+    /// The provider's record of the simulated instance. Set by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<Box<InstanceRecord>>,
 }
@@ -143,20 +143,20 @@ pub struct Provisioning {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "schema::startup_duration")]
     pub startup_duration: String,
-    /// How much of that comes on top at most.
+    /// The largest random addition, as a fraction of the duration.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "schema::startup_jitter")]
     pub startup_jitter: String,
 }
 
-/// What a simulated machine is.
+/// The observed state of a simulated machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachineStatus {
-    /// How far the first provisioning is.
+    /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
-    /// When it began to boot. How long that takes counts from here, over a restart of the provider too.
+    /// When it began to boot. The boot time counts from here, also over a restart of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::instant")]
     pub start_time: Option<MicroTime>,
@@ -164,14 +164,14 @@ pub struct InMemoryMachineStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::machine_addresses")]
     pub addresses: Vec<MachineAddress>,
-    /// What is known of its networking.
+    /// The status of its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<MachineNetworkStatus>,
     /// Where it is placed.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: String,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -189,7 +189,7 @@ pub struct MachineAddress {
 }
 
 impl InMemoryMachine {
-    /// Whether the first provisioning is through.
+    /// Whether the first provisioning is done.
     #[must_use]
     pub fn is_provisioned(&self) -> bool {
         let initialization = self.status.as_ref().and_then(|status| status.initialization.as_ref());

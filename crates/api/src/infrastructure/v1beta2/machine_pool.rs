@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Behaviour, InMemoryMachineSpec, Initialization, MachineNetwork, NodeInfo};
 use crate::schema;
 
-/// What a simulated group of machines shall be. How many of them there are says the MachinePool.
+/// The desired state of a simulated group of machines. The MachinePool sets how many there are.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -33,20 +33,20 @@ use crate::schema;
         name = "Replicas",
         type_ = "integer",
         json_path = ".status.replicas",
-        description = "Machines that are there"
+        description = "Number of machines"
     ),
     printcolumn(
         name = "Paused",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Paused')].status",
-        description = "Whether nothing is done for it",
+        description = "Whether it is paused",
         priority = 10
     ),
     printcolumn(
         name = "Provisioned",
         type_ = "string",
         json_path = ".status.ready",
-        description = "Whether the first provisioning is through"
+        description = "Whether the first provisioning is done"
     ),
     printcolumn(
         name = "Ready",
@@ -63,24 +63,24 @@ use crate::schema;
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachinePoolSpec {
-    /// What ties the machines to their Nodes, one for each that is there. Set by the provider.
+    /// The provider IDs of the machines that exist. Set by the provider.
     #[serde(rename = "providerIDList", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::provider_ids")]
     pub provider_id_list: Vec<String>,
-    /// What the machines are made from. A change replaces them, one by one.
+    /// The template of the machines. A change replaces them, one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<PoolMachine>,
 }
 
-/// What the machines of a pool are made from.
+/// The template of the machines of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PoolMachine {
-    /// How large a machine is, by the name of an instance type.
+    /// The size of a machine, by the name of an instance type.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub instance_type: String,
-    /// What the machine boots from, by the name of an image. It need not be said.
+    /// The name of the image that the machine boots from. Optional.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub image: String,
@@ -99,7 +99,7 @@ impl From<PoolMachine> for InMemoryMachineSpec {
     }
 }
 
-/// What a simulated group of machines is.
+/// The observed state of a simulated group of machines.
 ///
 /// There is no `failureReason` and no `failureMessage` on purpose: Cluster API 1.11 to 1.14 panics over a pool that has
 /// one (`core/reconcilers/machinepool/machinepool_controller_phases.go`, `reconcileExternal`).
@@ -110,10 +110,10 @@ pub struct InMemoryMachinePoolStatus {
     /// initialization.provisioned, which Cluster API's contract has in its place and its controller does not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// How far the first provisioning is.
+    /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
-    /// How many machines there are, as many as spec.providerIDList has.
+    /// The number of machines, the same as in spec.providerIDList.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
@@ -125,21 +125,21 @@ pub struct InMemoryMachinePoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub next_ordinal: Option<i64>,
-    /// What a machine of this pool offers.
+    /// The capacity of a machine of this pool.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::capacity")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// What such a machine's Node reports.
+    /// What the Node of such a machine reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_info: Option<NodeInfo>,
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 
 impl InMemoryMachinePool {
-    /// Whether the first provisioning is through.
+    /// Whether the first provisioning is done.
     #[must_use]
     pub fn is_provisioned(&self) -> bool {
         self.status.as_ref().and_then(|status| status.ready) == Some(true)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{InMemoryMachinePoolSpec, NodeInfo, TemplateMetadata};
 use crate::schema;
 
-/// What machine pools of a ClusterClass are made from.
+/// The template of machine pools of a ClusterClass.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -21,7 +21,7 @@ use crate::schema;
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "What the InMemoryMachinePools of a ClusterClass are made from.",
+    doc = "A template of the InMemoryMachinePools of a ClusterClass.",
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -46,15 +46,15 @@ pub struct InMemoryMachinePoolTemplateResource {
     pub spec: InMemoryMachinePoolSpec,
 }
 
-/// What is known of machines of such a pool before there is one.
+/// What is known of machines of such a pool before the first one exists.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachinePoolTemplateStatus {
-    /// What such a machine offers.
+    /// The capacity of such a machine.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::capacity")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// What such a machine's Node reports.
+    /// What the Node of such a machine reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_info: Option<NodeInfo>,
 }

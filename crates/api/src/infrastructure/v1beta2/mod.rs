@@ -50,12 +50,12 @@ pub use network::{
 /// This version's name.
 pub const VERSION: &str = "v1beta2";
 
-/// What Cluster API watches to learn that the first provisioning is through.
+/// What Cluster API watches to learn that the first provisioning is done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct Initialization {
-    /// True once the simulated infrastructure is there; it never becomes false again.
+    /// True once the simulated infrastructure is provisioned; it never becomes false again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<bool>,
 }

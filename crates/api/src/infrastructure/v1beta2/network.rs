@@ -50,21 +50,21 @@ impl From<&PoolReference> for ObjectReference {
     }
 }
 
-/// What is known of a machine's networking.
+/// The status of a machine's networking.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachineNetworkStatus {
-    /// What the pools gave, in the order of spec.network.addressesFromPools.
+    /// The addresses from the pools, in the order of spec.network.addressesFromPools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::claimed_addresses")]
     pub addresses: Vec<ClaimedAddress>,
 }
 
-/// What is known of a cluster's networking.
+/// The status of a cluster's networking.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterNetworkStatus {
-    /// What the pool of spec.network.controlPlaneAddressFromPool gave.
+    /// The address from the pool of spec.network.controlPlaneAddressFromPool.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::claimed_address")]
     pub control_plane_address: Option<ClaimedAddress>,

@@ -21,7 +21,7 @@ use crate::schema;
     ),
 ]))]
 pub struct ClusterOrigin {
-    /// The name of the InMemoryCluster. What was copied from the manifest of another one does not count.
+    /// The name of the InMemoryCluster. A record that was copied from another one does not count.
     #[schemars(length(min = 1, max = 253))]
     pub cluster: String,
     /// When it was created for the first time, in whichever management cluster that was.
@@ -29,7 +29,7 @@ pub struct ClusterOrigin {
     pub created: Time,
 }
 
-/// How an instance came to be.
+/// How an instance was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Origin {
@@ -52,7 +52,7 @@ pub struct Origin {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub region: String,
-    /// What it is made of; absent for the default hardware. Its cloud may say otherwise by now.
+    /// Its hardware, even if its cloud has changed since; absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<MachineHardware>,
     /// What it runs, which an update in place changes.
@@ -61,13 +61,13 @@ pub struct Origin {
     /// What its random durations are drawn by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw_key: Option<DrawKey>,
-    /// The parts that were up, by their names in spec.behaviour, and since when.
+    /// Since when each part has been up, by the name of the part in spec.behaviour.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::reached")]
     pub reached: BTreeMap<String, MicroTime>,
 }
 
-/// What a machine is made of.
+/// The hardware of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachineHardware {

@@ -13,7 +13,7 @@ use crate::schema;
 /// person sets it, so it is an annotation.
 pub const TERMINATE_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/terminate-instance";
 
-/// That an instance was terminated. It does not come back, whatever else is said later, after a restart or in another
+/// The termination of an instance. A terminated instance never comes back, after a restart or in another
 /// management cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

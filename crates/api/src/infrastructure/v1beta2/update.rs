@@ -28,7 +28,7 @@ pub struct Software {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub image: String,
-    /// The tag of etcd's image; absent for the one that the version comes with.
+    /// The tag of etcd's image; absent for the default of the version.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub etcd_image_tag: String,
@@ -56,7 +56,7 @@ pub struct Files {
 pub struct Update {
     /// What the machine is to run.
     pub software: Software,
-    /// When it was asked for, which tells it from others.
+    /// When it was requested; this tells updates apart.
     #[schemars(schema_with = "schema::instant")]
     pub asked_at: MicroTime,
     /// How long it takes, as in spec.behaviour; absent for no time.
@@ -67,11 +67,11 @@ pub struct Update {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 32))]
     pub jitter: String,
-    /// Why it is to fail; absent for one that works. One that fails takes its time and changes nothing.
+    /// Why it fails; absent for one that succeeds. One that fails takes its time and changes nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 32768))]
     pub failure: String,
-    /// When it was over; absent while it is under way.
+    /// When it ended; absent while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::instant")]
     pub ended: Option<MicroTime>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ipam::{global::global_kind, v1alpha2::PoolStatus};
 
-/// What a pool of addresses shall be, whichever claims it serves: addresses, or a part of one subnet.
+/// The desired state of an address pool, global or namespaced: addresses, or a part of one subnet.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "ipam.cluster.x-k8s.io",
@@ -77,11 +77,11 @@ pub struct InClusterIPPoolSpec {
     /// The last address of the range to hand out; by default the last but one of the subnet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub end: String,
-    /// The length of the subnet's prefix, which every address gets along; by default that of the subnet.
+    /// The length of the subnet's prefix, which comes with every address; by default that of the subnet.
     #[serde(skip_serializing_if = "is_zero")]
     #[schemars(range(max = 128))]
     pub prefix: i32,
-    /// The gateway, which every address gets along. It is not handed out itself.
+    /// The gateway that comes with every address. It is not handed out itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gateway: String,
 }

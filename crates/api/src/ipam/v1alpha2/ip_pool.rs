@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::PoolStatus;
 use crate::ipam::global::global_kind;
 
-/// What a pool of addresses shall be, whichever claims it serves.
+/// The desired state of an address pool, global or namespaced.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "ipam.cluster.x-k8s.io",
@@ -50,10 +50,10 @@ pub struct InClusterIPPoolSpec {
     /// The addresses to hand out: single ones, ranges such as 10.0.0.10-10.0.0.20, and CIDR blocks, in any order, of
     /// one family.
     pub addresses: Vec<String>,
-    /// The length of the subnet's prefix, which every address gets along.
+    /// The length of the subnet's prefix, which comes with every address.
     #[schemars(range(min = 0, max = 128))]
     pub prefix: i32,
-    /// The gateway, which every address gets along. It is not handed out itself.
+    /// The gateway that comes with every address. It is not handed out itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gateway: String,
     /// Whether addresses that a subnet reserves are handed out too: the first and, with IPv4, the last.

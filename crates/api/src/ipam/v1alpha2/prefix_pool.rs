@@ -10,7 +10,7 @@ use crate::ipam::{global::global_kind, schema};
 /// The length of the prefixes that a pool hands out unless it says otherwise.
 pub const ALLOCATION_PREFIX_LENGTH_DEFAULT: i32 = 64;
 
-/// What a pool of IPv6 prefixes shall be, whichever claims it serves.
+/// The desired state of a pool of IPv6 prefixes, global or namespaced.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "ipam.cluster.x-k8s.io",
@@ -55,7 +55,7 @@ pub struct InClusterPrefixPoolSpec {
     /// The length of each prefix that is handed out. It cannot be changed.
     #[schemars(schema_with = "schema::allocation_prefix_length")]
     pub allocation_prefix_length: i32,
-    /// The gateway, which every prefix gets along. Nothing is reserved for it.
+    /// The gateway that comes with every prefix. No address is reserved for it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gateway: String,
     /// Addresses, ranges and CIDR blocks: no prefix that touches one of them is handed out.

@@ -9,14 +9,14 @@ use crate::schema;
 /// How many entries [`PoolStatus::pending`] has at most: eight batches of 64, of about 200 bytes each.
 pub const PENDING_MAX: usize = 512;
 
-/// What a pool is.
+/// The observed state of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PoolStatus {
-    /// How many addresses the pool has, or prefixes.
+    /// The number of addresses of the pool, or of prefixes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_addresses: Option<IPAddressCounts>,
-    /// What is known of the state of the pool.
+    /// The conditions of the pool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -27,7 +27,7 @@ pub struct PoolStatus {
     /// Who hands out the addresses of the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<AllocatorStatus>,
-    /// What was decided and may not have been written yet.
+    /// Allocations whose IPAddress may not exist yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = PENDING_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub pending: Vec<PendingAllocation>,
@@ -44,7 +44,7 @@ pub struct IPAddressCounts {
     pub free: i64,
     /// How many are in use.
     pub used: i64,
-    /// How many are in use that could not be handed out any more.
+    /// How many are in use although the pool no longer has them.
     pub out_of_range: i64,
 }
 
@@ -60,12 +60,12 @@ pub struct AllocatorStatus {
     pub revision: i64,
 }
 
-/// An address that was chosen for a claim, whose IPAddress may not be there yet.
+/// An address that was chosen for a claim, and whose IPAddress may not exist yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["address", "name", "uid"]))]
 pub struct PendingAllocation {
-    /// The namespace of the claim; that of the pool when it is left out.
+    /// The namespace of the claim; by default that of the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,

@@ -33,7 +33,7 @@ pub struct IPAddressClaimSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IPAddressClaimStatus {
-    /// What is known of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The IPAddress that was made for it.
