@@ -16,6 +16,7 @@ use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::labels;
+use serde::{Deserialize, Serialize};
 
 use crate::scenario::{Scenario, Step};
 
@@ -25,7 +26,7 @@ const WHOLE_SECONDS: SignedDuration = SignedDuration::from_millis(1_100);
 const OF_POOL_MACHINES: [&str; 3] = [VERSION_ANNOTATION, FAILURE_DOMAIN_ANNOTATION, REVISION_ANNOTATION];
 
 /// Something that must not be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The number of the step in or after which it was seen.
     pub step: usize,

@@ -11,7 +11,9 @@
 //!
 //! Time is Tokio's, paused: it jumps to whatever is due next, so that minutes take milliseconds. Everything that goes
 //! wrong is drawn from the seed, by what it happens to (which process, which request to which object, the how manieth)
-//! and not by when it happens. The order in which tasks of one instant run is not drawn from the seed.
+//! and not by when it happens. The order in which tasks of one instant run follows from the seed too, where a world has a
+//! process of its own, as the binary runs it: what the product asks the operating system for (keys of hash maps, branches of
+//! `select!`) is drawn from the seed there. In a test that calls [`run`], that order is free.
 //!
 //! The auditor knows what any client of the management API and of the workload clusters can see, and who has sent what.
 //! It must not know the insides of the product.

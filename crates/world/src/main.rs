@@ -2,15 +2,19 @@
 
 #![allow(clippy::print_stdout, reason = "a command line speaks through its output")]
 
+mod alone;
+
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Parser;
-use nephele_world::{Scenario, Summary, Violation, run, shrink};
+use nephele_world::{Scenario, Summary, Violation, shrink};
 use parking_lot::Mutex;
 use tracing_subscriber::EnvFilter;
+
+use crate::alone::run_alone;
 
 /// Runs worlds and says which of them break a rule.
 #[derive(Debug, Parser)]
@@ -21,7 +25,7 @@ struct Args {
     /// The seed of the first one.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Worlds that are run at a time, each by a thread.
+    /// Worlds that are run at a time, each by a process of its own.
     #[arg(long, default_value_t = 2)]
     jobs: u64,
     /// Run the scenario of this text, as a failing world prints it, and no seeds.
@@ -30,24 +34,34 @@ struct Args {
     /// Scenarios that are tried to make a failing one shorter.
     #[arg(long, default_value_t = 60)]
     shrink: usize,
-    /// Run one of so many worlds twice, and compare what managers sent and when; 0 for none.
+    /// Run one of so many worlds twice, and compare what managers sent, when and in which order; 0 for none.
     #[arg(long, default_value_t = 20)]
     twice: u64,
     /// Go on after this many failing worlds.
     #[arg(long, default_value_t = 1)]
     failures: usize,
+    /// Read a scenario from the input and say how it went: what each of those processes does.
+    #[arg(long, hide = true)]
+    alone: bool,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
+    // A world has its own time, and lines without any can be compared.
     tracing_subscriber::fmt()
+        .without_time()
+        .with_ansi(false)
         .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off")))
         .with_writer(std::io::stderr)
         .init();
+    if args.alone {
+        alone::answer()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(text) = &args.replay {
         let scenario: Scenario = serde_json::from_str(text).context("failed to read the scenario")?;
         print!("{scenario}");
-        return Ok(match run(&scenario) {
+        return Ok(match run_alone(&scenario) {
             Ok(summary) => {
                 println!("ok: {summary:?}");
                 ExitCode::SUCCESS
@@ -88,7 +102,7 @@ fn run_all(args: &Args) -> Results {
                         return;
                     }
                     let scenario = Scenario::of(seed);
-                    let outcome = match run(&scenario) {
+                    let outcome = match run_alone(&scenario) {
                         Ok(first) if args.twice > 0 && seed % args.twice == 0 => again(&scenario, first),
                         outcome => outcome,
                     };
@@ -106,7 +120,7 @@ fn run_all(args: &Args) -> Results {
 
 /// Runs a world again, which has to be the same.
 fn again(scenario: &Scenario, first: Summary) -> Result<Summary, Violation> {
-    let second = run(scenario)?;
+    let second = run_alone(scenario)?;
     if first == second {
         return Ok(second);
     }
@@ -119,8 +133,8 @@ fn report(scenario: &Scenario, violation: &Violation, tries: usize) -> anyhow::R
     if tries == 0 {
         return Ok(());
     }
-    let shorter = shrink(scenario, tries, |candidate| run(candidate).is_err());
-    if let Err(violation) = run(&shorter) {
+    let shorter = shrink(scenario, tries, |candidate| run_alone(candidate).is_err());
+    if let Err(violation) = run_alone(&shorter) {
         println!(
             "shorter: {violation}\n{shorter}again: cargo xtask worlds --replay '{}'",
             serde_json::to_string(&shorter)?

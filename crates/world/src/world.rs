@@ -27,6 +27,7 @@ use nephele_state::MemoryDisk;
 use nephele_testkit::ManagementApi;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -57,13 +58,13 @@ const LATE: Duration = Duration::from_secs(100);
 const VERSIONS: [&str; 2] = ["v1.36.3", "v1.35.8"];
 
 /// What a run was like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Simulated time.
     pub lasted: Duration,
     /// Requests of managers.
     pub requests: u64,
-    /// Stands for what managers sent and when. In which order they did within an instant does not count.
+    /// Stands for what managers sent, when and in which order.
     pub digest: u64,
 }
 
@@ -125,9 +126,11 @@ impl Witnessed {
     fn note(&self, sent: &Sent<'_>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let text = format!("{:?} {} {} {}", self.begun.elapsed(), sent.identity, sent.method, sent.path);
-        // FNV-1a, and a sum that is the same in any order.
+        tracing::debug!(target: "nephele_world::sent", "{text}");
+        // FNV-1a over all that was sent so far; one thread runs a world.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        self.digest.fetch_add(text.bytes().fold(0xcbf2_9ce4_8422_2325, fold), Ordering::Relaxed);
+        let before = self.digest.load(Ordering::Relaxed);
+        self.digest.store(text.bytes().fold(before, fold), Ordering::Relaxed);
         // Events tell of what was done, and may come after it.
         if *sent.method == Method::GET || sent.path.contains("/leases") || sent.path.ends_with("/events") {
             return;
@@ -174,7 +177,7 @@ impl<'a> World<'a> {
             begun: tokio::time::Instant::now(),
             requests: AtomicU64::new(0),
             writes: AtomicU64::new(0),
-            digest: AtomicU64::new(0),
+            digest: AtomicU64::new(0xcbf2_9ce4_8422_2325),
             last_write: Mutex::default(),
             violation: Mutex::default(),
         };

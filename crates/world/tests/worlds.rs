@@ -3,7 +3,7 @@
 use nephele_world::{Scenario, run};
 
 /// Few enough for a quarter of a minute.
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 3;
 
 #[test]
 fn in_no_world_is_a_rule_broken() {
@@ -13,4 +13,14 @@ fn in_no_world_is_a_rule_broken() {
             panic!("{violation}\n{scenario}");
         }
     }
+}
+
+/// In a static program, libraries do not find a function of the process by its name, and ask the system.
+#[cfg(not(target_feature = "crt-static"))]
+#[test]
+fn a_world_is_the_same_each_time() {
+    let mut worlds = std::process::Command::new(env!("CARGO_BIN_EXE_nephele-world"));
+    // One with trouble, which is run twice.
+    let output = worlds.args(["--seeds", "1", "--from", "3", "--twice", "1"]).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -1,0 +1,71 @@
+//! A process whose randomness comes from a seed.
+//!
+//! The order in which a hash map is walked, the branch that Tokio's `select!` looks at first and random uids all follow
+//! from numbers that the operating system gives through the C function `getrandom`. A program that is linked with this
+//! crate has a `getrandom` of its own, and with [`seed`] the numbers come from a seed: two processes that do the same then
+//! do it in the same order. Libraries offer nothing for this: a hash map's keys cannot be set from outside, nor, on stable
+//! Rust, can the seed of a Tokio runtime.
+//!
+//! What this does not reach: aws-lc asks the kernel itself, so keys and signatures differ. Threads run in any order.
+
+#![allow(unsafe_code, reason = "a function that C calls writes to memory that C gives")]
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static SEED: OnceLock<u64> = OnceLock::new();
+
+thread_local! {
+    /// How many numbers this thread has drawn. Each thread draws the same ones, whatever others do.
+    static DRAWN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// From now on, everything in this process draws from this seed. Call it first: what was drawn before stays as it is, and
+/// a thread that has made a hash map keeps the keys it has. Does nothing the second time.
+pub fn seed(seed: u64) {
+    let _ = SEED.set(seed);
+    // It would mix in addresses, which are not the same in two processes.
+    let _ = ahash::random_state::set_random_source(Counted(AtomicUsize::new(1)));
+}
+
+struct Counted(AtomicUsize);
+
+impl ahash::random_state::RandomSource for Counted {
+    fn gen_hasher_seed(&self) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// The next number that this thread draws.
+fn draw(seed: u64) -> u64 {
+    let number = DRAWN.with(|drawn| drawn.replace(drawn.get() + 1));
+    // SplitMix64.
+    let mixed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// In the place of the C library's function.
+///
+/// # Safety
+/// `buffer` has to be valid for writes of `length` bytes, as `getrandom(2)` wants it.
+#[cfg(target_os = "linux")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, flags: libc::c_uint) -> isize {
+    let Some(seed) = SEED.get() else {
+        // SAFETY: these are the arguments of the system call, as the caller gave them.
+        let written = unsafe { libc::syscall(libc::SYS_getrandom, buffer, length, flags) };
+        return isize::try_from(written).unwrap_or(-1);
+    };
+    let mut at = 0;
+    while at < length {
+        let bytes = draw(*seed).to_ne_bytes();
+        let count = bytes.len().min(length - at);
+        // SAFETY: `at + count` is at most `length`, and the caller says that so many bytes can be written.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.add(at), count) };
+        at += count;
+    }
+    isize::try_from(length).unwrap_or(isize::MAX)
+}

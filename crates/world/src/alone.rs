@@ -1,0 +1,48 @@
+//! Worlds that each have a process of their own, whose randomness comes from the seed: such a world is the same each time,
+//! and one that ends its process is a violation of its own.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::Context as _;
+use nephele_world::{Scenario, Summary, Violation, run};
+
+/// The argument that says: read a scenario, run it, write how it went.
+pub(crate) const ARGUMENT: &str = "--alone";
+
+/// How a world went.
+type Outcome = Result<Summary, Violation>;
+
+/// Runs a world in another process.
+pub(crate) fn run_alone(scenario: &Scenario) -> Outcome {
+    ask(scenario).unwrap_or_else(|error| {
+        // What broke a process breaks a rule.
+        Err(Violation { step: 0, what: format!("{error:#}") })
+    })
+}
+
+fn ask(scenario: &Scenario) -> anyhow::Result<Outcome> {
+    let program = std::env::current_exe().context("failed to find this program")?;
+    let mut command = Command::new(program);
+    command.arg(ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command.spawn().context("failed to start a process for the world")?;
+    let mut input = process.stdin.take().context("the process has no input")?;
+    input.write_all(&serde_json::to_vec(scenario)?).context("the process does not read its scenario")?;
+    drop(input);
+    let output = process.wait_with_output().context("the process cannot be waited for")?;
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("the process of the world ended with {}", output.status))
+}
+
+/// What the other process does.
+pub(crate) fn answer() -> anyhow::Result<()> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("failed to read a scenario")?;
+    let scenario: Scenario = serde_json::from_str(&text).context("failed to read a scenario")?;
+    nephele_seeded_process::seed(scenario.seed);
+    // A new thread has not drawn anything yet.
+    let outcome = thread::spawn(move || run(&scenario)).join();
+    let outcome = outcome.map_err(|_| anyhow::anyhow!("a panic came out of the world"))?;
+    serde_json::to_writer(std::io::stdout(), &outcome).context("failed to write how it went")
+}
