@@ -13,9 +13,9 @@ use futures::Stream;
 use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Catalog, CloudError, Config, Cursor, Engine, Entry, EventKind, Hardware, Latency, Model, Odds, Operation,
-    Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, SimTime, StageSpec, StageState,
-    UpdateSpec, UpdateState,
+    Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, EventKind, Hardware, Latency, Model, Odds,
+    Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, SimTime, StageSpec,
+    StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::clock::{sim_time, timestamp};
 use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
-use crate::error::{ClusterError, MachineError, StartError};
+use crate::error::{CallError, ClusterError, MachineError, StartError};
 use crate::follower::Follower;
 use crate::front::parse_version;
 use crate::identity::{ClusterId, MachineId, Role, Stage};
@@ -42,9 +42,7 @@ use crate::observation::{
 };
 use crate::ports::{PortLease, Ports, Refused};
 use crate::served::Shared;
-use crate::spec::{
-    Allocation, Authorities, ClusterSpec, Endpoint, FormerMachine, MachineSpec, MachineUpdate,
-};
+use crate::spec::{Allocation, Authorities, ClusterSpec, FormerMachine, MachineSpec, MachineUpdate};
 
 /// How the cloud is set up.
 #[derive(Clone)]
@@ -186,14 +184,15 @@ impl Cloud {
         self.inner.shared.keeper.close().await;
     }
 
-    /// Makes a cluster, or finds it made. A published endpoint is taken again as it was. To be called inside a tokio
-    /// runtime.
+    /// Makes a cluster with its load balancer, or finds it made. A published endpoint is taken again as it was. To be
+    /// called inside a tokio runtime.
     ///
     /// # Errors
-    /// When its port cannot be had, or what was kept of it cannot be read.
+    /// When its port cannot be had, the cloud refuses the load balancer, or what was kept of it cannot be read.
     pub fn ensure_cluster(&self, spec: ClusterSpec) -> Result<Endpoint, ClusterError> {
         let mut making = self.inner.making.lock();
-        if let Some(cluster) = self.inner.clusters.get(&spec.id) {
+        if let Some(cluster) = self.cluster(&spec.id) {
+            self.create_load_balancer(&spec.id, &cluster.endpoint)?;
             return Ok(cluster.endpoint.clone());
         }
         let wanted = spec.endpoint.clone().unwrap_or(Endpoint { host: String::new(), port: 0 });
@@ -212,10 +211,14 @@ impl Cloud {
         };
         let over = self.inner.over.child_token();
         let shared = self.inner.shared.clone();
+        self.create_load_balancer(&spec.id, &endpoint)?;
         let follower = Follower::begin(&spec.id, &self.inner.driver);
-        let group = spec.id.group();
-        let cluster = Cluster::new(spec, endpoint.clone(), settings, shared, follower, over)
-            .inspect_err(|_| self.inner.driver.change(|engine| engine.unfollow(&group)))?;
+        let id = spec.id.clone();
+        let cluster =
+            Cluster::new(spec, endpoint.clone(), settings, shared, follower, over).inspect_err(|_| {
+                self.inner.driver.change(|engine| engine.unfollow(&id.group()));
+                self.delete_gone([id.load_balancer()]);
+            })?;
         let cluster = Arc::new(cluster);
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
         cluster.remove_former_machines();
@@ -232,20 +235,25 @@ impl Cloud {
         Ok(endpoint)
     }
 
-    /// Keeps for clusters the ports that they were published under, whether or not they run: nobody else gets them
-    /// before [`Cloud::delete_cluster`]. Where two have the same port, the one that comes first here has it first.
+    /// Keeps for clusters the ports that they were published under, and room for their load balancers, whether or not they
+    /// run: nobody else gets them before [`Cloud::delete_cluster`]. Where two have the same port, the one that comes first
+    /// here has it first.
     ///
     /// To be called with all clusters that were there before a restart: no cluster gets a new port before.
     pub fn reserve_endpoints(&self, published: impl IntoIterator<Item = (ClusterId, u16)>) {
         let mut making = self.inner.making.lock();
-        let mut ports = self.inner.ports.lock();
-        published.into_iter().for_each(|(cluster, port)| ports.reserve(&cluster, port));
+        published.into_iter().for_each(|(cluster, port)| self.reserve_endpoint(&cluster, port));
         making.endpoints_known = true;
     }
 
     /// Keeps for a cluster the port that it was published under, as [`Cloud::reserve_endpoints`] does for all.
     pub fn reserve_endpoint(&self, cluster: &ClusterId, port: u16) {
         self.inner.ports.lock().reserve(cluster, port);
+        let reserve = Request::Reserve { id: cluster.load_balancer(), zone: None };
+        if let Err(error) = self.ask(sim_time(self.now()), reserve) {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(%cluster, error, "Failed to keep room for a load balancer from before a restart");
+        }
     }
 
     /// Keeps for machines what they had before a restart, and room in the cloud, until each is there again or deleted. To
@@ -339,7 +347,7 @@ impl Cloud {
         Some(ClusterObservation {
             endpoint: cluster.endpoint.clone(),
             authorities_set: cluster.has_authorities(),
-            backends: cluster.backends(),
+            backends: cluster.backends().len(),
             machines: cluster.machine_count(),
             etcd_members: cluster.etcd_members(),
         })
@@ -348,7 +356,9 @@ impl Cloud {
     /// Tells which machines there are, by namespace and name: what was kept of others in their clusters goes, also from
     /// clusters that are made later.
     pub fn retain_machines(&self, there: BTreeSet<(String, String)>) {
-        let is_gone = |id: &ResourceId| !there.contains(&(id.account.clone(), id.name.clone()));
+        let is_gone = |id: &ResourceId| {
+            id.kind == ResourceKind::Instance && !there.contains(&(id.account.clone(), id.name.clone()))
+        };
         self.give_up_room(is_gone);
         if self.inner.shared.keeper.note_machines(there) {
             // Copied out: what is removed wakes who may look at clusters.
@@ -357,7 +367,7 @@ impl Cloud {
         }
     }
 
-    /// Keeps no room any more for machines that are known not to come back, and none of them waits for room.
+    /// Keeps no room any more for what is known not to come back, and none of it waits for room.
     fn give_up_room(&self, is_gone: impl Fn(&ResourceId) -> bool) {
         let gone: Vec<_> = self.inner.driver.look(|engine| {
             engine.reserved().chain(engine.waiting()).filter(|id| is_gone(id)).cloned().collect()
@@ -365,27 +375,32 @@ impl Cloud {
         self.delete_gone(gone);
     }
 
-    /// Deletes machines whose objects are gone. Whoever lets an object go is no user of the cloud's API: nothing holds its
-    /// machine.
+    /// Deletes what no object stands for any more. Whoever lets an object go is no user of the cloud's API: nothing holds
+    /// what was made for it.
     fn delete_gone(&self, ids: impl IntoIterator<Item = ResourceId>) {
         let now = sim_time(self.now());
         for id in ids {
             if let Err(error) = self.ask(now, Request::Delete(id.clone())) {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(machine = %id, error, "Failed to delete a machine that is gone");
+                tracing::warn!(resource = %id, error, "Failed to delete what no object stands for");
             }
         }
     }
 
-    /// Ends a cluster and its machines: the listener closes, connections end, objects are forgotten, those that were
-    /// kept among them, and the port is free.
+    /// Ends a cluster with its load balancer and its machines: the listener closes, connections end, objects are forgotten,
+    /// those that were kept among them, and the port is free.
     pub fn delete_cluster(&self, id: &ClusterId) {
         self.inner.shared.keeper.forget(id);
-        self.inner.making.lock().machines.remove(id);
+        // So that no cluster of the name is made with a load balancer that goes.
+        let mut making = self.inner.making.lock();
+        making.machines.remove(id);
         self.inner.ports.lock().forget(id);
+        let removed = self.inner.clusters.remove(id);
+        self.delete_gone([id.load_balancer()]);
+        drop(making);
         let group = id.group();
         self.give_up_room(|id| id.account == group.account && id.group == group.name);
-        let Some((_, cluster)) = self.inner.clusters.remove(id) else { return };
+        let Some((_, cluster)) = removed else { return };
         cluster.served.over.cancel();
         let mut follower = cluster.follower.lock();
         // What there is of it by now, so that all of it goes.
@@ -405,7 +420,7 @@ impl Cloud {
     ///
     /// # Errors
     /// When the cloud refuses.
-    pub fn put_catalog(&self, namespace: &str, name: &str, catalog: Catalog) -> Result<(), MachineError> {
+    pub fn put_catalog(&self, namespace: &str, name: &str, catalog: Catalog) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
         self.ask(sim_time(self.now()), Request::PutCatalog { id, catalog: Box::new(catalog) })
     }
@@ -414,7 +429,7 @@ impl Cloud {
     ///
     /// # Errors
     /// When the cloud refuses.
-    pub fn delete_catalog(&self, namespace: &str, name: &str) -> Result<(), MachineError> {
+    pub fn delete_catalog(&self, namespace: &str, name: &str) -> Result<(), CallError> {
         self.ask(sim_time(self.now()), Request::Delete(ResourceId::catalog(namespace, name)))
     }
 
@@ -422,18 +437,13 @@ impl Cloud {
     ///
     /// # Errors
     /// When the cloud refuses, as the catalog is not there or does not have what the model names.
-    pub fn describe_model(
-        &self,
-        namespace: &str,
-        name: &str,
-        model: &Model,
-    ) -> Result<Hardware, MachineError> {
+    pub fn describe_model(&self, namespace: &str, name: &str, model: &Model) -> Result<Hardware, CallError> {
         let catalog = ResourceId::catalog(namespace, name);
         let request = Request::DescribeModel { catalog: catalog.clone(), model: model.clone() };
         let verb = "DescribeModel";
         self.ask(sim_time(self.now()), request)?;
         let described = self.inner.driver.look(|engine| engine.hardware(&catalog, model));
-        described.map_err(|source| MachineError::Refused { verb, source })
+        described.map_err(|source| CallError::Refused { verb, source })
     }
 
     /// Makes a machine, or finds it made. One that is there runs what it is said to run from now on, unless an update is
@@ -469,7 +479,7 @@ impl Cloud {
             Admission::Known => {}
             Admission::Conflict => {
                 let source = CloudError::Conflict(id.resource());
-                return Err(MachineError::Refused { verb: "CreateInstance", source });
+                return Err(CallError::Refused { verb: "CreateInstance", source }.into());
             }
         }
         self.begin_update(&id, update.as_deref())?;
@@ -486,10 +496,10 @@ impl Cloud {
         let spec = UpdateSpec { name, to, since: sim_time(update.asked_at), latency };
         match self.ask(sim_time(self.now()), Request::Update(id.resource(), spec)) {
             // What goes needs no update.
-            Err(MachineError::Refused {
-                source: CloudError::Deleting(_) | CloudError::NotFound(_), ..
-            }) => Ok(()),
-            asked => asked,
+            Err(CallError::Refused { source: CloudError::Deleting(_) | CloudError::NotFound(_), .. }) => {
+                Ok(())
+            }
+            asked => Ok(asked?),
         }
     }
 
@@ -501,8 +511,8 @@ impl Cloud {
     pub fn describe_machine(&self, id: &MachineId) -> Result<Option<MachineObservation>, MachineError> {
         match self.ask(sim_time(self.now()), Request::Describe(id.resource())) {
             Ok(()) => Ok(self.observe_machine(id)),
-            Err(MachineError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
-            Err(error) => Err(error),
+            Err(CallError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -573,20 +583,20 @@ impl Cloud {
     }
 
     /// Asks the cloud, as the infrastructure provider.
-    fn ask(&self, now: SimTime, request: Request) -> Result<(), MachineError> {
+    pub(crate) fn ask(&self, now: SimTime, request: Request) -> Result<(), CallError> {
         let operation = Operation { caller: CALLER.to_owned(), request, labels: BTreeMap::new(), at: now };
         let verb = operation.verb();
         match self.inner.driver.apply(operation) {
             Outcome::Accepted | Outcome::AlreadyDone => Ok(()),
             Outcome::Delayed { until } => {
-                Err(MachineError::Delayed { verb, until: timestamp(until), after: until.since(now) })
+                Err(CallError::Delayed { verb, until: timestamp(until), after: until.since(now) })
             }
-            Outcome::Refused(source) => Err(MachineError::Refused { verb, source }),
+            Outcome::Refused(source) => Err(CallError::Refused { verb, source }),
         }
     }
 
     /// Has a cluster show what happened so far, and answers with what `look` sees in the engine.
-    fn catch_up<T>(&self, cluster: &Cluster, look: impl Fn(&Engine) -> T) -> T {
+    pub(crate) fn catch_up<T>(&self, cluster: &Cluster, look: impl Fn(&Engine) -> T) -> T {
         self.follow(cluster, &mut cluster.follower.lock(), look)
     }
 
@@ -628,11 +638,16 @@ impl Cloud {
         JournalReader::new(self.inner.driver.clone(), self.inner.over.clone())
     }
 
-    fn cluster(&self, id: &ClusterId) -> Option<Arc<Cluster>> {
+    pub(crate) fn cluster(&self, id: &ClusterId) -> Option<Arc<Cluster>> {
         self.inner.clusters.get(id).map(|cluster| cluster.clone())
     }
 
-    fn now(&self) -> Timestamp {
+    /// Sees what there is in the engine.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Engine) -> T) -> T {
+        self.inner.driver.look(look)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
         (self.inner.config.clock)()
     }
 
@@ -705,19 +720,25 @@ impl Cloud {
         for id in clusters {
             match self.cluster(&id) {
                 Some(cluster) => cluster.appended.notify_one(),
-                // Machines of a cluster that is deleted may take longer to go; nobody else tells of them.
-                None => self.tell_of_machines(&id, batch),
+                // What is of a cluster that is deleted may take longer to go, and a load balancer may wait for room
+                // before its cluster is there; nobody else tells of them.
+                None => self.tell_of(&id, batch),
             }
         }
         !batch.is_empty()
     }
 
-    fn tell_of_machines(&self, cluster: &ClusterId, batch: &[Arc<Entry>]) {
-        let ours = |id: &MachineId| id.cluster == *cluster;
-        let events = batch.iter().filter(|entry| matches!(entry.record, Record::Event(_)));
-        let machines = events.filter_map(|entry| MachineId::of_resource(entry.record.resource()));
-        let machines: BTreeSet<_> = machines.filter(ours).collect();
-        machines.into_iter().for_each(|id| self.tell(Changed::Machine(id)));
+    fn tell_of(&self, cluster: &ClusterId, batch: &[Arc<Entry>]) {
+        let mut changed = BTreeSet::new();
+        for entry in batch {
+            let id = entry.record.resource();
+            let is_told = matches!(entry.record, Record::Event(_) | Record::RoomFreed { .. });
+            if is_told && (&id.account, &id.group) == (&cluster.namespace, &cluster.name) {
+                changed.extend(MachineId::of_resource(id).map(Changed::Machine));
+                changed.extend(ClusterId::of_load_balancer(id).map(Changed::Cluster));
+            }
+        }
+        changed.into_iter().for_each(|changed| self.tell(changed));
     }
 }
 

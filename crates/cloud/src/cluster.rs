@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
-use nephele_engine::Hardware;
+use nephele_engine::{Endpoint, Hardware};
 use nephele_etcd::{Member, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use crate::identity::Stage;
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
-use crate::spec::{Allocation, Authorities, ClusterSpec, Endpoint, MachineSpec, MachineUpdate, Software};
+use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, Software};
 use crate::tls::Credentials;
 
 /// A cluster that runs.
@@ -48,6 +48,8 @@ pub(crate) struct Cluster {
 #[derive(Default)]
 struct State {
     machines: BTreeMap<String, Machine>,
+    /// The machines that the load balancer leads to, as the engine told.
+    backends: BTreeSet<String>,
     allocations: Allocations,
     authorities: Option<Authorities>,
     credentials: Option<Credentials>,
@@ -135,8 +137,9 @@ impl Cluster {
         self.state.lock().authorities.is_some()
     }
 
-    pub(crate) fn backends(&self) -> usize {
-        self.state.lock().backends()
+    /// The machines that the load balancer leads to.
+    pub(crate) fn backends(&self) -> BTreeSet<String> {
+        self.state.lock().backends.clone()
     }
 
     pub(crate) fn machine_names(&self) -> Vec<String> {
@@ -257,7 +260,6 @@ impl Cluster {
                 let pods = Component::ALL.into_iter().filter(|component| *component != Component::Etcd);
                 self.project(pods.map(|component| projection::static_pod(&scope, spec, component)).collect());
                 self.project_control_plane(&state);
-                self.set_backends(&state);
             }
         }
         if self.came_back
@@ -326,9 +328,6 @@ impl Cluster {
             // Down, and a member still, as long as its machine is there: nobody has asked etcd to remove it.
             self.served.etcd.lock().set_running(self.member(name), false);
         }
-        if machine.reached.contains_key(&Stage::ApiServer) {
-            self.set_backends(&state);
-        }
         self.remove_objects(name);
     }
 
@@ -348,6 +347,25 @@ impl Cluster {
             }
         }
         self.count_nodes();
+    }
+
+    /// The load balancer leads to a machine, or to it no more.
+    pub(crate) fn on_backend(&self, name: &str, in_service: bool) {
+        let mut state = self.state.lock();
+        let changed =
+            if in_service { state.backends.insert(name.to_owned()) } else { state.backends.remove(name) };
+        if changed {
+            self.set_backends(&state);
+        }
+    }
+
+    /// The load balancer leads to these machines.
+    pub(crate) fn on_backends(&self, names: BTreeSet<String>) {
+        let mut state = self.state.lock();
+        if state.backends != names {
+            state.backends = names;
+            self.set_backends(&state);
+        }
     }
 
     /// The machine is gone.
@@ -429,15 +447,13 @@ impl Cluster {
         self.edit(&projection::addon_keys()[0], |object| projection::count_nodes(object, nodes));
     }
 
+    /// Has the front lead to the machines that the load balancer leads to; the newest says the version.
     fn set_backends(&self, state: &State) {
-        let newest = state
-            .machines
-            .values()
-            .filter(|machine| machine.runs(Stage::ApiServer))
-            .max_by_key(|machine| (machine.reached[&Stage::ApiServer], &machine.spec.id.name));
-        self.served
-            .front
-            .set_backends(state.backends(), newest.map_or("", |machine| machine.spec.version.as_str()));
+        let backends = state.backends.iter().filter_map(|name| state.machines.get(name));
+        let newest = backends
+            .max_by_key(|machine| (machine.reached.get(&Stage::ApiServer), &machine.spec.id.name))
+            .map_or("", |machine| machine.spec.version.as_str());
+        self.served.front.set_backends(state.backends.len(), newest);
     }
 
     /// The shares of the pod networks that the kept Node of a machine has: managers did not always note them elsewhere.
@@ -485,12 +501,6 @@ impl Cluster {
                 tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to change an object");
             }
         }
-    }
-}
-
-impl State {
-    fn backends(&self) -> usize {
-        self.machines.values().filter(|machine| machine.runs(Stage::ApiServer)).count()
     }
 }
 

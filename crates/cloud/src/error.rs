@@ -22,9 +22,56 @@ pub enum StartError {
     State(#[source] OpenError),
 }
 
+/// Why a call of the cloud's API did nothing.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// The cloud refuses.
+    #[error("the cloud refused {verb}")]
+    Refused {
+        /// What it was asked for, such as `CreateInstance`.
+        verb: &'static str,
+        /// Why it refuses.
+        #[source]
+        source: CloudError,
+    },
+    /// The cloud did nothing yet.
+    #[error("the cloud delays {verb} until {until}")]
+    Delayed {
+        /// What it was asked for.
+        verb: &'static str,
+        /// When it is to be asked again.
+        until: Timestamp,
+        /// How long that is from the request on.
+        after: Duration,
+    },
+}
+
+impl CallError {
+    /// What to do about it.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Refused { source, .. } => source.class(),
+            Self::Delayed { after, .. } => ErrorClass::RetryAfter(*after),
+        }
+    }
+
+    /// A word from a fixed set.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Refused { source, .. } => source.category(),
+            Self::Delayed { .. } => "RequestDelayed",
+        }
+    }
+}
+
 /// Why a cluster cannot be as asked.
 #[derive(Debug, Error)]
 pub enum ClusterError {
+    /// The cloud did not do what it was asked for.
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// The port it was published under cannot be listened on.
     #[error("failed to listen on port {port}")]
     PortInUse {
@@ -75,6 +122,7 @@ impl ClusterError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
+            Self::Call(error) => error.class(),
             // A cluster that is being deleted lets go of its port within milliseconds.
             Self::PortInUse { source: None, .. } | Self::PortsUnknown | Self::Unknown(_) => {
                 ErrorClass::RetryAfter(Duration::from_secs(1))
@@ -91,6 +139,7 @@ impl ClusterError {
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
+            Self::Call(error) => error.category(),
             Self::PortInUse { .. } | Self::PortReserved { .. } => "PortInUse",
             Self::PortsUnknown => "PortsUnknown",
             Self::PortsExhausted { .. } => "PortsExhausted",
@@ -111,25 +160,9 @@ pub enum MachineError {
     /// of which no label may have more than 63 characters.
     #[error("failed to name an etcd member etcd-{name}: not a DNS name with labels of at most 63 characters", name = .0.name)]
     Name(MachineId),
-    /// The cloud refuses.
-    #[error("the cloud refused {verb}")]
-    Refused {
-        /// What it was asked for, such as `CreateInstance`.
-        verb: &'static str,
-        /// Why it refuses.
-        #[source]
-        source: CloudError,
-    },
-    /// The cloud did nothing yet.
-    #[error("the cloud delays {verb} until {until}")]
-    Delayed {
-        /// What it was asked for.
-        verb: &'static str,
-        /// When it is to be asked again.
-        until: Timestamp,
-        /// How long that is from the request on.
-        after: Duration,
-    },
+    /// The cloud did not do what it was asked for.
+    #[error(transparent)]
+    Call(#[from] CallError),
 }
 
 impl MachineError {
@@ -139,8 +172,7 @@ impl MachineError {
         match self {
             Self::UnknownCluster(_) => ErrorClass::RetryAfter(Duration::from_secs(1)),
             Self::Name(_) => ErrorClass::GiveUp,
-            Self::Refused { source, .. } => source.class(),
-            Self::Delayed { after, .. } => ErrorClass::RetryAfter(*after),
+            Self::Call(error) => error.class(),
         }
     }
 
@@ -150,8 +182,7 @@ impl MachineError {
         match self {
             Self::UnknownCluster(_) => "UnknownCluster",
             Self::Name(_) => "InvalidName",
-            Self::Refused { source, .. } => source.category(),
-            Self::Delayed { .. } => "RequestDelayed",
+            Self::Call(error) => error.category(),
         }
     }
 }
@@ -163,8 +194,9 @@ mod tests {
     #[test]
     fn answer_of_the_cloud_says_what_to_do_and_has_a_reason_of_its_own() {
         let after = Duration::from_secs(7);
-        let refused = |source| MachineError::Refused { verb: "DeleteInstance", source };
-        let delayed = MachineError::Delayed { verb: "DescribeInstance", until: Timestamp::UNIX_EPOCH, after };
+        let refused = |source| MachineError::Call(CallError::Refused { verb: "DeleteInstance", source });
+        let delayed = CallError::Delayed { verb: "DescribeInstance", until: Timestamp::UNIX_EPOCH, after };
+        let delayed = MachineError::Call(delayed);
         let seen = |error: MachineError| (error.class(), error.category(), error.to_string());
         assert_eq!(
             [

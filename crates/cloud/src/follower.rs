@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nephele_engine::{
-    Cursor, Engine, Entry, Event, EventKind, GroupId, Outcome, Record, Request, Resource, ResourceKind,
-    SimTime, StageName, StageState, UpdateState,
+    Cursor, Engine, Entry, Event, EventKind, GroupId, Outcome, Record, Request, Resource, ResourceId,
+    ResourceKind, SimTime, StageName, StageState, UpdateState,
 };
 
 use crate::clock::timestamp;
@@ -24,6 +24,7 @@ const BATCH: usize = 32;
 /// Where a cluster is in the journal.
 pub(crate) struct Follower {
     group: GroupId,
+    load_balancer: ResourceId,
     cursor: Cursor,
     batch: Vec<Arc<Entry>>,
     /// The cluster is deleted: nothing is made in it any more.
@@ -36,8 +37,15 @@ enum Read<T> {
     Some,
     /// Nothing is left, and this is what the engine says.
     All(T),
-    /// Records were missed: these are the resources there are, and what the engine says.
-    Behind(Vec<Resource>, T),
+    /// Records were missed: this is how the cluster is, and what the engine says.
+    Behind(Snapshot, T),
+}
+
+/// What there is of a cluster.
+struct Snapshot {
+    resources: Vec<Resource>,
+    /// The machines that its load balancer leads to.
+    in_service: BTreeSet<String>,
 }
 
 impl Follower {
@@ -45,7 +53,8 @@ impl Follower {
     pub(crate) fn begin(cluster: &ClusterId, driver: &Driver) -> Self {
         let group = cluster.group();
         let cursor = driver.change(|engine| engine.follow(group.clone()));
-        Self { group, cursor, batch: Vec::with_capacity(BATCH), over: false }
+        let load_balancer = cluster.load_balancer();
+        Self { group, load_balancer, cursor, batch: Vec::with_capacity(BATCH), over: false }
     }
 
     pub(crate) fn end(&mut self, driver: &Driver) {
@@ -60,7 +69,9 @@ impl Follower {
                 Ok(()) if self.batch.len() < BATCH => Read::All(look(engine)),
                 Ok(()) => Read::Some,
                 Err(nephele_engine::Behind) => {
-                    Read::Behind(engine.group(&self.group).cloned().collect(), look(engine))
+                    let resources = engine.group(&self.group).cloned().collect();
+                    let in_service = engine.in_service(&self.load_balancer).map(str::to_owned).collect();
+                    Read::Behind(Snapshot { resources, in_service }, look(engine))
                 }
             }
         })
@@ -85,8 +96,8 @@ impl Cluster {
             match read {
                 Read::Some => {}
                 Read::All(seen) => return seen,
-                Read::Behind(resources, seen) => {
-                    self.show_state(&resources, changed);
+                Read::Behind(snapshot, seen) => {
+                    self.show_state(snapshot, changed);
                     return seen;
                 }
             }
@@ -94,7 +105,9 @@ impl Cluster {
     }
 
     fn show(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
-        let Some(id) = MachineId::of_resource(record.resource()) else { return };
+        let Some(id) = MachineId::of_resource(record.resource()) else {
+            return self.show_load_balancer(record, changed);
+        };
         match record {
             Record::Operation { operation, outcome: Outcome::Accepted }
                 if matches!(operation.request, Request::Delete(_)) =>
@@ -117,6 +130,8 @@ impl Cluster {
                         changed.insert(Changed::Cluster(id.cluster.clone()));
                     }
                     EventKind::StageFailed { .. } => {}
+                    // Load balancers have backends.
+                    EventKind::BackendInService(_) | EventKind::BackendOutOfService(_) => {}
                     EventKind::Deleted => self.on_gone(&id.name),
                 }
                 changed.insert(Changed::Machine(id));
@@ -124,6 +139,30 @@ impl Cluster {
             Record::RoomFreed { .. } => drop(changed.insert(Changed::Machine(id))),
             Record::TurnEnded { .. } => {}
         }
+    }
+
+    /// Shows what the journal says of the load balancer.
+    fn show_load_balancer(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
+        match record {
+            // It leads nowhere from the beginning of its deletion.
+            Record::Operation { operation, outcome: Outcome::Accepted }
+                if matches!(operation.request, Request::Delete(_)) =>
+            {
+                self.on_backends(BTreeSet::new());
+            }
+            // One that is made anew leads to nobody who does not ask again.
+            Record::Operation { operation, outcome: Outcome::Accepted }
+                if matches!(operation.request, Request::Create(_)) => {}
+            // Who asked knows.
+            Record::Operation { .. } | Record::TurnEnded { .. } => return,
+            Record::Event(Event { kind, .. }) => match kind {
+                EventKind::BackendInService(name) => self.on_backend(name, true),
+                EventKind::BackendOutOfService(name) => self.on_backend(name, false),
+                _ => {}
+            },
+            Record::RoomFreed { .. } => {}
+        }
+        changed.insert(Changed::Cluster(self.spec.id.clone()));
     }
 
     fn show_stage(&self, id: &MachineId, stage: &StageName, at: SimTime, changed: &mut BTreeSet<Changed>) {
@@ -136,7 +175,8 @@ impl Cluster {
 
     /// Starts again from the state: shows what the engine has. What is shown already stays as it is. That the cluster
     /// changed is told to all of its machines, those that wait for room among them.
-    fn show_state(&self, resources: &[Resource], changed: &mut BTreeSet<Changed>) {
+    fn show_state(&self, snapshot: Snapshot, changed: &mut BTreeSet<Changed>) {
+        let Snapshot { resources, in_service } = snapshot;
         let machines: BTreeMap<&str, &Resource> = resources
             .iter()
             .filter(|resource| resource.spec.id.kind == ResourceKind::Instance)
@@ -166,6 +206,8 @@ impl Cluster {
             }
             changed.insert(Changed::Machine(id));
         }
+        // Once what it leads to is shown.
+        self.on_backends(in_service);
         changed.insert(Changed::Cluster(self.spec.id.clone()));
     }
 }
@@ -185,11 +227,14 @@ mod tests {
     enum Step {
         Create,
         Delete,
+        Deregister,
         Wait,
     }
 
     fn script() -> impl Strategy<Value = Vec<(Step, usize, usize)>> {
-        let step = prop_oneof![3 => Just(Step::Create), 1 => Just(Step::Delete), 3 => Just(Step::Wait)];
+        let step = prop_oneof![
+            6 => Just(Step::Create), 2 => Just(Step::Delete), 1 => Just(Step::Deregister), 6 => Just(Step::Wait),
+        ];
         let others = prop_oneof![9 => Just(0), 1 => Just(Journal::CAPACITY)];
         prop::collection::vec((step, 0..2usize, others), 1..12)
     }
@@ -213,7 +258,7 @@ mod tests {
     }
 
     /// All that can be seen of a cluster.
-    fn shown(cluster: &Cluster) -> (Vec<String>, Vec<String>, usize, Vec<String>) {
+    fn shown(cluster: &Cluster) -> (Vec<String>, Vec<String>, BTreeSet<String>, Vec<String>) {
         let objects = |resource: &str| {
             let objects = cluster.served.store.list(&GroupResource::new("", resource), None).objects;
             let line = |object: &Arc<nephele_apiserver::Object>| {
@@ -234,6 +279,8 @@ mod tests {
             cluster.follow(&mut cluster.follower.lock(), &driver, &mut BTreeSet::new(), |_| ());
         };
         let mut now = SimTime::from_millis(1_000_000);
+        let load_balancer = prompt.spec.id.load_balancer();
+        driver.apply(operation(now, Request::Create(ResourceSpec::new(load_balancer.clone()))));
         for (step, machine, others) in script {
             let id = control_plane(&prompt, ["a", "b"][machine]);
             let elsewhere = ResourceId { group: "elsewhere".to_owned(), ..id.id.resource() };
@@ -249,9 +296,20 @@ mod tests {
                         prop_assert!(matches!(prompt.admit(id.clone()), Admission::New(_)));
                         let outcome = driver.apply(operation(now, creation(&id.id, 3 + machine as u64)));
                         prop_assert_eq!(outcome, Outcome::Accepted);
+                        let register = Request::RegisterBackend {
+                            load_balancer: load_balancer.clone(),
+                            instance: id.id.name.clone(),
+                            in_service_from: Stage::ApiServer.name(),
+                        };
+                        prop_assert_eq!(driver.apply(operation(now, register)), Outcome::Accepted);
                     }
                 }
                 Step::Delete => drop(driver.apply(operation(now, Request::Delete(id.id.resource())))),
+                Step::Deregister => {
+                    let instance = id.id.name.clone();
+                    let load_balancer = load_balancer.clone();
+                    driver.apply(operation(now, Request::DeregisterBackend { load_balancer, instance }));
+                }
                 Step::Wait => now = now + std::time::Duration::from_secs(5),
             }
             driver.poll(now);

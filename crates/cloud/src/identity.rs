@@ -20,6 +20,24 @@ impl ClusterId {
     }
 }
 
+impl ClusterId {
+    /// The engine's name for the load balancer in front of its API servers.
+    pub(crate) fn load_balancer(&self) -> ResourceId {
+        ResourceId {
+            account: self.namespace.clone(),
+            group: self.name.clone(),
+            kind: ResourceKind::LoadBalancer,
+            name: "control-plane".to_owned(),
+        }
+    }
+
+    /// The cluster that a load balancer stands in front of; none when it is something else.
+    pub(crate) fn of_load_balancer(id: &ResourceId) -> Option<Self> {
+        let cluster = Self { namespace: id.account.clone(), name: id.group.clone() };
+        (id.kind == ResourceKind::LoadBalancer).then_some(cluster)
+    }
+}
+
 impl fmt::Display for ClusterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)

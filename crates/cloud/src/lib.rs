@@ -27,6 +27,7 @@ mod identity;
 mod journal;
 mod kept;
 mod listener;
+mod load_balancer;
 mod metrics;
 mod network;
 mod observation;
@@ -39,17 +40,17 @@ mod tls;
 mod tunnel;
 
 pub use cloud::{Cloud, CloudConfig};
-pub use error::{ClusterError, MachineError, StartError};
+pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 pub use journal::JournalReader;
-pub use nephele_engine::{Catalog, CloudError, ErrorClass, Hardware, Image, InstanceType, Model};
+pub use nephele_engine::{Catalog, CloudError, Endpoint, ErrorClass, Hardware, Image, InstanceType, Model};
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};
 pub use observation::{
-    Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
+    Changed, ClusterObservation, Deletion, LoadBalancer, MachineObservation, StageObservation,
+    UpdateObservation,
 };
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
-    Allocation, Authorities, ClusterSpec, Endpoint, Files, FormerMachine, MachineSpec, MachineUpdate,
-    Software, StartUp,
+    Allocation, Authorities, ClusterSpec, Files, FormerMachine, MachineSpec, MachineUpdate, Software, StartUp,
 };

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use nephele_engine::Hardware;
+use nephele_engine::{Endpoint, Hardware};
 
 use crate::identity::{ClusterId, MachineId, Stage};
-use crate::spec::{Allocation, Endpoint, Software};
+use crate::spec::{Allocation, Software};
 
 /// A cluster as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,12 +15,23 @@ pub struct ClusterObservation {
     pub endpoint: Endpoint,
     /// Whether its authorities are known.
     pub authorities_set: bool,
-    /// API servers that are up.
+    /// Machines that its load balancer leads to.
     pub backends: usize,
     /// Machines.
     pub machines: usize,
     /// The members of etcd, by name.
     pub etcd_members: Vec<String>,
+}
+
+/// A load balancer as the cloud describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadBalancer {
+    /// Where it is reached.
+    pub endpoint: Endpoint,
+    /// The names of the machines that are registered with it, in order.
+    pub backends: Vec<String>,
+    /// Those of them that it leads to.
+    pub in_service: Vec<String>,
 }
 
 /// A machine as it is.

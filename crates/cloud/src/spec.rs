@@ -1,12 +1,11 @@
 //! What clusters and machines shall be.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{DrawKey, Hardware};
+use nephele_engine::{DrawKey, Endpoint, Hardware};
 use nephele_pki::Authority;
 
 use crate::cidr;
@@ -17,7 +16,7 @@ use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 pub struct ClusterSpec {
     /// Its name.
     pub id: ClusterId,
-    /// Where it was published before, or where its user wants it; a missing part is chosen.
+    /// Where it was published before, or where its user wants it; an empty host and port zero are chosen.
     pub endpoint: Option<Endpoint>,
     /// When it was created. What comes with the cluster itself bears this time, after a restart too.
     pub created_at: Timestamp,
@@ -53,22 +52,6 @@ impl ClusterSpec {
     /// The DNS domain of services.
     pub(crate) fn domain(&self) -> &str {
         if self.service_domain.is_empty() { "cluster.local" } else { &self.service_domain }
-    }
-}
-
-/// Where an API server is reached.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Endpoint {
-    /// An address or a DNS name; empty for "to be chosen".
-    pub host: String,
-    /// A port; zero for "to be chosen".
-    pub port: u16,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
 

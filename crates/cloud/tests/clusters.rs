@@ -7,7 +7,10 @@ mod support;
 use std::time::Duration;
 
 use http::StatusCode;
-use nephele_cloud::{Changed, ClusterError, ClusterSpec, Deletion, Endpoint, ErrorClass, MachineId, Role};
+use nephele_cloud::{
+    Changed, ClusterError, ClusterSpec, Deletion, Endpoint, ErrorClass, LoadBalancer, MachineId, Role,
+};
+use nephele_engine::{EventKind, Line, Record, Replay};
 use serde_json::json;
 use tokio_stream::StreamExt as _;
 
@@ -33,7 +36,7 @@ async fn held_connection_proceeds_when_the_first_api_server_comes() {
     let waiting = tokio::spawn(async move { http.names("/api/v1/nodes").await });
     world.until("nephele_workload_connections", 1.0).await;
     assert!(!waiting.is_finished());
-    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     assert_eq!(waiting.await.unwrap(), ["cp"]);
     world.stop().await;
 }
@@ -63,7 +66,7 @@ async fn connection_is_let_go_when_nothing_comes_in_time() {
 async fn client_of_a_certificate_is_authenticated_once() {
     let world = World::start(30_360..=30_369);
     let (id, endpoint) = world.cluster("groups", &ECDSA);
-    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     let (status, review) =
@@ -79,7 +82,7 @@ async fn client_is_known_by_a_certificate_of_the_cluster_and_by_nothing_else() {
     let world = World::start(30_030..=30_039);
     for (name, authorities, protocol) in [("rsa", &*RSA, "http/1.1"), ("ecdsa", &*ECDSA, "h2")] {
         let (id, endpoint) = world.cluster(name, authorities);
-        world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+        support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
         let other = if name == "rsa" { &ECDSA.cluster } else { &RSA.cluster };
         let stranger = client_certificate(other, "kubernetes-admin", &["system:masters"]);
         let known = admin(&authorities.cluster);
@@ -103,7 +106,7 @@ async fn client_is_known_by_a_certificate_of_the_cluster_and_by_nothing_else() {
 async fn connections_without_a_certificate_cannot_fill_the_port_of_a_cluster() {
     let world = World::start(30_290..=30_299);
     let (id, endpoint) = world.cluster("filled", &ECDSA);
-    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     let known = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &known).await.unwrap();
     let nameless = client_tls(&ECDSA.cluster, None, &["h2"]);
@@ -126,7 +129,7 @@ async fn ticket_of_one_cluster_does_not_open_another() {
     let (one, first) = world.cluster("one", &ECDSA);
     let (two, second) = world.cluster("two", &RSA);
     for id in [&one, &two] {
-        world.cloud.ensure_machine(machine(id, "cp", Role::ControlPlane)).unwrap();
+        support::provide(&world.cloud, machine(id, "cp", Role::ControlPlane)).unwrap();
     }
     // One client configuration, and with it one cache of tickets by host, for two clusters of one host.
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["http/1.1"]);
@@ -143,7 +146,7 @@ async fn ticket_of_one_cluster_does_not_open_another() {
 async fn outage_ends_connections_and_holds_new_ones_until_it_is_over() {
     let world = World::start(30_050..=30_059);
     let (id, endpoint) = world.cluster("outage", &ECDSA);
-    world.cloud.ensure_machine(machine(&id, "cp-1", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp-1", Role::ControlPlane)).unwrap();
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut before = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(before.names("/api/v1/nodes").await, ["cp-1"]);
@@ -161,9 +164,96 @@ async fn outage_ends_connections_and_holds_new_ones_until_it_is_over() {
         )
     };
     world.until("nephele_workload_connections_held", 1.0).await;
-    world.cloud.ensure_machine(machine(&id, "cp-2", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp-2", Role::ControlPlane)).unwrap();
     assert_eq!(after.await.unwrap(), ["cp-2"]);
     world.stop().await;
+}
+
+#[tokio::test]
+async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
+    let world = World::start(30_040..=30_049);
+    let cloud = &world.cloud;
+    let mut journal = cloud.journal();
+    let mut lines = journal.next().await;
+    let (id, endpoint) = world.cluster("demo", &ECDSA);
+    let described = |backends: &[&str], in_service: &[&str]| {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let (backends, in_service) = (names(backends), names(in_service));
+        Some(LoadBalancer { endpoint: endpoint.clone(), backends, in_service })
+    };
+    let led_to = || cloud.observe_cluster(&id).map(|seen| seen.backends);
+
+    // An API server that nobody registered is not led to.
+    let first = machine(&id, "cp", Role::ControlPlane);
+    cloud.ensure_machine(first.clone()).unwrap();
+    assert!(cloud.observe_machine(&first.id).unwrap().reached(nephele_cloud::Stage::ApiServer).is_some());
+    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[], &[])));
+    cloud.register_backend(&first.id).unwrap();
+    cloud.register_backend(&first.id).unwrap();
+    let up = described(&["cp"], &["cp"]);
+    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(1), up));
+    cloud.deregister_backend(&first.id).unwrap();
+    cloud.deregister_backend(&first.id).unwrap();
+    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[], &[])));
+    // A machine that goes is led to no more, whether or not somebody says so.
+    cloud.register_backend(&first.id).unwrap();
+    assert_eq!(cloud.delete_machine(&first.id).unwrap(), Deletion::Gone);
+    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[], &[])));
+    cloud.register_backend(&first.id).unwrap();
+
+    assert_eq!(cloud.delete_load_balancer(&id).unwrap(), Deletion::Gone);
+    assert_eq!(cloud.describe_load_balancer(&id).unwrap(), None);
+    assert_eq!(cloud.ensure_cluster(cluster("demo")).unwrap(), endpoint);
+    assert_eq!(cloud.describe_load_balancer(&id).unwrap(), described(&[], &[]));
+    cloud.delete_cluster(&id);
+    assert_eq!(cloud.describe_load_balancer(&id).unwrap(), None);
+
+    world.stop().await;
+    loop {
+        let next = journal.next().await;
+        if next.is_empty() {
+            break;
+        }
+        lines.extend(next);
+    }
+    let told = |line: &Line| match line {
+        Line::Record(entry) => match &entry.record {
+            Record::Operation { operation, .. } => Some(operation.verb()),
+            Record::Event(event) => match &event.kind {
+                EventKind::BackendInService(_) => Some("in service"),
+                EventKind::BackendOutOfService(_) => Some("out of service"),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    assert_eq!(
+        lines.iter().filter_map(told).collect::<Vec<_>>(),
+        [
+            "CreateLoadBalancer",
+            "CreateInstance",
+            "RegisterBackend",
+            "in service",
+            "DeregisterBackend",
+            "out of service",
+            "RegisterBackend",
+            "in service",
+            "DeleteInstance",
+            "out of service",
+            // Of a machine that is gone.
+            "RegisterBackend",
+            "DeleteLoadBalancer",
+            // Of one that is gone.
+            "DescribeLoadBalancer",
+            "CreateLoadBalancer",
+            "DeleteLoadBalancer",
+            "DescribeLoadBalancer",
+        ]
+    );
+    let mut replay = Replay::default();
+    lines.iter().for_each(|line| replay.play(line).expect("no difference"));
+    assert_eq!(replay.records(), lines.len() as u64 - 1);
 }
 
 #[tokio::test]
@@ -232,8 +322,8 @@ async fn twenty_rounds_of_clusters_leave_nothing_behind() {
     let mut changes = world.cloud.changes();
     for round in 0..20 {
         let (id, endpoint) = world.cluster(&format!("round-{round}"), &ECDSA);
-        world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
-        world.cloud.ensure_machine(machine(&id, "worker", Role::Worker)).unwrap();
+        support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
+        support::provide(&world.cloud, machine(&id, "worker", Role::Worker)).unwrap();
         let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
         let mut http = Http::connect(&endpoint, &tls).await.unwrap();
         assert_eq!(http.names("/api/v1/nodes").await, ["cp", "worker"]);

@@ -33,8 +33,8 @@ async fn stages_come_when_they_are_due_and_changes_say_so() {
         (Stage::ApiServer, start_up(5)),
     ]);
     let id = spec.id.clone();
-    cloud.ensure_machine(spec.clone()).unwrap();
-    cloud.ensure_machine(spec).unwrap();
+    support::provide(&cloud, spec.clone()).unwrap();
+    support::provide(&cloud, spec).unwrap();
     let after = |seconds| created_at() + Duration::from_secs(seconds);
     let stages = |cloud: &Cloud| cloud.observe_machine(&id).unwrap().stages;
     let due = |seconds| StageObservation::Waiting { due: after(seconds) };
@@ -80,7 +80,7 @@ async fn machine_that_boots_over_a_restart_is_up_when_it_would_have_been() {
         let id = spec.id.clone();
         // Not at a whole second, and later in the second life than in the first.
         tokio::time::advance(Duration::from_millis(if started_at.is_some() { 7_890 } else { 1_234 })).await;
-        cloud.ensure_machine(spec).unwrap();
+        support::provide(&cloud, spec).unwrap();
         let seen = cloud.observe_machine(&id).unwrap();
         started_at = Some(seen.started_at);
         deadlines.push(seen.stages[&Stage::Vm].clone());
@@ -99,7 +99,7 @@ async fn machine_without_delays_is_up_when_it_is_ensured() {
     cloud.ensure_cluster(spec).unwrap();
     let spec = machine(&cluster_id, "cp", Role::ControlPlane);
     let id = spec.id.clone();
-    cloud.ensure_machine(spec).unwrap();
+    support::provide(&cloud, spec).unwrap();
     let now = StageObservation::Reached { at: created_at() };
     assert_eq!(
         cloud.observe_machine(&id).unwrap().stages,
@@ -115,14 +115,14 @@ async fn name_that_tls_cannot_ask_for_is_refused_for_control_planes_only() {
     let id = spec.id.clone();
     cloud.ensure_cluster(spec).unwrap();
     let long = "n".repeat(59);
-    let error = cloud.ensure_machine(machine(&id, &long, Role::ControlPlane)).unwrap_err();
+    let error = support::provide(&cloud, machine(&id, &long, Role::ControlPlane)).unwrap_err();
     assert!(matches!(error, MachineError::Name(_)));
     assert_eq!((error.class(), error.category()), (ErrorClass::GiveUp, "InvalidName"));
-    cloud.ensure_machine(machine(&id, &long, Role::Worker)).unwrap();
-    cloud.ensure_machine(machine(&id, &long[..58], Role::ControlPlane)).unwrap();
+    support::provide(&cloud, machine(&id, &long, Role::Worker)).unwrap();
+    support::provide(&cloud, machine(&id, &long[..58], Role::ControlPlane)).unwrap();
     let mut elsewhere = machine(&id, &long, Role::Worker);
     elsewhere.zone = Some("sim-1a".into());
-    assert_eq!(cloud.ensure_machine(elsewhere).unwrap_err().category(), "Conflict");
+    assert_eq!(support::provide(&cloud, elsewhere).unwrap_err().category(), "Conflict");
     cloud.shutdown().await;
 }
 
@@ -161,7 +161,7 @@ async fn restart_gives_the_same_endpoint_certificate_and_objects_in_whatever_ord
     let (id, endpoint) = world.cluster("restarted", &ECDSA);
     let names = [("cp-1", Role::ControlPlane), ("cp-2", Role::ControlPlane), ("worker", Role::Worker)];
     for (name, role) in names {
-        world.cloud.ensure_machine(machine(&id, name, role)).unwrap();
+        support::provide(&world.cloud, machine(&id, name, role)).unwrap();
     }
     let before = everything(&endpoint).await;
     let certificate = server_certificate(&endpoint).await;
@@ -190,7 +190,7 @@ async fn restart_gives_the_same_endpoint_certificate_and_objects_in_whatever_ord
     assert_eq!(world.cloud.ensure_cluster(spec).unwrap(), endpoint);
     for spec in published.into_iter().rev() {
         let machine = spec.id.clone();
-        world.cloud.ensure_machine(spec).unwrap();
+        support::provide(&world.cloud, spec).unwrap();
         assert_eq!(reached(&world.cloud, &machine), exact[&machine]);
     }
     world.cloud.set_authorities(&id, ECDSA.clone()).unwrap();
@@ -210,12 +210,12 @@ async fn upgrade_in_place_shows_on_the_node_and_its_pods() {
     let (id, endpoint) = world.cluster("upgraded", &ECDSA);
     let mut spec = machine(&id, "cp", Role::ControlPlane);
     spec.version = "v1.35.9".into();
-    world.cloud.ensure_machine(spec.clone()).unwrap();
+    support::provide(&world.cloud, spec.clone()).unwrap();
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     for version in ["v1.35.9", "v1.36.3"] {
         spec.version = version.into();
-        world.cloud.ensure_machine(spec.clone()).unwrap();
+        support::provide(&world.cloud, spec.clone()).unwrap();
         let node = http.get("/api/v1/nodes/cp").await.unwrap().1;
         assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], version);
         let pod = http.get("/api/v1/namespaces/kube-system/pods/kube-apiserver-cp").await.unwrap().1;
@@ -233,7 +233,7 @@ async fn deleted_machine_takes_its_node_pods_and_lease_along() {
     let world = World::start(30_250..=30_259);
     let (id, endpoint) = world.cluster("deleted", &ECDSA);
     for name in ["cp-1", "cp-2"] {
-        world.cloud.ensure_machine(machine(&id, name, Role::ControlPlane)).unwrap();
+        support::provide(&world.cloud, machine(&id, name, Role::ControlPlane)).unwrap();
     }
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
@@ -255,7 +255,7 @@ async fn deleted_machine_takes_its_node_pods_and_lease_along() {
 async fn addon_that_a_client_changed_is_reported_as_rolled_out() {
     let world = World::start(30_260..=30_269);
     let (id, endpoint) = world.cluster("addons", &ECDSA);
-    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["http/1.1"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     for path in ["daemonsets/kube-proxy", "deployments/coredns"] {
@@ -298,7 +298,7 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
     };
     // One never began, so it has to wait as others do.
     world.cloud.reserve_machines([former("a", true), former("b", true), former("c", false)]);
-    let create = |name: &str| world.cloud.ensure_machine(worker(name)).map_err(|error| error.to_string());
+    let create = |name: &str| support::provide(&world.cloud, worker(name)).map_err(|error| error.to_string());
     let refused = Err("the cloud refused CreateInstance".to_owned());
     assert_eq!([create("new"), create("c")], [refused.clone(), refused.clone()]);
     assert_eq!([create("a"), create("new")], [Ok(()), refused]);

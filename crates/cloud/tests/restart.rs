@@ -57,7 +57,7 @@ async fn enter(world: &World, spec: ClusterSpec, machines: &[MachineSpec]) -> Ht
     let endpoint = world.cloud.ensure_cluster(spec).unwrap();
     world.cloud.set_authorities(&id, ECDSA.clone()).unwrap();
     for machine in machines {
-        world.cloud.ensure_machine(machine.clone()).unwrap();
+        support::provide(&world.cloud, machine.clone()).unwrap();
     }
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     Http::connect(&endpoint, &tls).await.unwrap()

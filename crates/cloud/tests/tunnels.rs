@@ -31,7 +31,7 @@ async fn etcd_members_are_listed_led_and_removed_through_tunnels() {
     for (name, authorities) in [("rsa", &*RSA), ("ecdsa", &*ECDSA)] {
         let (id, endpoint) = world.cluster(name, authorities);
         for node in ["cp-1", "cp-2", "cp-3"] {
-            world.cloud.ensure_machine(machine(&id, node, Role::ControlPlane)).unwrap();
+            support::provide(&world.cloud, machine(&id, node, Role::ControlPlane)).unwrap();
         }
         let mut second = etcd(&endpoint, authorities, "cp-2").await;
         let listed: Members = second.call("Cluster/MemberList", &Status::default()).await.unwrap();
@@ -61,7 +61,7 @@ async fn etcd_members_are_listed_led_and_removed_through_tunnels() {
 async fn etcd_lets_nobody_in_without_a_certificate_of_its_own_authority() {
     let world = World::start(30_110..=30_119);
     let (id, endpoint) = world.cluster("etcd", &ECDSA);
-    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     let authority = ECDSA.etcd.as_ref().unwrap();
     let stranger = admin(&ECDSA.cluster);
     for certificate in [None, Some(&stranger)] {
@@ -81,7 +81,7 @@ async fn etcd_lets_nobody_in_without_a_certificate_of_its_own_authority() {
 async fn api_server_shows_the_certificate_of_its_machine() {
     let world = World::start(30_120..=30_129);
     let (id, endpoint) = world.cluster("probe", &RSA);
-    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     let seen = world.cloud.observe_machine(&MachineId { cluster: id, name: "cp".into() }).unwrap();
     let started = seen.reached(nephele_cloud::Stage::ApiServer).unwrap();
     let tls = client_tls(&RSA.cluster, None, &[]);
@@ -103,7 +103,7 @@ async fn api_server_shows_the_certificate_of_its_machine() {
 async fn tunnels_are_bounded_and_end_with_the_last_api_server() {
     let world = World::start(30_140..=30_149);
     let (id, endpoint) = world.cluster("many", &ECDSA);
-    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     let mut tunnels = Vec::new();
     for _ in 0..64 {
         tunnels.push(forward(http(&endpoint, &ECDSA).await, "etcd-cp", 2379).await);
@@ -129,7 +129,7 @@ async fn tunnels_are_bounded_and_end_with_the_last_api_server() {
 async fn closed_port_is_refused_on_the_error_stream() {
     let world = World::start(30_130..=30_139);
     let (id, endpoint) = world.cluster("closed", &ECDSA);
-    world.cloud.ensure_machine(machine(&id, "cp", Role::ControlPlane)).unwrap();
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     for (pod, port) in [("etcd-cp", 2380), ("kube-scheduler-cp", 10_259), ("kube-apiserver-cp", 1)] {
         let tunnel = forward(http(&endpoint, &ECDSA).await, pod, port).await;
         let said = tunnel.error.await.unwrap();

@@ -51,12 +51,12 @@ async fn an_update_takes_its_time_and_tells_when_it_is_over() {
     let spec = cluster("slow");
     let mut machine = machine(&spec.id, "cp", Role::ControlPlane);
     cloud.ensure_cluster(spec).unwrap();
-    cloud.ensure_machine(machine.clone()).unwrap();
+    support::provide(&cloud, machine.clone()).unwrap();
     assert_eq!(seen(&cloud, &machine), (before(), None));
     let mut changes = cloud.changes();
     machine.update = update(created_at(), 100, newer());
     for _ in 0..2 {
-        cloud.ensure_machine(machine.clone()).unwrap();
+        support::provide(&cloud, machine.clone()).unwrap();
         assert_eq!(seen(&cloud, &machine), (before(), Some(false)));
         tokio::time::advance(Duration::from_secs(40)).await;
     }
@@ -68,7 +68,7 @@ async fn an_update_takes_its_time_and_tells_when_it_is_over() {
     assert!((100..150).contains(&took.as_secs()), "{took:?}");
 
     // Who has not noted yet that it is over changes nothing back.
-    cloud.ensure_machine(machine.clone()).unwrap();
+    support::provide(&cloud, machine.clone()).unwrap();
     assert_eq!(seen(&cloud, &machine), (newer(), Some(true)));
     cloud.shutdown().await;
 }
@@ -79,17 +79,17 @@ async fn an_update_that_fails_takes_its_time_and_changes_nothing() {
     let spec = cluster("failing");
     let mut machine = machine(&spec.id, "w", Role::Worker);
     cloud.ensure_cluster(spec).unwrap();
-    cloud.ensure_machine(machine.clone()).unwrap();
+    support::provide(&cloud, machine.clone()).unwrap();
     machine.update =
         update(created_at(), 10, newer()).map(|update| Box::new(MachineUpdate { fails: true, ..*update }));
-    cloud.ensure_machine(machine.clone()).unwrap();
+    support::provide(&cloud, machine.clone()).unwrap();
     let mut changes = cloud.changes();
     assert_eq!(seen(&cloud, &machine), (before(), Some(false)));
     changes.next().await;
     assert_eq!(seen(&cloud, &machine), (before(), Some(true)));
     // Another one does not.
     machine.update = update(created_at() + Duration::from_secs(60), 0, newer());
-    cloud.ensure_machine(machine.clone()).unwrap();
+    support::provide(&cloud, machine.clone()).unwrap();
     assert_eq!(seen(&cloud, &machine), (newer(), Some(true)));
     cloud.shutdown().await;
 }
@@ -99,9 +99,9 @@ async fn a_restart_in_the_middle_goes_on_where_it_was() {
     let first = on_tokio_time(30_620..=30_629, Duration::ZERO);
     let mut spec = machine(&cluster("moved").id, "w", Role::Worker);
     first.ensure_cluster(cluster("moved")).unwrap();
-    first.ensure_machine(spec.clone()).unwrap();
+    support::provide(&first, spec.clone()).unwrap();
     spec.update = update(created_at(), 100, newer());
-    first.ensure_machine(spec.clone()).unwrap();
+    support::provide(&first, spec.clone()).unwrap();
     spec.reached = reached(&first, &spec.id);
     let mut changes = first.changes();
     while seen(&first, &spec).1 != Some(true) {
@@ -113,7 +113,7 @@ async fn a_restart_in_the_middle_goes_on_where_it_was() {
     let second = on_tokio_time(30_630..=30_639, Duration::from_secs(60));
     second.ensure_cluster(cluster("moved")).unwrap();
     let mut changes = second.changes();
-    second.ensure_machine(spec.clone()).unwrap();
+    support::provide(&second, spec.clone()).unwrap();
     assert_eq!(seen(&second, &spec), (before(), Some(false)));
     while seen(&second, &spec).1 != Some(true) {
         changes.next().await;
@@ -128,7 +128,7 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
     let world = World::start(30_640..=30_649);
     let (id, endpoint) = world.cluster("updated", &ECDSA);
     let mut spec = machine(&id, "cp", Role::ControlPlane);
-    world.cloud.ensure_machine(spec.clone()).unwrap();
+    support::provide(&world.cloud, spec.clone()).unwrap();
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     let shown = async |http: &mut Http| {
@@ -156,7 +156,7 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
     );
 
     spec.update = update(created_at(), 0, newer());
-    world.cloud.ensure_machine(spec.clone()).unwrap();
+    support::provide(&world.cloud, spec.clone()).unwrap();
     let expected = BTreeMap::from([
         ("kubelet", json!("v1.36.4")),
         ("os", json!("newer")),
@@ -175,7 +175,7 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
     assert_eq!(id, spec.id.cluster);
     let Software { version, image, etcd_image_tag, files } = newer();
     let spec = MachineSpec { version, image, etcd_image_tag, files, update: None, ..spec };
-    world.cloud.ensure_machine(spec).unwrap();
+    support::provide(&world.cloud, spec).unwrap();
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(shown(&mut http).await, (expected, json!("v1.36.4")));
     world.stop().await;
@@ -190,10 +190,10 @@ async fn the_same_update_takes_the_same_time_whenever_it_is_asked_for() {
     cloud.ensure_cluster(spec).unwrap();
     let mut ends = Vec::new();
     for micros in [0, 1] {
-        cloud.ensure_machine(machine.clone()).unwrap();
+        support::provide(&cloud, machine.clone()).unwrap();
         let asked_at = created_at() + Duration::from_micros(micros);
         machine.update = update(asked_at, 100, newer());
-        cloud.ensure_machine(machine.clone()).unwrap();
+        support::provide(&cloud, machine.clone()).unwrap();
         tokio::time::advance(Duration::from_secs(200)).await;
         let ended = async {
             loop {

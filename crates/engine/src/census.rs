@@ -36,7 +36,11 @@ impl Census {
         match &event.kind {
             EventKind::StageReached(stage) => self.reach(stage),
             EventKind::Adopted { reached } => reached.iter().for_each(|(stage, _)| self.reach(stage)),
-            EventKind::StageFailed { .. } | EventKind::Updated(_) | EventKind::Deleted => {}
+            EventKind::StageFailed { .. }
+            | EventKind::Updated(_)
+            | EventKind::BackendInService(_)
+            | EventKind::BackendOutOfService(_)
+            | EventKind::Deleted => {}
         }
     }
 

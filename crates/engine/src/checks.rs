@@ -43,6 +43,8 @@ impl Checked<'_> {
             | Request::DescribeModel { .. }
             | Request::Retry(..)
             | Request::Update(..)
+            | Request::RegisterBackend { .. }
+            | Request::DeregisterBackend { .. }
             | Request::Delete(_) => None,
         }
     }
@@ -53,15 +55,17 @@ impl Checked<'_> {
     }
 }
 
-/// What is created is no catalog, and what is put there as one is one.
+/// What is created is no catalog, what is put there as one is one, and only load balancers have backends.
 fn is_of_its_kind(checked: &Checked<'_>) -> Result<(), Outcome> {
-    let of_catalog = matches!(checked.operation.request, Request::PutCatalog { .. });
     let id = checked.operation.request.target();
-    let comes = checked.comes().is_some() || of_catalog;
-    if comes && of_catalog != (id.kind == ResourceKind::Catalog) {
-        return Err(refused(CloudError::Conflict(id.clone())));
-    }
-    Ok(())
+    let fits = match &checked.operation.request {
+        Request::PutCatalog { .. } => id.kind == ResourceKind::Catalog,
+        Request::RegisterBackend { .. } | Request::DeregisterBackend { .. } => {
+            id.kind == ResourceKind::LoadBalancer
+        }
+        _ => checked.comes().is_none() || id.kind != ResourceKind::Catalog,
+    };
+    if fits { Ok(()) } else { Err(refused(CloudError::Conflict(id.clone()))) }
 }
 
 fn has_stages(checked: &Checked<'_>) -> Result<(), Outcome> {

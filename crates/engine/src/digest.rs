@@ -2,16 +2,24 @@
 
 use crate::canonical::Canonical;
 use crate::catalog::Hardware;
-use crate::identity::DrawKey;
+use crate::identity::{DrawKey, Endpoint};
 use crate::latency::Latency;
 use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState};
 
 /// Everything that decides what a resource will do from here. The generation is left out: it counts changes seen,
 /// and adoption starts it anew; so is an update that is over, which decides nothing any more.
 pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
-    let Resource { spec, hardware, generation: _, created, deleting, update, progress } = resource;
+    let Resource { spec, hardware, generation: _, created, deleting, update, backends, progress } = resource;
     write_spec(hash, spec);
     write_hardware(hash, hardware);
+    // A resource without any is written as ever.
+    if !backends.is_empty() {
+        hash.text("backends");
+        hash.list(backends, |hash, (instance, stage)| {
+            hash.text(instance);
+            hash.text(stage.as_str());
+        });
+    }
     hash.time(*created);
     hash.list(*deleting, Canonical::time);
     // An update under way is one more thing that passes, so that a resource without one is written as ever.
@@ -38,6 +46,7 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         instance_type,
         image,
         version,
+        endpoint,
         owner,
         labels,
         stages,
@@ -57,6 +66,11 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
             hash.text(what);
             hash.text(value);
         }
+    }
+    if let Some(Endpoint { host, port }) = endpoint {
+        hash.text("endpoint");
+        hash.text(host);
+        hash.number(u64::from(*port));
     }
     hash.list(zone, |hash, zone| hash.text(zone));
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));

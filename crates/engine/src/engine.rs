@@ -68,23 +68,20 @@ impl Engine {
         let is_reserved = self.reserved.contains_key(operation.request.target());
         let Self { config, catalogs, usage, .. } = &*self;
         let checked = Checked { config, catalogs, usage, operation: &operation, is_there, is_reserved };
+        // What happens since it is asked for is told of after it.
+        let mut events = Vec::new();
         let outcome = match check(&checked) {
-            Ok(()) => self.execute(now, &operation.request).unwrap_or_else(Outcome::Refused),
+            Ok(()) => self.execute(now, &operation.request, &mut events).unwrap_or_else(Outcome::Refused),
             Err(outcome) => outcome,
         };
-        let accepted = outcome == Outcome::Accepted;
-        let adopted = match &operation.request {
-            Request::Adopt { spec, .. } if accepted && !is_there => self.get(&spec.id),
-            _ => None,
-        };
-        let adopted = adopted.map(|resource| resource.adopted(now));
         self.line_up(&operation.request, &outcome);
-        if outcome != Outcome::AlreadyDone && !(accepted && operation.request.is_read()) {
+        let is_answered_read = outcome == Outcome::Accepted && operation.request.is_read();
+        if outcome != Outcome::AlreadyDone && !is_answered_read {
             let operation = Box::new(operation);
             self.journal.push(Record::Operation { operation, outcome: outcome.clone() });
         }
-        if let Some(adopted) = adopted {
-            self.note(adopted);
+        for event in events {
+            self.note(event);
         }
         self.tell_waiting(now);
         outcome
@@ -118,11 +115,25 @@ impl Engine {
         }
     }
 
-    fn execute(&mut self, now: SimTime, request: &Request) -> Result<Outcome, CloudError> {
+    fn execute(
+        &mut self,
+        now: SimTime,
+        request: &Request,
+        events: &mut Vec<Event>,
+    ) -> Result<Outcome, CloudError> {
         match request {
             Request::Create(spec) => self.create(spec, None, now, &BTreeMap::new()),
             Request::Adopt { spec, created, reached, hardware } => {
-                self.create(spec, hardware.as_ref(), (*created).min(now), reached)
+                let is_there = self.resources.contains_key(&spec.id);
+                let outcome = self.create(spec, hardware.as_ref(), (*created).min(now), reached)?;
+                events.extend(self.get(&spec.id).filter(|_| !is_there).map(|made| made.adopted(now)));
+                Ok(outcome)
+            }
+            Request::RegisterBackend { load_balancer, instance, in_service_from } => {
+                self.register(now, load_balancer, instance, in_service_from, events)
+            }
+            Request::DeregisterBackend { load_balancer, instance } => {
+                Ok(self.deregister(now, load_balancer, instance, events))
             }
             Request::PutCatalog { id, catalog } => Ok(self.put_catalog(id, catalog)),
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
@@ -132,13 +143,13 @@ impl Engine {
             Request::Describe(id) => Err(CloudError::NotFound(id.clone())),
             Request::Retry(id, stage) => self.retry(now, id, stage),
             Request::Update(id, update) => self.update(now, id, update),
-            Request::Delete(id) => Ok(self.delete(now, id)),
+            Request::Delete(id) => Ok(self.delete(now, id, events)),
         }
     }
 
     /// Lets everything happen that is due by `now`. The journal says what did: events ordered by (time, resource,
-    /// generation). Only an adoption, or an update that began before, can make a poll tell of something earlier than
-    /// the poll before did: of what ended while nobody was there to see it.
+    /// generation), and what a load balancer makes of one right after it. Only an adoption, or an update that began before,
+    /// can make a poll tell of something earlier than the poll before did: of what ended while nobody was there to see it.
     pub fn poll(&mut self, now: SimTime) {
         while self.poll_some(now, usize::MAX) {}
     }
@@ -329,7 +340,7 @@ impl Engine {
         true
     }
 
-    fn delete(&mut self, now: SimTime, id: &ResourceId) -> Outcome {
+    fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
         if self.catalogs.remove(id).is_some() {
             return Outcome::Accepted;
         }
@@ -340,9 +351,11 @@ impl Engine {
         if resource.deleting.is_some() {
             return Outcome::AlreadyDone;
         }
+        let ran = resource.reached_stages();
         let before = resource.next_deadline();
         resource.begin_deletion(now, &self.seed);
         reschedule(&mut self.deadlines, before, resource);
+        events.extend(self.tell_load_balancers(now, id, EventKind::BackendOutOfService, &ran));
         Outcome::Accepted
     }
 
@@ -368,18 +381,25 @@ impl Engine {
             let mut events = resource.end_due_stages(at, &self.seed);
             events.extend(resource.end_due_update(at));
             reschedule(&mut self.deadlines, None, resource);
+            let reached = |event: &Event| match &event.kind {
+                EventKind::StageReached(stage) => Some(stage.clone()),
+                _ => None,
+            };
+            let reached: Vec<_> = events.iter().filter_map(reached).collect();
+            events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &reached));
             return events;
         }
         let generation = resource.generation + 1;
         self.usage.give_back(id, resource.spec.zone.as_ref());
         self.census.remove(resource);
         self.resources.remove(id);
+        self.forget_backend(id);
         vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
     }
 }
 
-/// Answers for a resource that is there. Where it is, its size and its stages cannot be changed; its labels, its owner
-/// and what its deletion takes can.
+/// Answers for a resource that is there. Where it is, where it is reached, its size and its stages cannot be changed; its
+/// labels, its owner and what its deletion takes can.
 fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, CloudError> {
     if existing.deleting.is_some() {
         return Err(CloudError::Deleting(spec.id.clone()));
@@ -387,9 +407,10 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
     }
-    let ResourceSpec { zone, stages, .. } = &existing.spec;
+    let ResourceSpec { zone, stages, endpoint, .. } = &existing.spec;
     let made_from = |spec: &ResourceSpec| (spec.catalog_id(), spec.model());
-    if (zone, stages) != (&spec.zone, &spec.stages) || made_from(&existing.spec) != made_from(spec) {
+    let stays = (zone, stages, endpoint) == (&spec.zone, &spec.stages, &spec.endpoint);
+    if !stays || made_from(&existing.spec) != made_from(spec) {
         return Err(CloudError::Conflict(spec.id.clone()));
     }
     existing.spec = spec.clone();

@@ -60,6 +60,12 @@ pub struct ResourceId {
 }
 
 impl ResourceId {
+    /// An instance of a group.
+    pub(crate) fn instance(account: &str, group: &str, name: &str) -> Self {
+        let (account, group, name) = (account.to_owned(), group.to_owned(), name.to_owned());
+        Self { account, group, kind: ResourceKind::Instance, name }
+    }
+
     /// A catalog of an account. It belongs to no group.
     #[must_use]
     pub fn catalog(account: impl Into<String>, name: impl Into<String>) -> Self {
@@ -71,6 +77,22 @@ impl ResourceId {
 impl fmt::Display for ResourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.account, self.group, self.kind.as_str(), self.name)
+    }
+}
+
+/// Where a load balancer is reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// An address or a DNS name.
+    pub host: String,
+    /// A port.
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
 

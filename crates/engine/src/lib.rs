@@ -14,6 +14,9 @@
 //!   a stage:   Blocked ──▶ Running{since, due} ──▶ Reached ──▶ those after it are entered
 //!                                 ▲          └───▶ Failed
 //!                                 └──── Retry ───────┘
+//!
+//!   an instance:  RegisterBackend ─▶ its stage is Reached ─▶ BackendInService ─▶ its deletion, or DeregisterBackend,
+//!                                                            begins ─▶ BackendOutOfService
 //! ```
 //!
 //! A resource passes through named stages, several at a time where they do not wait for each other. Each has a latency
@@ -26,6 +29,7 @@
 //! The crate has no I/O, no async, no clock and no source of entropy, no map without an order, and does not know what
 //! a stage or a zone stands for.
 
+mod backends;
 mod canonical;
 mod catalog;
 mod census;
@@ -48,7 +52,7 @@ pub use catalog::{Catalog, Hardware, Image, InstanceType, Model};
 pub use census::Census;
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
-pub use identity::{DrawKey, GroupId, ResourceId, ResourceKind, StageName};
+pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind, StageName};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use operation::{CloudError, ErrorClass, Event, EventKind, Operation, Outcome, Request};

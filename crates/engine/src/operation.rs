@@ -46,6 +46,8 @@ impl Operation {
             (Request::Delete(_), LoadBalancer) => "DeleteLoadBalancer",
             (Request::PutCatalog { .. }, _) => "PutCatalog",
             (Request::DescribeModel { .. }, _) => "DescribeModel",
+            (Request::RegisterBackend { .. }, _) => "RegisterBackend",
+            (Request::DeregisterBackend { .. }, _) => "DeregisterBackend",
             (Request::Describe(_), Catalog) => "DescribeCatalog",
             (Request::Delete(_), Catalog) => "DeleteCatalog",
             // Nobody asks for that, and it is refused.
@@ -101,13 +103,31 @@ pub enum Request {
         /// The zone that it is in.
         zone: Option<String>,
     },
-    /// Say how a resource is. What is accepted is answered by [`crate::Engine::get`].
+    /// Say how a resource is. What is accepted is answered by [`crate::Engine::get`] and, of a load balancer, by
+    /// [`crate::Engine::in_service`].
     Describe(ResourceId),
     /// Enter a failed stage again, with new draws.
     Retry(ResourceId, StageName),
     /// Update a resource in place. One that is under way is given up for one of another name. What it changes is for
     /// the caller to know; the cloud says when its time is over.
     Update(ResourceId, UpdateSpec),
+    /// Have a load balancer lead to an instance of its group while that is in service: from when it reaches a stage until
+    /// its deletion begins. One that is gone is registered no more.
+    RegisterBackend {
+        /// The load balancer.
+        load_balancer: ResourceId,
+        /// The name of the instance.
+        instance: String,
+        /// The stage.
+        in_service_from: StageName,
+    },
+    /// Have a load balancer lead to an instance no more. One that is not registered is deregistered already.
+    DeregisterBackend {
+        /// The load balancer.
+        load_balancer: ResourceId,
+        /// The name of the instance.
+        instance: String,
+    },
     /// Delete a resource, or give up the room that is kept for it or that it waits for. What is not there is deleted
     /// already.
     Delete(ResourceId),
@@ -122,6 +142,8 @@ impl Request {
             Self::Reserve { id, .. }
             | Self::PutCatalog { id, .. }
             | Self::DescribeModel { catalog: id, .. }
+            | Self::RegisterBackend { load_balancer: id, .. }
+            | Self::DeregisterBackend { load_balancer: id, .. }
             | Self::Describe(id)
             | Self::Retry(id, _)
             | Self::Update(id, _)
@@ -271,7 +293,7 @@ impl CloudError {
     }
 }
 
-/// Something that happened by itself. Ordered by (at, id, generation).
+/// Something that happened, by itself or since something was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// When.
@@ -303,6 +325,10 @@ pub enum EventKind {
     },
     /// The time of the update of this name is over.
     Updated(String),
+    /// The load balancer leads to the instance of this name from now on.
+    BackendInService(String),
+    /// The load balancer leads to the instance of this name no more. None is told of when the load balancer goes itself.
+    BackendOutOfService(String),
     /// The resource is gone.
     Deleted,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Hardware, Model};
-use crate::identity::{DrawKey, ResourceId, StageName};
+use crate::identity::{DrawKey, Endpoint, ResourceId, StageName};
 use crate::latency::{Latency, Odds};
 use crate::operation::{Event, EventKind};
 use crate::seed::{Decision, Seed};
@@ -29,6 +29,8 @@ pub struct ResourceSpec {
     pub image: Option<String>,
     /// The version that its image has to have, such as `v1.36.3`.
     pub version: Option<String>,
+    /// Where it is reached; of a load balancer.
+    pub endpoint: Option<Endpoint>,
     /// What it belongs to.
     pub owner: Option<ResourceId>,
     /// Marks for rules to match on.
@@ -64,6 +66,7 @@ impl ResourceSpec {
             instance_type: None,
             image: None,
             version: None,
+            endpoint: None,
             owner: None,
             labels: BTreeMap::new(),
             stages: Vec::new(),
@@ -189,6 +192,9 @@ pub struct Resource {
     pub deleting: Option<SimTime>,
     /// The last update that was asked for.
     pub update: Option<Update>,
+    /// The instances that are registered with a load balancer, by name, each with the stage that it has to have reached
+    /// to be in service. All of them are there, in the load balancer's group.
+    pub backends: BTreeMap<String, StageName>,
     /// How far each stage of `spec.stages` is, in that order.
     pub(crate) progress: Vec<Progress>,
 }
@@ -221,8 +227,9 @@ impl Resource {
             progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
         // As if it had been seen being created and reaching each of its stages.
         let generation = 1 + reached as u64;
+        let backends = BTreeMap::new();
         let mut resource =
-            Self { spec, hardware, generation, created, deleting: None, update: None, progress };
+            Self { spec, hardware, generation, created, deleting: None, update: None, backends, progress };
         resource.restore_instants(seed);
         resource.enter_ready_stages(seed);
         resource
@@ -253,9 +260,20 @@ impl Resource {
         self.stages().find_map(|(stage, state)| (stage == name).then_some(state))
     }
 
+    /// Whether it has reached a stage and is not being deleted.
+    pub(crate) fn runs(&self, stage: &StageName) -> bool {
+        self.deleting.is_none() && matches!(self.stage(stage), Some(StageState::Reached { .. }))
+    }
+
     /// All stages, as the specification orders them.
     pub fn stages(&self) -> impl Iterator<Item = (&StageName, &StageState)> {
         self.spec.stages.iter().zip(&self.progress).map(|(stage, progress)| (&stage.name, &progress.state))
+    }
+
+    /// The stages that it has reached.
+    pub(crate) fn reached_stages(&self) -> Vec<StageName> {
+        let reached = self.stages().filter(|(_, state)| matches!(state, StageState::Reached { .. }));
+        reached.map(|(name, _)| name.clone()).collect()
     }
 
     /// What there is to tell of a resource that was adopted: how far it is.

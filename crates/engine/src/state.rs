@@ -62,6 +62,9 @@ pub enum StateError {
     /// A number is larger than any cloud can have counted to.
     #[error("{0} is too large a number")]
     Number(u64),
+    /// A load balancer leads to an instance that is not there, or something else leads to any.
+    #[error("{0} has a backend that cannot be")]
+    Backend(ResourceId),
     /// Its stages cannot be walked, or it does not say how far each is.
     #[error("the stages of {0} do not fit together")]
     Stages(ResourceId),
@@ -114,6 +117,9 @@ impl Engine {
                 return Err(StateError::Stages(resource.spec.id));
             }
             engine.bring_back(resource);
+        }
+        if let Some(resource) = engine.resources().find(|resource| !engine.has_backends_of(resource)) {
+            return Err(StateError::Backend(resource.spec.id.clone()));
         }
         for (id, zone) in reserved {
             engine.reserve(&id, &zone);

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud::{Watched, ask, at, engine, id, machine, reached_stages};
+use cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register};
 use nephele_engine::{
     Catalog, Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Hardware, InstanceType, Latency, Line,
-    Odds, Operation, Outcome, Quotas, Record, Replay, Request, Resource, ResourceId, ResourceSpec, Seed,
-    SimTime, StageName, StageState, UpdateSpec, Zone,
+    Odds, Operation, Outcome, Quotas, Record, Replay, Request, Resource, ResourceId, ResourceKind,
+    ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
 };
 use proptest::prelude::*;
 
@@ -58,7 +58,14 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     let request = machines().prop_flat_map(|machines| {
         let stage = prop::sample::select(vec!["vm", "node", "etcd", "api-server", "other"]);
         let request =
-            (prop::sample::select(machines), 0..9u8, stage).prop_map(|(spec, which, stage)| match which {
+            (prop::sample::select(machines), 0..14u8, stage).prop_map(|(spec, which, stage)| match which {
+                9 => Request::Create(ResourceSpec {
+                    deletion: spec.deletion,
+                    ..ResourceSpec::new(load_balancer(balancer_of(stage)))
+                }),
+                10 | 11 => register(balancer_of(stage), &spec.id.name, stage),
+                12 => deregister(balancer_of(stage), &spec.id.name),
+                13 => Request::Delete(load_balancer(balancer_of(stage))),
                 8 => Request::PutCatalog {
                     id: ResourceId::catalog(spec.id.account, ""),
                     catalog: Box::new(Catalog { images: vec![], instance_types: vec![instance_type(stage)] }),
@@ -83,12 +90,19 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     })
 }
 
+/// The names of the load balancers. No machine has one of them.
+const BALANCERS: [&str; 2] = ["lb-a", "lb-b"];
+
+fn balancer_of(stage: &str) -> &'static str {
+    BALANCERS[usize::from(stage.len() == 4)]
+}
+
 /// A cloud with little room, so that scripts run into its limits.
 fn small_cloud() -> Watched {
     let zone = |instances_max| Zone { instances_max };
     let config = Config {
         zones: BTreeMap::from([("a".to_owned(), zone(Some(2))), ("b".to_owned(), zone(None))]),
-        quotas: Quotas { instances_max: Some(3), load_balancers_max: None },
+        quotas: Quotas { instances_max: Some(3), load_balancers_max: Some(1) },
     };
     Watched::new(config, "amber-otter-lamp")
 }
@@ -455,7 +469,10 @@ proptest! {
         let mut reserved = BTreeMap::new();
         for (now, request) in script {
             engine.poll(now);
-            let mut zones: Vec<_> = engine.resources().map(|resource| resource.spec.zone.clone()).collect();
+            let of_kind = |kind| engine.resources().filter(move |resource| resource.spec.id.kind == kind);
+            let mut zones: Vec<_> =
+                of_kind(ResourceKind::Instance).map(|resource| resource.spec.zone.clone()).collect();
+            let balancers = of_kind(ResourceKind::LoadBalancer).count();
             zones.extend(reserved.values().cloned());
             let in_a = zones.iter().filter(|zone| zone.as_deref() == Some("a")).count();
             let id = request.target().clone();
@@ -466,6 +483,9 @@ proptest! {
                 _ => {}
             }
             let room = match &request {
+                Request::Create(spec) if !known && spec.id.kind == ResourceKind::LoadBalancer => {
+                    Some(balancers < 1)
+                }
                 Request::Create(spec) if !known => {
                     Some(zones.len() < 3 && (spec.zone.as_deref() != Some("a") || in_a < 2))
                 }
@@ -476,6 +496,68 @@ proptest! {
                 prop_assert_eq!(answer.is_ok(), room, "{:?}", answer);
             }
             prop_assert!(engine.reserved().eq(reserved.keys()));
+        }
+    }
+
+    /// A load balancer leads to what is registered with it, is up and is not being deleted. Who reads only what it tells
+    /// knows that as well.
+    #[test]
+    fn load_balancer_leads_to_what_is_registered_and_up(script in script()) {
+        let mut engine = small_cloud();
+        let mut registered = BTreeSet::new();
+        let mut told = BTreeMap::<String, BTreeSet<String>>::new();
+        let mut read = 1;
+        for (now, request) in script {
+            let answer = ask(&mut engine, now, request.clone());
+            engine.poll(now);
+            let instance_is_there = |name: &String| engine.get(&id(name)).is_some();
+            match request {
+                Request::RegisterBackend { load_balancer, instance, in_service_from } if answer.is_ok() => {
+                    registered.retain(|(name, known, _)| (name, known) != (&load_balancer.name, &instance));
+                    registered.insert((load_balancer.name, instance, in_service_from));
+                }
+                Request::DeregisterBackend { load_balancer, instance } => {
+                    registered.retain(|(name, known, _)| (name, known) != (&load_balancer.name, &instance));
+                }
+                _ => {}
+            }
+            for entry in engine.journal().since(read) {
+                read = entry.sequence + 1;
+                let name = entry.record.resource().name.clone();
+                let is_balancer = entry.record.resource().kind == ResourceKind::LoadBalancer;
+                match &entry.record {
+                    Record::Event(Event { kind: EventKind::BackendInService(backend), .. }) => {
+                        prop_assert!(told.entry(name).or_default().insert(backend.clone()), "told twice");
+                    }
+                    Record::Event(Event { kind: EventKind::BackendOutOfService(backend), .. }) => {
+                        prop_assert!(told.entry(name).or_default().remove(backend), "told twice");
+                    }
+                    Record::Operation { operation, outcome: Outcome::Accepted } => {
+                        if is_balancer && matches!(operation.request, Request::Delete(_)) {
+                            told.remove(&name);
+                        }
+                    }
+                    Record::Event(Event { kind: EventKind::Deleted, .. }) => {
+                        registered.retain(|(of, backend, _)| *if is_balancer { of } else { backend } != name);
+                    }
+                    _ => {}
+                }
+            }
+            registered.retain(|(_, instance, _)| instance_is_there(instance));
+            for balancer in BALANCERS {
+                let leads: BTreeSet<_> = engine.in_service(&load_balancer(balancer)).map(str::to_owned).collect();
+                let is_led_to = |(of, instance, stage): &&(String, String, StageName)| {
+                    let up = |state: Option<&StageState>| matches!(state, Some(StageState::Reached { .. }));
+                    let there = |id: &ResourceId| engine.get(id).filter(|found| found.deleting.is_none());
+                    of == balancer
+                        && there(&load_balancer(balancer)).is_some()
+                        && there(&id(instance)).is_some_and(|found| up(found.stage(stage)))
+                };
+                let expected: BTreeSet<_> =
+                    registered.iter().filter(is_led_to).map(|(_, instance, _)| instance.clone()).collect();
+                prop_assert_eq!(&leads, &expected);
+                prop_assert_eq!(&leads, &told.get(balancer).cloned().unwrap_or_default());
+            }
         }
     }
 

@@ -6,11 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud::{Watched, ask, at, engine, id, machine, operation, reached_stages, stage};
+use cloud::{
+    Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, reached_stages, register,
+    stage,
+};
 use nephele_engine::{
-    Catalog, CloudError, Config, DrawKey, Entry, ErrorClass, Event, EventKind, Hardware, Image, InstanceType,
-    Latency, Model, Odds, Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Room,
-    SimTime, StageState, Update, UpdateSpec, UpdateState, Zone,
+    Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event, EventKind, Hardware,
+    Image, InstanceType, Latency, Model, Odds, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
+    ResourceSpec, Room, SimTime, StageState, StateError, Update, UpdateSpec, UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -748,6 +751,184 @@ fn machines_of_one_place_in_a_set_draw_the_same_whatever_their_names() {
     }
 }
 
+/// A cloud with a load balancer `l` and a machine `m` whose stages take two seconds each.
+fn balanced() -> Watched {
+    let mut engine = engine();
+    let endpoint = Some(Endpoint { host: "10.0.0.1".into(), port: 6443 });
+    let balancer = ResourceSpec { endpoint, ..ResourceSpec::new(load_balancer("l")) };
+    ask(&mut engine, at(0), Request::Create(balancer)).unwrap();
+    ask(&mut engine, at(0), Request::Create(machine("m", &fixed(2)))).unwrap();
+    engine
+}
+
+fn in_service(engine: &Engine) -> Vec<&str> {
+    engine.in_service(&load_balancer("l")).collect()
+}
+
+/// What the load balancer told since the last time.
+fn told_by_load_balancer(engine: &mut Watched, seconds: u64) -> Vec<(SimTime, EventKind)> {
+    let events = engine.poll(at(seconds)).into_iter();
+    events.filter(|event| event.id == load_balancer("l")).map(|event| (event.at, event.kind)).collect()
+}
+
+fn up(name: &str) -> EventKind {
+    EventKind::BackendInService(name.into())
+}
+
+fn down(name: &str) -> EventKind {
+    EventKind::BackendOutOfService(name.into())
+}
+
+#[test]
+fn backend_is_in_service_from_its_stage_until_its_deletion_begins() {
+    let mut engine = balanced();
+    assert_eq!(ask(&mut engine, at(1), register("l", "m", "node")), Ok(Outcome::Accepted));
+    assert_eq!((told_by_load_balancer(&mut engine, 3), in_service(&engine)), (vec![], vec![]));
+    assert_eq!(told_by_load_balancer(&mut engine, 5), [(at(4), up("m"))]);
+    assert_eq!(in_service(&engine), ["m"]);
+    ask(&mut engine, at(6), Request::Delete(id("m"))).unwrap();
+    assert_eq!(in_service(&engine), [""; 0]);
+    assert!(engine.get(&load_balancer("l")).unwrap().backends.contains_key("m"), "it is not gone yet");
+    assert_eq!(told_by_load_balancer(&mut engine, 9), [(at(6), down("m"))]);
+    assert_eq!(engine.get(&load_balancer("l")).unwrap().backends, BTreeMap::new());
+    // Another one of the name is another one.
+    ask(&mut engine, at(10), Request::Create(machine("m", &Latency::ZERO))).unwrap();
+    assert_eq!((told_by_load_balancer(&mut engine, 20), in_service(&engine)), (vec![], vec![]));
+}
+
+#[test]
+fn what_a_load_balancer_makes_of_something_is_recorded_right_after_it() {
+    let mut engine = balanced();
+    ask(&mut engine, at(1), register("l", "m", "vm")).unwrap();
+    ask(&mut engine, at(3), Request::Delete(id("m"))).unwrap();
+    let record = |entry: &Arc<Entry>| match &entry.record {
+        Record::Operation { operation, .. } => operation.verb().to_owned(),
+        Record::Event(event) => format!("{:?} {}", event.kind, event.generation),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(
+        engine.journal().since(3).map(record).collect::<Vec<_>>(),
+        [
+            "RegisterBackend",
+            "StageReached(StageName(\"vm\")) 2",
+            "BackendInService(\"m\") 3",
+            "DeleteInstance",
+            "BackendOutOfService(\"m\") 4",
+        ]
+    );
+}
+
+#[test]
+fn backend_that_is_up_is_in_service_at_once_and_out_of_it_when_it_is_deregistered() {
+    let mut engine = balanced();
+    engine.poll(at(20));
+    assert_eq!(ask(&mut engine, at(21), register("l", "m", "node")), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(22), register("l", "m", "node")), Ok(Outcome::AlreadyDone));
+    // Up from another stage on, it is up still.
+    assert_eq!(ask(&mut engine, at(23), register("l", "m", "etcd")), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(24), deregister("l", "m")), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(25), deregister("l", "m")), Ok(Outcome::AlreadyDone));
+    assert_eq!(in_service(&engine), [""; 0]);
+    assert_eq!(told_by_load_balancer(&mut engine, 30), [(at(21), up("m")), (at(24), down("m"))]);
+    // What is deregistered before it is up never is in service.
+    ask(&mut engine, at(31), Request::Create(machine("n", &fixed(2)))).unwrap();
+    ask(&mut engine, at(31), register("l", "n", "vm")).unwrap();
+    ask(&mut engine, at(32), deregister("l", "n")).unwrap();
+    assert_eq!(told_by_load_balancer(&mut engine, 60), []);
+}
+
+#[test]
+fn backend_that_was_there_before_a_restart_is_in_service_again_when_it_is_registered() {
+    let mut engine = balanced();
+    let reached = ["vm", "node", "etcd"].map(|stage| (stage.into(), at(3))).into();
+    let spec = machine("n", &fixed(2));
+    let adopt = Request::Adopt { spec, created: at(0), reached, hardware: None };
+    ask(&mut engine, at(9), adopt).unwrap();
+    ask(&mut engine, at(9), register("l", "n", "etcd")).unwrap();
+    assert_eq!(told_by_load_balancer(&mut engine, 9), [(at(9), up("n"))]);
+}
+
+#[test]
+fn only_what_is_there_beside_a_load_balancer_is_registered_with_it() {
+    let mut engine = balanced();
+    let elsewhere = ResourceSpec {
+        id: ResourceId { group: "elsewhere".into(), ..id("e") },
+        ..machine("e", &Latency::ZERO)
+    };
+    ask(&mut engine, at(1), Request::Create(elsewhere)).unwrap();
+    ask(&mut engine, at(1), Request::Create(machine("going", &fixed(60)))).unwrap();
+    ask(&mut engine, at(2), Request::Delete(id("going"))).unwrap();
+    let refused = [
+        (register("x", "m", "vm"), CloudError::NotFound(load_balancer("x"))),
+        (register("l", "e", "vm"), CloudError::NotFound(id("e"))),
+        (register("l", "l", "vm"), CloudError::NotFound(id("l"))),
+        (register("l", "going", "vm"), CloudError::Deleting(id("going"))),
+        (register("l", "m", "other"), CloudError::InvalidStage(id("m"))),
+        (
+            Request::RegisterBackend {
+                load_balancer: id("m"),
+                instance: "m".into(),
+                in_service_from: "vm".into(),
+            },
+            CloudError::Conflict(id("m")),
+        ),
+        (
+            Request::DeregisterBackend { load_balancer: id("m"), instance: "m".into() },
+            CloudError::Conflict(id("m")),
+        ),
+    ];
+    for (request, error) in refused {
+        assert_eq!(ask(&mut engine, at(3), request), Err(error));
+    }
+    assert_eq!(ask(&mut engine, at(3), deregister("x", "m")), Ok(Outcome::AlreadyDone));
+}
+
+#[test]
+fn load_balancer_keeps_its_endpoint_and_leads_nowhere_once_its_deletion_begins() {
+    let mut engine = balanced();
+    ask(&mut engine, at(1), register("l", "m", "vm")).unwrap();
+    let endpoint = Some(Endpoint { host: "10.0.0.1".into(), port: 6443 });
+    let at_port = |port| {
+        let endpoint = Some(Endpoint { host: "10.0.0.1".into(), port });
+        Request::Create(ResourceSpec {
+            endpoint,
+            deletion: fixed(5),
+            ..ResourceSpec::new(load_balancer("l"))
+        })
+    };
+    let conflict = CloudError::Conflict(load_balancer("l"));
+    assert_eq!(ask(&mut engine, at(1), at_port(6444)), Err(conflict));
+    assert_eq!(ask(&mut engine, at(1), at_port(6443)), Ok(Outcome::Accepted), "only its deletion changes");
+    assert_eq!(engine.get(&load_balancer("l")).unwrap().spec.endpoint, endpoint);
+    assert_eq!(
+        (told_by_load_balancer(&mut engine, 3), in_service(&engine)),
+        (vec![(at(2), up("m"))], vec!["m"])
+    );
+    ask(&mut engine, at(4), Request::Delete(load_balancer("l"))).unwrap();
+    assert_eq!(in_service(&engine), [""; 0]);
+    let deleting = CloudError::Deleting(load_balancer("l"));
+    assert_eq!(ask(&mut engine, at(5), register("l", "m", "node")), Err(deleting));
+    // Its end says all there is to say.
+    ask(&mut engine, at(6), Request::Delete(id("m"))).unwrap();
+    assert_eq!(told_by_load_balancer(&mut engine, 20), [(at(9), EventKind::Deleted)]);
+    assert!(engine.get(&load_balancer("l")).is_none());
+}
+
+#[test]
+fn state_with_a_backend_that_cannot_be_is_none() {
+    let mut engine = balanced();
+    ask(&mut engine, at(1), register("l", "m", "vm")).unwrap();
+    let state = engine.state();
+    assert_eq!(Engine::from_state(state.clone()).unwrap().state(), state);
+    for (index, kind) in [ResourceKind::Instance, ResourceKind::LoadBalancer].into_iter().enumerate() {
+        let mut broken = state.clone();
+        assert_eq!(broken.resources[index].spec.id.kind, kind);
+        broken.resources[index].backends = [("gone".to_owned(), "vm".into())].into();
+        let id = broken.resources[index].spec.id.clone();
+        assert_eq!(Engine::from_state(broken).unwrap_err(), StateError::Backend(id));
+    }
+}
+
 #[test]
 fn digest_tells_any_difference_of_state() {
     let digest = |change: &dyn Fn(&mut ResourceSpec), requests: &[Request]| {
@@ -770,6 +951,7 @@ fn digest_tells_any_difference_of_state() {
         digest(&|spec| spec.instance_type = Some("a".into()), &[]),
         digest(&|spec| spec.image = Some("a".into()), &[]),
         digest(&|spec| spec.version = Some("a".into()), &[]),
+        digest(&|spec| spec.endpoint = Some(Endpoint { host: "a".into(), port: 6443 }), &[]),
         digest(&|spec| spec.owner = Some(id("set")), &[]),
         digest(&|spec| drop(spec.labels.insert("a".into(), "b".into())), &[]),
         digest(&|spec| spec.stages[3].after.clear(), &[]),
@@ -778,6 +960,9 @@ fn digest_tells_any_difference_of_state() {
         digest(&|spec| spec.deletion = fixed(9), &[]),
         digest(&same, &[Request::Delete(id("m"))]),
         digest(&same, &[Request::Create(machine("n", &fixed(2)))]),
+        digest(&same, &[Request::Create(ResourceSpec::new(load_balancer("l")))]),
+        digest(&same, &[Request::Create(ResourceSpec::new(load_balancer("l"))), register("l", "m", "vm")]),
+        digest(&same, &[Request::Create(ResourceSpec::new(load_balancer("l"))), register("l", "m", "node")]),
         engine().digest(),
     ];
     for (index, digest) in digests.iter().enumerate() {
@@ -789,9 +974,13 @@ fn digest_tells_any_difference_of_state() {
 #[test]
 fn operation_is_called_what_clouds_call_it() {
     let verb = |request| operation(at(0), request).verb();
-    let balancer = ResourceId { kind: ResourceKind::LoadBalancer, ..id("m") };
+    let balancer = load_balancer("m");
     assert_eq!(verb(Request::Create(machine("m", &Latency::ZERO))), "CreateInstance");
-    assert_eq!(verb(Request::Describe(balancer)), "DescribeLoadBalancer");
+    assert_eq!(verb(Request::Create(ResourceSpec::new(balancer.clone()))), "CreateLoadBalancer");
+    assert_eq!(verb(Request::Describe(balancer.clone())), "DescribeLoadBalancer");
+    assert_eq!(verb(Request::Delete(balancer)), "DeleteLoadBalancer");
+    assert_eq!(verb(register("m", "n", "vm")), "RegisterBackend");
+    assert_eq!(verb(deregister("m", "n")), "DeregisterBackend");
     let catalog = ResourceId::catalog("default", "north");
     assert_eq!(verb(Request::Delete(catalog.clone())), "DeleteCatalog");
     assert_eq!(verb(Request::PutCatalog { id: catalog, catalog: Box::default() }), "PutCatalog");

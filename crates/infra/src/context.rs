@@ -12,7 +12,7 @@ use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::GROUP;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
-use nephele_cloud::{Changed, Cloud, CloudError, ClusterId, Hardware, MachineError, Model};
+use nephele_cloud::{CallError, Changed, Cloud, CloudError, ClusterId, Hardware, Model};
 use nephele_kit::{Cache, Clock, Events, owner_cluster};
 use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
@@ -74,8 +74,8 @@ impl Context {
     ) -> Option<Result<Hardware, CloudError>> {
         match self.cloud.describe_model(namespace, offer?.catalog(), model) {
             Ok(hardware) => Some(Ok(hardware)),
-            Err(MachineError::Refused { source, .. }) => Some(Err(source)),
-            Err(_) => None,
+            Err(CallError::Refused { source, .. }) => Some(Err(source)),
+            Err(CallError::Delayed { .. }) => None,
         }
     }
 }

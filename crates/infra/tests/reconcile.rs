@@ -13,7 +13,7 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachineStatus, Initialization,
 };
 use nephele_api::{finalizers, labels};
-use nephele_cloud::{Cloud, Stage, StageObservation};
+use nephele_cloud::{Cloud, Endpoint, LoadBalancer, Stage, StageObservation};
 use nephele_testkit::objects::{self, Purpose};
 use serde_json::{Value, json};
 use world::{Setup, World, is_ready, reason};
@@ -38,6 +38,10 @@ async fn a_cluster_with_a_control_plane_and_a_worker_comes_up() {
     assert!(status.addresses.iter().any(|address| address.kind == "InternalIP"), "{:?}", status.addresses);
     let observed = world.cloud.observe_cluster(&World::id("demo")).expect("it is there");
     assert_eq!((observed.backends, observed.machines, observed.authorities_set), (1, 1, true));
+    let balancer = world.cloud.describe_load_balancer(&World::id("demo")).expect("it answers");
+    let endpoint = Endpoint { host: "127.0.0.1".into(), port: 41_000 };
+    let (backends, in_service) = (vec!["cp".to_owned()], vec!["cp".to_owned()]);
+    assert_eq!(balancer, Some(LoadBalancer { endpoint, backends, in_service }));
 
     let worker = world.machine(&objects::worker("demo", "w")).await;
     let waiting = world.waits(&worker, "WaitingForControlPlaneInitialized").await;
@@ -269,9 +273,11 @@ async fn deletion_takes_the_machines_then_the_cluster_and_frees_the_port() {
     world.api.eventually_gone::<InMemoryMachine>("cp").await;
     assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "cp")), None);
     assert_eq!(world.cloud.observe_cluster(&World::id("demo")).map(|seen| seen.backends), Some(0));
+    let balancer = || world.cloud.describe_load_balancer(&World::id("demo")).expect("it answers");
+    assert_eq!(balancer().map(|balancer| balancer.backends), Some(vec![]));
     world.api.delete::<InMemoryCluster>("demo").await;
     world.api.eventually_gone::<InMemoryCluster>("demo").await;
-    assert_eq!(world.cloud.observe_cluster(&World::id("demo")), None);
+    assert_eq!((world.cloud.observe_cluster(&World::id("demo")), balancer()), (None, None));
     // The next one gets the same port.
     world.api.delete::<Cluster>("demo").await;
     let again = world.cluster("again").await;

@@ -5,12 +5,13 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, Store, StoreOptions};
+use nephele_engine::Endpoint;
 use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::identity::{MachineAddress, MachineId, Role};
-use crate::spec::{Allocation, Endpoint, MachineSpec};
+use crate::spec::{Allocation, MachineSpec};
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 

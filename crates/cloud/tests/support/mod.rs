@@ -19,8 +19,8 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, MachineId,
-    MachineSpec, Role, Stage,
+    Allocation, Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, MachineError,
+    MachineId, MachineSpec, Role, Stage,
 };
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
@@ -204,6 +204,13 @@ pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
         files: None,
         update: None,
     }
+}
+
+/// Makes a machine, and has the load balancer lead to one of the control plane.
+pub fn provide(cloud: &Cloud, spec: MachineSpec) -> Result<(), MachineError> {
+    let (id, role) = (spec.id.clone(), spec.role);
+    cloud.ensure_machine(spec)?;
+    if role == Role::ControlPlane { cloud.register_backend(&id) } else { Ok(()) }
 }
 
 /// The stages that a machine has reached, to adopt it with.

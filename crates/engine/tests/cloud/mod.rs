@@ -62,6 +62,22 @@ pub(crate) fn id(name: &str) -> ResourceId {
     }
 }
 
+pub(crate) fn load_balancer(name: &str) -> ResourceId {
+    ResourceId { kind: ResourceKind::LoadBalancer, ..id(name) }
+}
+
+pub(crate) fn register(name: &str, instance: &str, in_service_from: &str) -> Request {
+    Request::RegisterBackend {
+        load_balancer: load_balancer(name),
+        instance: instance.into(),
+        in_service_from: in_service_from.into(),
+    }
+}
+
+pub(crate) fn deregister(name: &str, instance: &str) -> Request {
+    Request::DeregisterBackend { load_balancer: load_balancer(name), instance: instance.into() }
+}
+
 pub(crate) fn stage(name: &str, after: &[&str], latency: &Latency) -> StageSpec {
     StageSpec {
         name: name.into(),

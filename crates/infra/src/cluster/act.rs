@@ -6,7 +6,7 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, ControlPlaneEndpoint, InMemoryCluster};
-use nephele_cloud::{ClusterError, ClusterId, Endpoint, ErrorClass};
+use nephele_cloud::{CallError, ClusterError, ClusterId, Deletion, Endpoint, ErrorClass};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
 use tracing::warn;
 
@@ -35,10 +35,7 @@ pub(super) struct Applied {
 impl Applied {
     pub(super) fn outcome(&self) -> Outcome {
         match &self.endpoint {
-            Err(error) => match error.class() {
-                ErrorClass::RetryAfter(after) => Outcome::After(after),
-                ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("change"),
-            },
+            Err(error) => retry(error.class()),
             Ok(_) => match self.authorities {
                 Standing::Missing => Outcome::WaitingOn("authorities"),
                 Standing::Invalid(_) => Outcome::WaitingOn("valid authorities"),
@@ -46,6 +43,27 @@ impl Applied {
             },
         }
     }
+}
+
+/// When to ask the cloud again that refused or delayed something.
+pub(super) fn retry(class: ErrorClass) -> Outcome {
+    match class {
+        ErrorClass::RetryAfter(after) => Outcome::After(after),
+        ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("change"),
+    }
+}
+
+/// What came of letting it go.
+#[derive(Debug)]
+pub(super) enum Removal {
+    /// There is nothing left.
+    Done,
+    /// The cloud takes its time with the load balancer, and tells when it is through.
+    InProgress,
+    /// The cloud refuses or delays the deletion of the load balancer.
+    Refused(CallError),
+    /// The cluster is gone; claims of these names are not yet.
+    Releasing(Vec<String>),
 }
 
 fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
@@ -70,7 +88,7 @@ pub(super) async fn provide(
     let claimed = wanted.claim.as_ref().and_then(Claim::address).cloned();
     let offer = Arc::clone(&wanted.offer);
     show(context, wanted);
-    let endpoint = match context.cloud.ensure_cluster(wanted.spec.clone()) {
+    let endpoint = match make(context, wanted) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             let (endpoint, authorities) = (Err(error), Standing::Missing);
@@ -97,6 +115,15 @@ pub(super) async fn provide(
         context.machines_woken.wake(id);
     }
     Ok(Applied { object: published, endpoint: Ok(endpoint), advertised_host, authorities, offer, claimed })
+}
+
+/// Makes the cluster and asks the cloud where its load balancer is reached.
+fn make(context: &Context, wanted: &Wanted) -> Result<Endpoint, ClusterError> {
+    let id = &wanted.spec.id;
+    context.cloud.ensure_cluster(wanted.spec.clone())?;
+    let described = context.cloud.describe_load_balancer(id)?;
+    // It went between asking and looking.
+    described.map(|balancer| balancer.endpoint).ok_or_else(|| ClusterError::Unknown(id.clone()))
 }
 
 /// Lets the machines of a cluster know what there is for them, before the cloud has the cluster.
@@ -193,20 +220,25 @@ fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> St
     standing
 }
 
-/// Lets a cluster go, and names the claims that are not released yet: until none is left the object stays.
+/// Lets a cluster go, its load balancer first. Until nothing is left the object stays.
 pub(super) async fn remove(
     object: &InMemoryCluster,
     context: &Context,
     id: Option<&ClusterId>,
-) -> Result<Vec<String>, Error> {
+) -> Result<Removal, Error> {
     if let Some(id) = id {
-        abandon(context, id);
+        match context.cloud.delete_load_balancer(id) {
+            Ok(Deletion::Gone) => abandon(context, id),
+            Ok(Deletion::InProgress) => return Ok(Removal::InProgress),
+            Err(error) => return Ok(Removal::Refused(error)),
+        }
     }
     let cluster = id.map(|id| id.name.as_str());
     let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
-    if left.is_empty() {
-        let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
-        removed.map_err(Error::Patch)?;
+    if !left.is_empty() {
+        return Ok(Removal::Releasing(left));
     }
-    Ok(left)
+    let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
+    removed.map_err(Error::Patch)?;
+    Ok(Removal::Done)
 }

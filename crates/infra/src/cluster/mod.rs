@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::reserve;
 use plan::Plan;
 
+use act::Removal;
 pub(crate) use act::abandon;
 
 /// Why a cluster could not be reconciled.
@@ -83,15 +84,19 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             Ok(Outcome::Done)
         }
         Plan::Remove(id) => {
-            let left = act::remove(&object, &context, id.as_ref()).await?;
-            if left.is_empty() {
-                return Ok(Outcome::Done);
-            }
-            let message = claims::release_message(&left);
+            let (message, outcome) = match act::remove(&object, &context, id.as_ref()).await? {
+                Removal::Done => return Ok(Outcome::Done),
+                Removal::InProgress => {
+                    let message = "Waiting for the load balancer to be gone".to_owned();
+                    (message, Outcome::WaitingOn("deletion"))
+                }
+                Removal::Refused(error) => (nephele_kit::chain(&error), act::retry(error.class())),
+                Removal::Releasing(left) => (claims::release_message(&left), Outcome::After(claims::RELEASE)),
+            };
             report::write(&*object, &context, report::deleting(&*object, &message, now))
                 .await
                 .map_err(Error::Patch)?;
-            Ok(Outcome::After(claims::RELEASE))
+            Ok(outcome)
         }
         Plan::Wait { unmet, wanted } => {
             let held = act::hold(&object, &context).await?;

@@ -101,6 +101,7 @@ fn load_balancer(applied: &Applied) -> Condition {
         }
         Err(error) => {
             let reason = match error {
+                ClusterError::Call(error) => error.category(),
                 ClusterError::PortInUse { .. }
                 | ClusterError::PortReserved { .. }
                 | ClusterError::PortsUnknown

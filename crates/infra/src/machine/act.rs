@@ -13,7 +13,7 @@ use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
     Allocation, Deletion, ErrorClass, Hardware, MachineError, MachineId, MachineObservation, MachineSpec,
-    Stage, StageObservation,
+    Role, Stage, StageObservation,
 };
 use nephele_kit::{Outcome, Precondition, patch};
 use tracing::{info, warn};
@@ -85,17 +85,24 @@ pub(super) async fn hold(
 /// Brings a machine back that had begun before a restart, and writes nothing to its object. One that runs is left as it
 /// is.
 pub(super) fn keep(context: &Context, spec: MachineSpec) -> Outcome {
-    let id = spec.id.clone();
-    if context.cloud.observe_machine(&id).is_some() {
-        return Outcome::WaitingOn("unpaused");
-    }
-    match context.cloud.ensure_machine(spec) {
+    let (id, role) = (spec.id.clone(), spec.role);
+    let is_there = context.cloud.observe_machine(&id).is_some();
+    let made = if is_there { Ok(()) } else { context.cloud.ensure_machine(spec) };
+    match made.and_then(|()| register(context, &id, role)) {
         Ok(()) => Outcome::WaitingOn("unpaused"),
         Err(error) => {
             let chain = nephele_kit::chain(&error);
             warn!(machine = %id, error = chain, "Failed to bring back the machine of a paused object");
             retry(&error)
         }
+    }
+}
+
+/// Has the cluster's load balancer lead to a machine of the control plane, once that has an API server.
+fn register(context: &Context, id: &MachineId, role: Role) -> Result<(), MachineError> {
+    match role {
+        Role::ControlPlane => context.cloud.register_backend(id),
+        Role::Worker => Ok(()),
     }
 }
 
@@ -109,8 +116,9 @@ pub(super) async fn provide(
     let held = hold(object, context).await?;
     let object = held.as_ref().unwrap_or(object);
 
-    let id = spec.id.clone();
-    let observed = context.cloud.ensure_machine(spec).and_then(|()| context.cloud.describe_machine(&id));
+    let (id, role) = (spec.id.clone(), spec.role);
+    let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
+    let observed = made.and_then(|()| context.cloud.describe_machine(&id));
     let mut named = None;
     if let Ok(Some(observed)) = &observed
         && let Some((wanted, precondition)) = recorded(object, observed)
@@ -195,12 +203,18 @@ fn hardware(observed: &MachineObservation) -> Option<MachineHardware> {
     (observed.hardware != Hardware::default()).then_some(hardware)
 }
 
+/// Deletes a machine. The load balancer leads to it no more when that begins, so that no request meets a server that goes.
+fn delete(context: &Context, id: &MachineId) -> Result<Deletion, MachineError> {
+    context.cloud.deregister_backend(id)?;
+    context.cloud.delete_machine(id)
+}
+
 pub(super) async fn remove(
     object: &InMemoryMachine,
     context: &Context,
     id: Option<&MachineId>,
 ) -> Result<Removal, Error> {
-    match id.map(|id| context.cloud.delete_machine(id)) {
+    match id.map(|id| delete(context, id)) {
         None | Some(Ok(Deletion::Gone)) => {}
         Some(Ok(Deletion::InProgress)) => return Ok(Removal::InProgress),
         Some(Err(error)) => return Ok(Removal::Refused(error)),

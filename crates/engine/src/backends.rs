@@ -1,0 +1,139 @@
+//! Which instances a load balancer leads to.
+//!
+//! An instance is registered with a load balancer by its users. It is in service there from when it reaches a stage until
+//! its deletion begins, as if the load balancer checked its health. What is in service follows from what is registered and
+//! how far instances are, so it is nowhere kept a second time; the journal tells of each change.
+
+use crate::engine::Engine;
+use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::operation::{CloudError, Event, EventKind, Outcome};
+use crate::resource::Resource;
+use crate::time::SimTime;
+
+impl Engine {
+    /// The names of the instances that a load balancer leads to, in order; none when it is not there or is being deleted.
+    pub fn in_service<'a>(&'a self, load_balancer: &ResourceId) -> impl Iterator<Item = &'a str> + use<'a> {
+        let found = self.get(load_balancer).filter(|found| found.deleting.is_none());
+        let backends = found.into_iter().flat_map(|found| {
+            let ResourceId { account, group, .. } = &found.spec.id;
+            found.backends.iter().map(move |(name, stage)| (account, group, name, stage))
+        });
+        backends.filter_map(move |(account, group, name, stage)| {
+            let instance = self.get(&ResourceId::instance(account, group, name))?;
+            instance.runs(stage).then_some(name.as_str())
+        })
+    }
+
+    /// Whether a resource has backends that it can have.
+    pub(crate) fn has_backends_of(&self, resource: &Resource) -> bool {
+        let ResourceId { account, group, kind, .. } = &resource.spec.id;
+        let is_there = |name| self.resources.contains_key(&ResourceId::instance(account, group, name));
+        resource.backends.is_empty()
+            || (*kind == ResourceKind::LoadBalancer && resource.backends.keys().all(|name| is_there(name)))
+    }
+
+    pub(crate) fn register(
+        &mut self,
+        now: SimTime,
+        load_balancer: &ResourceId,
+        name: &str,
+        stage: &StageName,
+        events: &mut Vec<Event>,
+    ) -> Result<Outcome, CloudError> {
+        let id = ResourceId::instance(&load_balancer.account, &load_balancer.group, name);
+        for id in [load_balancer, &id] {
+            let found = self.get(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
+            if found.deleting.is_some() {
+                return Err(CloudError::Deleting(id.clone()));
+            }
+        }
+        let instance = &self.resources[&id];
+        if instance.stage(stage).is_none() {
+            return Err(CloudError::InvalidStage(id));
+        }
+        let runs = instance.runs(stage);
+        let known = self.resources[load_balancer].backends.get(name);
+        if known == Some(stage) {
+            return Ok(Outcome::AlreadyDone);
+        }
+        let ran = known.is_some_and(|known| self.resources[&id].runs(known));
+        let found = self.resources.get_mut(load_balancer).expect("it was found above");
+        found.backends.insert(name.to_owned(), stage.clone());
+        found.generation += 1;
+        if ran != runs {
+            let kind = if runs { EventKind::BackendInService } else { EventKind::BackendOutOfService };
+            events.push(told(now, found, kind(name.to_owned())));
+        }
+        Ok(Outcome::Accepted)
+    }
+
+    pub(crate) fn deregister(
+        &mut self,
+        now: SimTime,
+        load_balancer: &ResourceId,
+        name: &str,
+        events: &mut Vec<Event>,
+    ) -> Outcome {
+        let was_in_service = self.in_service(load_balancer).any(|backend| backend == name);
+        let Some(found) = self.resources.get_mut(load_balancer) else { return Outcome::AlreadyDone };
+        if found.backends.remove(name).is_none() {
+            return Outcome::AlreadyDone;
+        }
+        found.generation += 1;
+        if was_in_service {
+            events.push(told(now, found, EventKind::BackendOutOfService(name.to_owned())));
+        }
+        Outcome::Accepted
+    }
+
+    /// Has the load balancers that lead to an instance from one of these stages on tell of it.
+    pub(crate) fn tell_load_balancers(
+        &mut self,
+        at: SimTime,
+        id: &ResourceId,
+        kind: fn(String) -> EventKind,
+        stages: &[StageName],
+    ) -> Vec<Event> {
+        let mut events = Vec::new();
+        if id.kind != ResourceKind::Instance || stages.is_empty() {
+            return events;
+        }
+        for load_balancer in self.load_balancers_beside(id) {
+            let leads = load_balancer.backends.get(&id.name).is_some_and(|stage| stages.contains(stage));
+            if leads && load_balancer.deleting.is_none() {
+                events.push(told(at, load_balancer, kind(id.name.clone())));
+            }
+        }
+        events
+    }
+
+    /// An instance is gone, and registered nowhere any more.
+    pub(crate) fn forget_backend(&mut self, id: &ResourceId) {
+        if id.kind == ResourceKind::Instance {
+            for load_balancer in self.load_balancers_beside(id) {
+                load_balancer.backends.remove(&id.name);
+            }
+        }
+    }
+
+    /// The load balancers of a resource's group.
+    fn load_balancers_beside(&mut self, id: &ResourceId) -> impl Iterator<Item = &mut Resource> {
+        let first = ResourceId {
+            account: id.account.clone(),
+            group: id.group.clone(),
+            kind: ResourceKind::LoadBalancer,
+            name: String::new(),
+        };
+        let beside = self.resources.range_mut(first..).map(|(_, resource)| resource);
+        beside.take_while(|found| {
+            let ResourceId { account, group, kind, .. } = &found.spec.id;
+            (account, group, *kind) == (&id.account, &id.group, ResourceKind::LoadBalancer)
+        })
+    }
+}
+
+/// What a load balancer tells, which is a change of it.
+fn told(at: SimTime, load_balancer: &mut Resource, kind: EventKind) -> Event {
+    load_balancer.generation += 1;
+    Event { at, id: load_balancer.spec.id.clone(), generation: load_balancer.generation, kind }
+}
