@@ -108,7 +108,8 @@ fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
 /// What a paused cluster has that does not run.
 fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
     let mine = |instance: &&InMemoryMachine| {
-        cluster_of(*instance).as_ref() == Some(&asked.key) && is_ready(instance)
+        let stays = instance.metadata.deletion_timestamp.is_none();
+        stays && cluster_of(*instance).as_ref() == Some(&asked.key) && is_ready(instance)
     };
     let ready: Vec<_> = seen.instances.iter().map(|instance| &**instance).filter(mine).collect();
     if !ready.iter().any(|instance| labels::is_control_plane(&instance.metadata)) {
