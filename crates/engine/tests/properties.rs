@@ -532,10 +532,10 @@ proptest! {
                     Record::Event(Event { kind: EventKind::BackendOutOfService(backend), .. }) => {
                         prop_assert!(told.entry(name).or_default().remove(backend), "told twice");
                     }
-                    Record::Operation { operation, outcome: Outcome::Accepted } => {
-                        if is_balancer && matches!(operation.request, Request::Delete(_)) {
-                            told.remove(&name);
-                        }
+                    Record::Operation { operation, outcome: Outcome::Accepted }
+                        if is_balancer && matches!(operation.request, Request::Delete(_)) =>
+                    {
+                        told.remove(&name);
                     }
                     Record::Event(Event { kind: EventKind::Deleted, .. }) => {
                         registered.retain(|(of, backend, _)| *if is_balancer { of } else { backend } != name);

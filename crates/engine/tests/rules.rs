@@ -756,8 +756,8 @@ fn balanced() -> Watched {
     let mut engine = engine();
     let endpoint = Some(Endpoint { host: "10.0.0.1".into(), port: 6443 });
     let balancer = ResourceSpec { endpoint, ..ResourceSpec::new(load_balancer("l")) };
-    ask(&mut engine, at(0), Request::Create(balancer)).unwrap();
-    ask(&mut engine, at(0), Request::Create(machine("m", &fixed(2)))).unwrap();
+    ask(&mut engine, at(0), Request::Create(balancer)).expect("there is room");
+    ask(&mut engine, at(0), Request::Create(machine("m", &fixed(2)))).expect("there is room");
     engine
 }
 
