@@ -191,6 +191,10 @@ async fn orphan(world: &World) {
     world.pool("pool", spec(&["10.0.0.10-10.0.0.20"], 24, "")).await;
     world.claim("test", IP, "pool").await;
     world.bound("test").await;
+    // As long as the status names the decision, the claim may not have been told, and the next manager reclaims.
+    let nothing_pending =
+        |pool: &InClusterIPPool| pool.status.as_ref().is_some_and(|status| status.pending.is_empty());
+    world.eventually(NAMESPACE, "pool", "to name no decision", nothing_pending).await;
     // Nothing happens in between.
     let patch = json!({ "metadata": { "annotations": { nephele_kit::PAUSED_ANNOTATION: "" } } });
     world.api.patch::<IPAddressClaim>("test", &patch).await;
