@@ -95,16 +95,20 @@ providers:
 }
 
 /// How long managers keep their lease while nobody renews it: what Cluster API gives its kubeadm control plane provider
-/// (controlplane/kubeadm/main.go, `InitFlags`). The 15 s of the other two are too short for two processors that a whole
-/// run of the tests shares, and a manager that loses its lease takes the webhooks along.
+/// (controlplane/kubeadm/main.go, `InitFlags`). The 15 s of the other two are short for two processors that a whole run of
+/// the tests shares, and a manager that loses its lease takes the webhooks along.
 const LEASE: [&str; 3] = [
     "--leader-elect-lease-duration=1m0s",
     "--leader-elect-renew-deadline=40s",
     "--leader-elect-retry-period=5s",
 ];
 
-/// The components with our image, which is never pulled, and with longer leases. Line by line, so that nothing else
-/// changes.
+/// Seconds that a probe may take. By default it is one: while eighteen clusters came up at once, the kubelet killed a
+/// manager that was only slow.
+const PROBE_SECONDS: u8 = 10;
+
+/// The components with our image, which is never pulled, and with more time for leases and probes. Line by line, so that
+/// nothing else changes.
 fn for_tests(components: &str, image: &str) -> String {
     let mut text = String::with_capacity(components.len());
     for line in components.lines() {
@@ -120,6 +124,8 @@ fn for_tests(components: &str, image: &str) -> String {
         if let Some(indent) = line.strip_suffix("- --leader-elect") {
             text.extend(LEASE.map(|argument| format!("{indent}- {argument}\n")));
         }
+        let probe = ["livenessProbe:", "readinessProbe:"].iter().find_map(|probe| line.strip_suffix(probe));
+        text.extend(probe.map(|indent| format!("{indent}  timeoutSeconds: {PROBE_SECONDS}\n")));
     }
     text
 }
@@ -129,12 +135,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_images_their_pull_policy_and_leases_change() {
+    fn only_images_their_pull_policy_leases_and_probes_change() {
         let components = "      - args:
         - --leader-elect
         - --diagnostics-address=:8443
         image: gcr.io/x:main
         imagePullPolicy: Always
+        livenessProbe:
+          httpGet:
+            path: /healthz
       image:
         type: string
 ";
@@ -146,6 +155,10 @@ mod tests {
         - --diagnostics-address=:8443
         image: localhost/y:e2e
         imagePullPolicy: IfNotPresent
+        livenessProbe:
+          timeoutSeconds: 10
+          httpGet:
+            path: /healthz
       image:
         type: string
 ";
