@@ -119,11 +119,12 @@ impl Actor<'_> {
             }
             Action::ReleaseMachine(name) => self.release(self.find(&name), MACHINE_FINALIZER).await,
             Action::DeleteInfrastructure => self.delete(self.observed.infrastructure.as_ref()).await,
+            Action::Pool(action) => self.act_on_pool(action).await,
             Action::ReleaseCluster => self.release(Some(&self.observed.cluster), CLUSTER_FINALIZER).await,
         }
     }
 
-    fn find(&self, machine: &str) -> Option<&Machine> {
+    pub(crate) fn find(&self, machine: &str) -> Option<&Machine> {
         self.observed.machines.iter().find(|other| other.name_any() == machine)
     }
 
@@ -135,7 +136,7 @@ impl Actor<'_> {
     }
 
     /// Creates an object, unless it is there already.
-    async fn create<K>(&self, object: &K) -> Result<(), ActError>
+    pub(crate) async fn create<K>(&self, object: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + Serialize + DeserializeOwned,
@@ -143,7 +144,7 @@ impl Actor<'_> {
         create(&self.api(), object).await
     }
 
-    async fn patch<K>(&self, old: &K, new: &K) -> Result<(), ActError>
+    pub(crate) async fn patch<K>(&self, old: &K, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + Serialize + DeserializeOwned,
@@ -161,7 +162,7 @@ impl Actor<'_> {
         patch::status(&self.api(), old, new, Precondition::None).await.map(drop).map_err(ActError::Patch)
     }
 
-    async fn delete<K>(&self, object: Option<&K>) -> Result<(), ActError>
+    pub(crate) async fn delete<K>(&self, object: Option<&K>) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + DeserializeOwned,
@@ -170,7 +171,7 @@ impl Actor<'_> {
         patch::delete(&self.api(), object).await.map(drop).map_err(ActError::Patch)
     }
 
-    async fn release<K>(&self, object: Option<&K>, finalizer: &str) -> Result<(), ActError>
+    pub(crate) async fn release<K>(&self, object: Option<&K>, finalizer: &str) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + Serialize + DeserializeOwned,
@@ -228,7 +229,7 @@ impl Actor<'_> {
         patch::object(&self.api(), old, &new, Precondition::None).await.map(drop).map_err(ActError::Patch)
     }
 
-    fn metadata(&self, name: &str, owners: Vec<OwnerReference>) -> ObjectMeta {
+    pub(crate) fn metadata(&self, name: &str, owners: Vec<OwnerReference>) -> ObjectMeta {
         let labels = BTreeMap::from([(labels::CLUSTER_NAME.to_owned(), self.observed.name())]);
         ObjectMeta {
             name: Some(name.to_owned()),
@@ -239,7 +240,7 @@ impl Actor<'_> {
         }
     }
 
-    fn owned_by_cluster(&self) -> Vec<OwnerReference> {
+    pub(crate) fn owned_by_cluster(&self) -> Vec<OwnerReference> {
         vec![owner(&self.observed.cluster)]
     }
 
@@ -298,7 +299,7 @@ pub(crate) fn reference(kind: &str, name: &str) -> ObjectReference {
     }
 }
 
-fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
+pub(crate) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),

@@ -23,6 +23,7 @@ mod kubeconfig;
 mod names;
 mod observe;
 mod plan;
+mod pool;
 mod run;
 mod surroundings;
 mod workload;

@@ -6,12 +6,19 @@ use std::collections::BTreeSet;
 pub(crate) const CLUSTER_FINALIZER: &str = "cluster.cluster.x-k8s.io";
 /// Holds a Machine until its infrastructure and Node are gone (`api/core/v1beta2/machine_types.go`).
 pub(crate) const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
+/// Holds a MachinePool until its machines are gone (`api/core/v1beta2/machinepool_types.go`).
+pub(crate) const POOL_FINALIZER: &str = "machinepool.cluster.x-k8s.io";
 /// The type of Secrets that belong to a cluster (`api/core/v1beta2/cluster_types.go`).
 pub(crate) const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
 /// The Secret of a cluster for a purpose: `ca`, `etcd`, `proxy`, `sa`, `kubeconfig`.
 pub(crate) fn secret(cluster: &str, purpose: &str) -> String {
     format!("{cluster}-{purpose}")
+}
+
+/// The MachinePool of a cluster.
+pub(crate) fn pool(cluster: &str) -> String {
+    format!("{cluster}-mp-0")
 }
 
 /// The first name for a machine of this base that is not taken. The suffix looks as random as Cluster API's, and is the

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::core::{Cluster, Machine, MachinePool};
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 
 use crate::names;
@@ -20,6 +20,9 @@ pub(crate) struct Observed {
     pub(crate) secrets: BTreeMap<String, Secret>,
     pub(crate) machines: Vec<Machine>,
     pub(crate) infrastructure_machines: Vec<InMemoryMachine>,
+    /// Its MachinePool.
+    pub(crate) pool: Option<MachinePool>,
+    pub(crate) infrastructure_pool: Option<InMemoryMachinePool>,
     /// What the cluster itself says; none when it was not asked or did not answer.
     pub(crate) workload: Option<Workload>,
 }
@@ -52,7 +55,11 @@ impl Observed {
 }
 
 /// Reads the management API. The workload is left out: whether it is to be asked is decided on what is read here.
-pub(crate) async fn observe(client: &Client, cluster: &Cluster) -> Result<Observed, kube::Error> {
+pub(crate) async fn observe(
+    client: &Client,
+    cluster: &Cluster,
+    has_pool: bool,
+) -> Result<Observed, kube::Error> {
     let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
     let of_cluster = ListParams::default().labels(&format!("{}={name}", labels::CLUSTER_NAME));
     // The Cluster as it is now: what wakes us may be older than our own last write.
@@ -65,12 +72,20 @@ pub(crate) async fn observe(client: &Client, cluster: &Cluster) -> Result<Observ
     let secrets = Api::<Secret>::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
     let machines = Api::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
     let infrastructure_machines = Api::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
+    let (mut pool, mut infrastructure_pool) = (None, None);
+    if has_pool {
+        let name = names::pool(&name);
+        pool = Api::namespaced(client.clone(), &namespace).get_opt(&name).await?;
+        infrastructure_pool = Api::namespaced(client.clone(), &namespace).get_opt(&name).await?;
+    }
     Ok(Observed {
         cluster,
         infrastructure,
         secrets: secrets.into_iter().map(|secret| (secret.name_any(), secret)).collect(),
         machines: machines.items,
         infrastructure_machines: infrastructure_machines.items,
+        pool,
+        infrastructure_pool,
         workload: None,
     })
 }

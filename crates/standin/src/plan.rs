@@ -28,12 +28,16 @@ pub struct ClusterPlan {
     pub control_plane: u32,
     /// Worker machines.
     pub workers: u32,
+    /// Machines of its MachinePool; none for a cluster without one.
+    pub pool: Option<u32>,
     /// What the random part of its machines' names depends on, besides the rest of the name.
     pub name_salt: String,
     /// How its machines behave.
     pub behaviour: Behaviour,
     /// The key of its certificate authorities.
     pub key_algorithm: KeyAlgorithm,
+    /// The network that its Pods are in, and its Nodes have shares of.
+    pub pod_network: String,
     /// Pools that each give its machines an address; none leaves their addresses to the provider.
     pub address_pools: Vec<PoolReference>,
     /// The pool that gives its load balancer an address.
@@ -51,9 +55,11 @@ impl ClusterPlan {
             version: version.to_owned(),
             control_plane,
             workers,
+            pool: None,
             name_salt: String::new(),
             behaviour: Behaviour::default(),
             key_algorithm: KeyAlgorithm::Rsa2048,
+            pod_network: "192.168.0.0/16".to_owned(),
             address_pools: Vec::new(),
             control_plane_address_pool: None,
         }

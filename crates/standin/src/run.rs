@@ -13,7 +13,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Cluster, ClusterNetwork, ClusterSpec, Machine, NetworkRanges};
 use nephele_api::infrastructure::v1beta2::{
-    self as infrastructure, InMemoryCluster, InMemoryClusterSpec, InMemoryMachine,
+    self as infrastructure, InMemoryCluster, InMemoryClusterSpec, InMemoryMachine, InMemoryMachinePool,
 };
 use nephele_api::labels;
 use nephele_kit::Clock;
@@ -101,6 +101,7 @@ pub async fn play(
         .with_config(Config::default().concurrency(CONCURRENCY))
         .watches(Api::<Machine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
         .watches(Api::<InMemoryMachine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
+        .watches(Api::<InMemoryMachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
         .watches(Api::<InMemoryCluster>::all(client), everything(), |cluster| of_cluster(&cluster))
         .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(round, |_, _, _| Requeue::requeue(RETRY), context)
@@ -144,7 +145,7 @@ async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
         metadata: ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.to_owned()]), ..metadata(&plan.name) },
         spec: ClusterSpec {
             cluster_network: Some(ClusterNetwork {
-                pods: blocks("192.168.0.0/16"),
+                pods: blocks(&plan.pod_network),
                 services: blocks("10.128.0.0/12"),
                 service_domain: "cluster.local".to_owned(),
             }),
@@ -162,7 +163,8 @@ async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, 
     let Some(plan) = context.clusters.get(&namespace, &name) else {
         return Ok(Requeue::await_change());
     };
-    let mut observed = observe(&context.client, &cluster).await.map_err(RoundError::Observe)?;
+    let mut observed =
+        observe(&context.client, &cluster, plan.pool.is_some()).await.map_err(RoundError::Observe)?;
     if observed.cluster.uid().is_none() || observed.cluster.is_paused() {
         return Ok(Requeue::await_change());
     }

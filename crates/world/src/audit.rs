@@ -8,12 +8,12 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, Machine};
+use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::pool_machine::{
     FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, VERSION_ANNOTATION,
 };
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::labels;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,8 @@ pub(crate) struct Seen {
     pub(crate) infrastructure: Vec<Arc<InMemoryCluster>>,
     pub(crate) machines: Vec<Arc<Machine>>,
     pub(crate) instances: Vec<Arc<InMemoryMachine>>,
+    pub(crate) machine_pools: Vec<Arc<MachinePool>>,
+    pub(crate) instance_pools: Vec<Arc<InMemoryMachinePool>>,
     pub(crate) claims: Vec<Arc<IPAddressClaim>>,
     pub(crate) addresses: Vec<Arc<IPAddress>>,
     /// Secrets by the cluster that they are labelled with, and name.

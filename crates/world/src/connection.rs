@@ -13,10 +13,17 @@ use kube::Client;
 use nephele_apiserver::ApiServer;
 use parking_lot::Mutex;
 use rand::RngExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::scenario::draws_about;
+
+/// The kinds whose objects may be away, by the ends of their paths, and their lists.
+const AWAY: [(&str, &str); 3] = [
+    ("/inmemoryclusters", "InMemoryClusterList"),
+    ("/inmemorymachines", "InMemoryMachineList"),
+    ("/inmemorymachinepools", "InMemoryMachinePoolList"),
+];
 
 /// A request that a manager sends, at the moment it does.
 pub(crate) struct Sent<'a> {
@@ -28,14 +35,21 @@ pub(crate) struct Sent<'a> {
 /// Told of each request before it is sent.
 pub(crate) type Witness = Arc<dyn Fn(&Sent<'_>) + Send + Sync>;
 
+/// How connections are; shared by all of a world.
+pub(crate) struct Conditions {
+    /// Whether requests go astray.
+    pub(crate) trouble: Arc<AtomicBool>,
+    /// Whether the objects of clusters and machines are away, as far as managers can see.
+    pub(crate) away: Arc<AtomicBool>,
+}
+
 /// The connection of one manager.
 pub(crate) struct Connection {
     server: ApiServer,
     seed: u64,
     /// Who is connected: the identity of the manager.
     identity: String,
-    /// Whether requests go astray; shared by all connections of a world.
-    trouble: Arc<AtomicBool>,
+    conditions: Conditions,
     witness: Witness,
     /// How often each request was made, by method and path.
     requests: Mutex<HashMap<String, u64>>,
@@ -70,14 +84,14 @@ impl Connection {
         server: ApiServer,
         seed: u64,
         identity: String,
-        trouble: Arc<AtomicBool>,
+        conditions: Conditions,
         witness: Witness,
     ) -> Arc<Self> {
         Arc::new(Self {
             server,
             seed,
             identity,
-            trouble,
+            conditions,
             witness,
             requests: Mutex::default(),
             frozen_until: Mutex::new(Instant::now()),
@@ -125,6 +139,10 @@ impl Connection {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         (self.witness)(&Sent { identity: &self.identity, method: &method, path: &path });
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let kind = AWAY.iter().find(|(end, _)| method == Method::GET && path.ends_with(end));
+        if let Some((_, list)) = kind.filter(|_| self.conditions.away.load(Ordering::Relaxed)) {
+            return Ok(self.nothing(is_watch, list).await);
+        }
         let number = {
             let mut requests = self.requests.lock();
             let count = requests.entry(format!("{method} {path} {is_watch}")).or_default();
@@ -132,7 +150,7 @@ impl Connection {
             *count
         };
         let mut draws = draws_about(self.seed, &[&self.identity, method.as_str(), &path], number);
-        if !self.trouble.load(Ordering::Relaxed) {
+        if !self.conditions.trouble.load(Ordering::Relaxed) {
             self.thawed().await;
             return self.answer(request).await;
         }
@@ -192,6 +210,19 @@ impl Connection {
         }
     }
 
+    /// The answer about objects that are away: an empty list, or a watch that ends as expired when they are there again.
+    async fn nothing(&self, is_watch: bool, list: &str) -> Response<Body> {
+        if is_watch {
+            while self.conditions.away.load(Ordering::Relaxed) {
+                sleep(Duration::from_millis(500)).await;
+            }
+            return refusal(StatusCode::GONE, "Expired");
+        }
+        let api_version = "infrastructure.cluster.x-k8s.io/v1beta2";
+        let metadata = json!({ "resourceVersion": "1" });
+        json_body(&json!({ "kind": list, "apiVersion": api_version, "metadata": metadata, "items": [] }))
+    }
+
     async fn answer(&self, request: Request<Body>) -> io::Result<Response<Body>> {
         Ok(self.server.handle(request).await)
     }
@@ -220,8 +251,13 @@ fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
         "reason": reason, "code": code.as_u16(), "message": format!("the world answers {reason}"),
         "details": { "retryAfterSeconds": 1 },
     });
-    let mut response = Response::new(Body::from(status.to_string()));
+    let mut response = json_body(&status);
     *response.status_mut() = code;
+    response
+}
+
+fn json_body(value: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(value.to_string()));
     let json = header::HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     response

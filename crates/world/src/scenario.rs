@@ -54,6 +54,9 @@ pub enum Step {
         workers: u8,
         /// Whether its addresses come from pools.
         pooled: bool,
+        /// Machines of its MachinePool, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        machine_pool: Option<u8>,
     },
     /// A user asks for another number of workers.
     Scale {
@@ -61,6 +64,13 @@ pub enum Step {
         cluster: u8,
         /// Worker machines.
         workers: u8,
+    },
+    /// A user asks for another number of machines of the MachinePool.
+    ScalePool {
+        /// Of which cluster.
+        cluster: u8,
+        /// Its machines.
+        machines: u8,
     },
     /// A user asks for the other one of two versions.
     Upgrade(u8),
@@ -70,7 +80,7 @@ pub enum Step {
     Pause(u8),
     /// A user lets a paused cluster go on.
     Unpause(u8),
-    /// An instance of a worker vanishes.
+    /// An instance of a worker vanishes, or one of a MachinePool.
     Terminate {
         /// Of which cluster.
         cluster: u8,
@@ -88,6 +98,9 @@ pub enum Step {
     Note(u8),
     /// All managers end in an orderly way, and others start.
     Restart(Scope),
+    /// All managers end, and when others start, the objects of clusters and machines are not there for so many
+    /// milliseconds, as when a backup of them is restored.
+    Restore(u32),
     /// The leading manager dies, and another starts.
     Kill,
     /// Nothing that the leading manager sends or is sent arrives, for so many milliseconds.
@@ -102,26 +115,105 @@ pub enum Step {
     Settle,
 }
 
+/// What a world is about, so that what is rare meets in one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Theme {
+    /// Nothing special.
+    Anything,
+    /// Managers look after a part of the objects for a while.
+    Scopes,
+    /// Objects are away for a while, as until a backup is restored.
+    Restores,
+    /// Clusters are paused while managers start again.
+    Pauses,
+    /// The leader freezes in the middle of its work, and another takes over.
+    Leaders,
+    /// Clusters are deleted and created again under their names.
+    Names,
+    /// Clusters have many machines.
+    Sizes,
+}
+
 impl Scenario {
     /// The world of this seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut draws = ChaCha8Rng::seed_from_u64(seed);
+        let theme = match draws.random_range(0..20_u8) {
+            0..6 => Theme::Anything,
+            6..9 => Theme::Scopes,
+            9..11 => Theme::Restores,
+            11..14 => Theme::Pauses,
+            14..17 => Theme::Leaders,
+            17..19 => Theme::Names,
+            _ => Theme::Sizes,
+        };
         let trouble = draws.random_ratio(2, 3);
-        let standby = draws.random_ratio(1, 3);
-        let keeps_state = draws.random_ratio(1, 2);
+        let standby = draws.random_ratio(1, 3) || theme == Theme::Leaders;
+        // What is kept is what a scope that is too narrow can lose.
+        let keeps_state = draws.random_ratio(1, 2) || matches!(theme, Theme::Scopes | Theme::Restores);
         let shares_ports = draws.random_ratio(1, 4);
         let quota = if draws.random_ratio(1, 5) { draws.random_range(2..12) } else { 0 };
-        let count = draws.random_range(6..20);
         let mut steps: Vec<Step> = (0..2).map(|_| create(&mut draws)).collect();
-        steps.extend((0..count).map(|_| step(&mut draws)));
-        if draws.random_ratio(1, 3) {
-            let cluster = draws.random_range(0..CLUSTERS);
-            steps.extend([Step::Settle, Step::Delete(cluster), Step::Settle, create_as(cluster, &mut draws)]);
+        if theme == Theme::Anything {
+            let count = draws.random_range(6..20);
+            steps.extend((0..count).map(|_| step(&mut draws)));
+        } else {
+            for _ in 0..draws.random_range(1..4) {
+                let count = draws.random_range(0..4);
+                steps.extend((0..count).map(|_| step(&mut draws)));
+                steps.extend(story(theme, &mut draws));
+            }
         }
         steps.push(Step::Restart(Scope::All));
         steps.push(Step::Settle);
         Self { seed, trouble, standby, keeps_state, shares_ports, quota, steps }
+    }
+}
+
+/// Steps that only do what they are for one after the other.
+fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
+    let cluster = draws.random_range(0..CLUSTERS);
+    let pause =
+        if draws.random_ratio(1, 2) { Step::Settle } else { Step::Wait(draws.random_range(1..40_000)) };
+    match theme {
+        Theme::Anything => Vec::new(),
+        Theme::Scopes => {
+            let scope = if draws.random_ratio(2, 3) { Scope::Even } else { Scope::Nothing };
+            let notes = (0..CLUSTERS).map(Step::Note);
+            let narrow = [Step::Restart(scope), step(draws), pause, Step::Restart(Scope::All), Step::Settle];
+            [Step::Settle].into_iter().chain(notes).chain(narrow).collect()
+        }
+        Theme::Restores => {
+            let notes = (0..CLUSTERS).map(Step::Note);
+            // Less than it takes until objects count as gone for good.
+            let restore = [Step::Restore(draws.random_range(1_000..500_000)), Step::Settle];
+            [Step::Settle].into_iter().chain(notes).chain(restore).collect()
+        }
+        Theme::Pauses => {
+            let restarted = [Step::Restart(Scope::All), create(draws), create(draws), pause];
+            let paused = [Step::Settle, Step::Pause(cluster), Step::Pause(draws.random_range(0..CLUSTERS))];
+            paused.into_iter().chain(restarted).chain([Step::Unpause(cluster)]).collect()
+        }
+        Theme::Leaders => {
+            let busy = [create(draws), step(draws), Step::Wait(draws.random_range(1..15_000))];
+            // About as long as it takes until another one leads.
+            let end = match draws.random_range(0..4_u8) {
+                0 => Step::Restart(Scope::All),
+                _ => Step::Freeze(draws.random_range(12_000..24_000)),
+            };
+            busy.into_iter().chain([end, Step::Wait(draws.random_range(15_000..60_000))]).collect()
+        }
+        Theme::Names => {
+            let again = create_as(cluster, draws);
+            vec![create_as(cluster, draws), Step::Settle, Step::Delete(cluster), Step::Settle, again, pause]
+        }
+        Theme::Sizes => {
+            let workers = draws.random_range(20..38);
+            let large =
+                Step::Create { cluster, control_plane: 3, workers, pooled: false, machine_pool: None };
+            vec![large, pause, Step::Restart(Scope::All), step(draws)]
+        }
     }
 }
 
@@ -136,6 +228,7 @@ fn create_as(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
         control_plane: [0, 1, 1, 1, 3][draws.random_range(0..5_usize)],
         workers: draws.random_range(0..7),
         pooled: draws.random_ratio(1, 3),
+        machine_pool: draws.random_ratio(1, 4).then(|| draws.random_range(0..5)),
     }
 }
 
@@ -144,7 +237,8 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
     let other = draws.random_range(0..7);
     match draws.random_range(0..40_u8) {
         0..6 => create(draws),
-        6..9 => Step::Scale { cluster, workers: other },
+        6..8 => Step::Scale { cluster, workers: other },
+        8 => Step::ScalePool { cluster, machines: other },
         9..11 => Step::Upgrade(cluster),
         11..14 => Step::Delete(cluster),
         14..17 => Step::Pause(cluster),

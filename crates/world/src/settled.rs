@@ -19,6 +19,8 @@ pub(crate) struct Asked {
     pub(crate) key: ClusterKey,
     pub(crate) control_plane: usize,
     pub(crate) workers: usize,
+    /// Machines of its MachinePool.
+    pub(crate) pool: usize,
     pub(crate) version: String,
     pub(crate) paused: bool,
     pub(crate) deleted: bool,
@@ -97,6 +99,8 @@ fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
     let left = [
         names(&seen.clusters, key),
         names(&seen.infrastructure, key),
+        names(&seen.machine_pools, key),
+        names(&seen.instance_pools, key),
         names(&seen.machines, key),
         names(&seen.instances, key),
         names(&seen.claims, key),
@@ -128,7 +132,7 @@ fn not_running(key: &ClusterKey, ready: &[&InMemoryMachine], seen: &Seen) -> Vec
 }
 
 fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
-    let Asked { key, control_plane, workers, version, .. } = asked;
+    let Asked { key, control_plane, workers, pool, version, .. } = asked;
     let mut missing = Vec::new();
     let status = cluster.status.clone().unwrap_or_default();
     if cluster.metadata.deletion_timestamp.is_some() {
@@ -159,17 +163,19 @@ fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
         .collect();
     let is_control_plane = |machine: &&&Machine| labels::is_control_plane(&machine.metadata);
     let found = machines.iter().filter(is_control_plane).count();
-    if (found, machines.len()) != (*control_plane, control_plane + workers) {
+    if (found, machines.len()) != (*control_plane, control_plane + workers + pool) {
         missing.push(format!(
             "it has {found} Machines of the control plane of {}, not {control_plane} of {}",
             machines.len(),
-            control_plane + workers
+            control_plane + workers + pool
         ));
     }
     if instances.len() != machines.len() {
         missing.push(format!("it has {} InMemoryMachines", instances.len()));
     }
-    let other = machines.iter().filter(|machine| machine.spec.version != *version);
+    // Those of a pool say none.
+    let is_other = |version: &str, said: &str| said != version && !said.is_empty();
+    let other = machines.iter().filter(|machine| is_other(version, &machine.spec.version));
     missing
         .extend(other.map(|machine| format!("{} has version {}", machine.name_any(), machine.spec.version)));
     for instance in &instances {

@@ -49,21 +49,32 @@ pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bo
 /// What may do in the place of a step.
 fn simpler(step: &Step) -> Vec<Step> {
     match step {
-        Step::Create { cluster, control_plane, workers, pooled } => {
+        Step::Create { cluster, control_plane, workers, pooled, machine_pool } => {
+            let cluster = *cluster;
             let with = |control_plane: u8, workers: u8, pooled: bool| Step::Create {
-                cluster: *cluster,
+                cluster,
                 control_plane,
                 workers,
                 pooled,
+                machine_pool: None,
             };
             vec![
-                with(*control_plane, *workers, false),
+                with(*control_plane, *workers, *pooled),
+                Step::Create {
+                    cluster,
+                    control_plane: *control_plane,
+                    workers: *workers,
+                    pooled: false,
+                    machine_pool: *machine_pool,
+                },
                 with(*control_plane, 0, *pooled),
                 with((*control_plane).min(1), *workers, *pooled),
                 with((*control_plane).min(1), 0, false),
             ]
         }
-        Step::Restart(Scope::Even | Scope::Nothing) | Step::Kill => vec![Step::Restart(Scope::All)],
+        Step::Restart(Scope::Even | Scope::Nothing) | Step::Restore(_) | Step::Kill => {
+            vec![Step::Restart(Scope::All)]
+        }
         _ => Vec::new(),
     }
 }

@@ -8,8 +8,8 @@ use axum::body::Body;
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::ResourceExt;
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_api::core::{Cluster, Machine, MachinePool};
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::labels;
 use nephele_apiserver::{GroupResource, Store};
@@ -29,6 +29,8 @@ pub(crate) struct Sight {
     infrastructure: Kind<InMemoryCluster>,
     machines: Kind<Machine>,
     instances: Kind<InMemoryMachine>,
+    machine_pools: Kind<MachinePool>,
+    instance_pools: Kind<InMemoryMachinePool>,
     claims: Kind<IPAddressClaim>,
     addresses: Kind<IPAddress>,
     workloads: BTreeMap<ClusterKey, Workload>,
@@ -87,6 +89,8 @@ impl Sight {
             infrastructure: Kind::new("infrastructure.cluster.x-k8s.io", "inmemoryclusters"),
             machines: Kind::new("cluster.x-k8s.io", "machines"),
             instances: Kind::new("infrastructure.cluster.x-k8s.io", "inmemorymachines"),
+            machine_pools: Kind::new("cluster.x-k8s.io", "machinepools"),
+            instance_pools: Kind::new("infrastructure.cluster.x-k8s.io", "inmemorymachinepools"),
             claims: Kind::new("ipam.cluster.x-k8s.io", "ipaddressclaims"),
             addresses: Kind::new("ipam.cluster.x-k8s.io", "ipaddresses"),
             workloads: BTreeMap::new(),
@@ -108,6 +112,8 @@ impl Sight {
             self.infrastructure.read(store),
             self.machines.read(store),
             self.instances.read(store),
+            self.machine_pools.read(store),
+            self.instance_pools.read(store),
             self.claims.read(store),
             self.addresses.read(store),
             self.ask_clusters(hub, &ports).await,
@@ -123,6 +129,8 @@ impl Sight {
             infrastructure: self.infrastructure.all(),
             machines: self.machines.all(),
             instances: self.instances.all(),
+            machine_pools: self.machine_pools.all(),
+            instance_pools: self.instance_pools.all(),
             claims: self.claims.all(),
             addresses: self.addresses.all(),
             secrets,

@@ -33,7 +33,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Auditor, ClusterKey, Violation, cluster_of, endpoint, key_of};
-use crate::connection::{Connection, Sent, Witness};
+use crate::connection::{Conditions, Connection, Sent, Witness};
 use crate::hub::Hub;
 use crate::process::{EVEN, LEASE, ODD, Process, Settings};
 use crate::scenario::{CLUSTERS, Scenario, Scope, Step};
@@ -54,6 +54,10 @@ const POLL: Duration = Duration::from_secs(1);
 /// Simulated time in which what went wrong before is over: a pool stops to wait for an answer 90 s after it asked, and
 /// says so in its status.
 const LATE: Duration = Duration::from_secs(100);
+/// A network of 32 shares, so few that two Nodes of a small cluster want one share now and then.
+const FEW_SHARES: &str = "192.168.0.0/19";
+/// A network of 256 shares.
+const MANY_SHARES: &str = "192.168.0.0/16";
 /// The versions that clusters have.
 const VERSIONS: [&str; 2] = ["v1.36.3", "v1.35.8"];
 
@@ -98,6 +102,8 @@ struct World<'a> {
     started: u32,
     scope: Scope,
     trouble: Arc<AtomicBool>,
+    /// Whether the objects of clusters and machines are away.
+    away: Arc<AtomicBool>,
     hub: Hub,
     sight: Sight,
     auditor: Auditor,
@@ -191,6 +197,7 @@ impl<'a> World<'a> {
             started: 0,
             scope: Scope::All,
             trouble: Arc::new(AtomicBool::new(scenario.trouble)),
+            away: Arc::default(),
             hub,
             sight: Sight::new(),
             auditor: Auditor::new(scenario),
@@ -226,8 +233,8 @@ impl<'a> World<'a> {
 
     async fn happen(&mut self, step: &Step) -> Result<(), String> {
         match *step {
-            Step::Create { cluster, control_plane, workers, pooled } => {
-                self.create(cluster, control_plane, workers, pooled).await;
+            Step::Create { cluster, control_plane, workers, pooled, machine_pool } => {
+                self.create(cluster, control_plane, workers, pooled, machine_pool).await;
             }
             Step::Scale { cluster, workers } => {
                 self.plan(cluster, |plan, asked| {
@@ -237,6 +244,12 @@ impl<'a> World<'a> {
                     }
                 });
             }
+            Step::ScalePool { cluster, machines } => self.plan(cluster, |plan, asked| {
+                if let Some(pool) = &mut plan.pool {
+                    *pool = machines.into();
+                    asked.pool = machines.into();
+                }
+            }),
             Step::Upgrade(cluster) => self.plan(cluster, |plan, asked| {
                 let other = VERSIONS[usize::from(plan.version == VERSIONS[0])];
                 other.clone_into(&mut plan.version);
@@ -254,6 +267,7 @@ impl<'a> World<'a> {
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
             Step::Note(cluster) => self.note(cluster).await,
             Step::Restart(scope) => self.restart(scope).await?,
+            Step::Restore(time) => self.restore(Duration::from_millis(time.into())).await?,
             Step::Kill => self.kill().await?,
             Step::Freeze(time) => {
                 if let Some(leader) = self.leader() {
@@ -274,18 +288,29 @@ impl<'a> World<'a> {
 
     // --- What users do.
 
-    async fn create(&mut self, cluster: u8, control_plane: u8, workers: u8, pooled: bool) {
+    async fn create(
+        &mut self,
+        cluster: u8,
+        control_plane: u8,
+        workers: u8,
+        pooled: bool,
+        machine_pool: Option<u8>,
+    ) {
         let key = key(cluster);
         if self.api_in::<Cluster>(&key.0).get_opt(&key.1).await.expect("an answer").is_some() {
             return;
         }
         let workers = if control_plane == 0 { 0 } else { workers };
+        // One without a control plane never gets as far.
+        let machine_pool = machine_pool.filter(|_| control_plane > 0);
         self.created += 1;
         let plan = ClusterPlan {
             namespace: key.0.clone(),
             name_salt: format!("{}/{}", self.scenario.seed, self.created),
             behaviour: behaviour(),
             key_algorithm: KeyAlgorithm::EcdsaP256,
+            pod_network: if workers < 10 { FEW_SHARES } else { MANY_SHARES }.to_owned(),
+            pool: machine_pool.map(u32::from),
             address_pools: if pooled { vec![pool("machines")] } else { Vec::new() },
             control_plane_address_pool: pooled.then(|| pool("balancers")),
             ..ClusterPlan::new(&key.1, VERSIONS[0], control_plane.into(), workers.into())
@@ -294,6 +319,7 @@ impl<'a> World<'a> {
             key,
             control_plane: control_plane.into(),
             workers: workers.into(),
+            pool: machine_pool.unwrap_or_default().into(),
             version: VERSIONS[0].to_owned(),
             paused: false,
             deleted: false,
@@ -387,8 +413,8 @@ impl<'a> World<'a> {
             let witnessed = Arc::clone(&self.witnessed);
             let witness: Witness = Arc::new(move |sent| witnessed.note(sent));
             let server = self.api.server().clone();
-            let connection =
-                Connection::new(server, self.scenario.seed, identity.clone(), self.trouble.clone(), witness);
+            let world = Conditions { trouble: self.trouble.clone(), away: self.away.clone() };
+            let connection = Connection::new(server, self.scenario.seed, identity.clone(), world, witness);
             let process = Process::start(connection, identity, &self.clock, self.settings());
             self.managers.push(process);
         }
@@ -425,6 +451,14 @@ impl<'a> World<'a> {
         sleep(Process::START).await;
         self.scope = scope;
         self.fill_up();
+        Ok(())
+    }
+
+    async fn restore(&mut self, time: Duration) -> Result<(), String> {
+        self.away.store(true, Ordering::Relaxed);
+        self.restart(self.scope).await?;
+        self.pass(time).await?;
+        self.away.store(false, Ordering::Relaxed);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
 use nephele_kit::owner_cluster;
 
-use super::{Action, condition, machine, names};
+use super::{Action, condition, machine, names, pool};
 use crate::AVAILABLE;
 use crate::certificates::Purpose;
 use crate::observe::Observed;
@@ -33,6 +33,7 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     }
     if has_certificates(observed) {
         actions.extend(machines(plan, observed));
+        actions.extend(pool::provide(plan, observed));
     }
     actions
 }
@@ -93,6 +94,7 @@ impl<'a> MachineSet<'a> {
             .machines
             .iter()
             .filter(|machine| labels::is_control_plane(&machine.metadata) == control_plane)
+            .filter(|machine| !pool::is_member(machine))
             .collect();
         let machines: Vec<_> = all.iter().copied().filter(|machine| !machine::is_deleting(machine)).collect();
         let is_dead = |machine: &&&Machine| observed.infrastructure_of(machine).is_some_and(is_terminated);
@@ -125,7 +127,7 @@ impl<'a> MachineSet<'a> {
 }
 
 /// Whether the provider says that the instance is gone for good, as a MachineHealthCheck would be told to look for.
-fn is_terminated(infrastructure: &InMemoryMachine) -> bool {
+pub(super) fn is_terminated(infrastructure: &InMemoryMachine) -> bool {
     let conditions = infrastructure.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| condition.reason == reasons::INSTANCE_TERMINATED)
 }
@@ -159,7 +161,8 @@ fn status(plan: &ClusterPlan, observed: &Observed, old: ClusterStatus, now: Time
     );
     conditions::set(&mut status.conditions, first, now);
 
-    let wanted = as_count(plan.control_plane) + as_count(plan.workers);
+    let wanted =
+        as_count(plan.control_plane) + as_count(plan.workers) + as_count(plan.pool.unwrap_or_default());
     let up = observed.machines.iter().filter(|machine| machine::is_up(machine)).count();
     let available = provisioned && initialized && up >= wanted;
     let message = match (provisioned, initialized) {

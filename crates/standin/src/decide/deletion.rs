@@ -8,7 +8,7 @@ use nephele_api::conditions;
 use nephele_api::core::{ClusterStatus, Machine};
 use nephele_api::labels;
 
-use super::{Action, machine};
+use super::{Action, machine, pool};
 use crate::AVAILABLE;
 use crate::names::{CLUSTER_FINALIZER, MACHINE_FINALIZER};
 use crate::observe::Observed;
@@ -17,7 +17,8 @@ const DELETING: &str = "Deleting";
 
 pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action> {
     let mut actions: Vec<_> = report(observed, now).into_iter().collect();
-    if observed.machines.is_empty() {
+    actions.extend(pool::delete(observed));
+    if observed.machines.is_empty() && observed.pool.is_none() {
         match &observed.infrastructure {
             Some(infrastructure) if infrastructure.metadata.deletion_timestamp.is_none() => {
                 actions.push(Action::DeleteInfrastructure);
@@ -35,6 +36,8 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
     for machine in &observed.machines {
         if machine::is_deleting(machine) {
             actions.extend(delete_machine(observed, machine));
+        } else if pool::is_member(machine) && observed.infrastructure_pool.is_some() {
+            // That deletes it.
         } else if is_worker(machine) || !workers_left {
             actions.push(Action::DeleteMachine(machine.name_any()));
         }

@@ -9,7 +9,7 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
 
 use super::cluster::has_certificates;
-use super::{Action, condition};
+use super::{Action, condition, pool};
 use crate::observe::Observed;
 use crate::{RUNNING, workload};
 
@@ -42,10 +42,12 @@ pub(super) fn provide(observed: &Observed, machine: &Machine, now: Timestamp) ->
     let name = machine.name_any();
     let mut actions = Vec::new();
     let infrastructure = observed.infrastructure_of(machine);
-    if infrastructure.is_none() {
+    // The infrastructure of a pool makes its machines itself, and they boot with what the pool has.
+    let is_alone = !pool::is_member(machine);
+    if infrastructure.is_none() && is_alone {
         actions.push(Action::CreateInfrastructureMachine(name.clone()));
     }
-    if machine.data_secret_name().is_none() && may_boot(observed, machine) {
+    if is_alone && machine.data_secret_name().is_none() && may_boot(observed, machine) {
         actions.push(Action::CreateBootstrapData(name.clone()));
     }
     if machine.spec.provider_id.is_empty()

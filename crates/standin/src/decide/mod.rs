@@ -3,6 +3,7 @@
 mod cluster;
 mod deletion;
 mod machine;
+mod pool;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ use kube::ResourceExt;
 use nephele_api::conditions;
 use nephele_api::core::{ClusterStatus, Endpoint, Machine, MachineStatus};
 
+pub(crate) use self::pool::PoolAction;
 use crate::certificates::Purpose;
 use crate::observe::Observed;
 use crate::plan::ClusterPlan;
@@ -62,6 +64,8 @@ pub(crate) enum Action {
     ReleaseMachine(String),
     DeleteInfrastructure,
     ReleaseCluster,
+    /// All about the MachinePool.
+    Pool(PoolAction),
 }
 
 /// What follows from what was observed.

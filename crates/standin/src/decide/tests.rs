@@ -153,6 +153,7 @@ impl World {
                 self.observed.machines.retain(|machine| machine.name_any() != name);
             }
             Action::DeleteInfrastructure => self.observed.infrastructure = None,
+            Action::Pool(action) => panic!("no plan here has a pool: {action:?}"),
             Action::ReleaseCluster => self.observed.cluster.metadata.finalizers = None,
         }
     }
