@@ -27,16 +27,14 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
         assert!(message.contains("pool"), "{message}");
         next_second(&scope, name).await?;
     }
-    let message = scope.pool_says(kinds::IP_POOL, "pool", "False", "PoolExhausted").await?;
-    assert!(message.contains("5 claims wait"), "{message}");
+    pool_counts_waiting(&scope, 5).await?;
 
     scope.release(&["b", "d"]).await?;
     let mut addresses = [scope.bound("z").await?, scope.bound("y").await?];
     addresses.sort();
     assert_eq!(addresses, ["10.15.0.11", "10.15.0.13"]);
     scope.counts(kinds::IP_POOL, "pool", Counts::of(5, 5)).await?;
-    let message = scope.pool_says(kinds::IP_POOL, "pool", "False", "PoolExhausted").await?;
-    assert!(message.contains("3 claims wait"), "{message}");
+    pool_counts_waiting(&scope, 3).await?;
     assert_eq!(served(&scope, &waiting).await?, [true, true, false, false, false]);
 
     // A waiting claim that is deleted frees no address, and does not block others.
@@ -53,6 +51,15 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
     scope.counts(kinds::IP_POOL, "pool", Counts::of(11, 6)).await?;
     scope.pool_says(kinds::IP_POOL, "pool", "True", "Ready").await?;
     scope.finish().await
+}
+
+/// Waits until the pool says how many claims wait: it says so after they do.
+async fn pool_counts_waiting(scope: &Scope, claims: usize) -> anyhow::Result<()> {
+    until("the pool to count the claims that wait", LIMIT, async || {
+        let message = scope.pool_says(kinds::IP_POOL, "pool", "False", "PoolExhausted").await?;
+        Ok(Look::when(message.contains(&format!("{claims} claims wait")), || message))
+    })
+    .await
 }
 
 #[tokio::test]
