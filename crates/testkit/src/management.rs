@@ -67,13 +67,13 @@ impl ManagementApi {
     /// A new one, empty but for namespaces and definitions. Needs a Tokio runtime.
     #[must_use]
     pub fn start() -> Self {
-        Self::start_at(Arc::new(Timestamp::now))
+        Self::start_at("management", Arc::new(Timestamp::now))
     }
 
-    /// As [`ManagementApi::start`], on the given clock.
+    /// As [`ManagementApi::start`], on the given clock. Two of different names give different uids.
     #[must_use]
-    pub fn start_at(clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
-        let options = StoreOptions { uid_seed: "management".to_owned(), ..StoreOptions::default() };
+    pub fn start_at(name: &str, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        let options = StoreOptions { uid_seed: name.to_owned(), ..StoreOptions::default() };
         let store = Store::new(options);
         let now = clock();
         store.create_default_namespaces(now);

@@ -18,6 +18,7 @@ use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::labels;
 use serde::{Deserialize, Serialize};
 
+use crate::moves::Uids;
 use crate::scenario::{Scenario, Step};
 
 /// What is lost of an instant that a status says in whole seconds, and a little more.
@@ -96,6 +97,13 @@ struct NodeIdentity {
     uid: Option<String>,
 }
 
+impl NodeIdentity {
+    /// Whether a Node that was this one may be that one now.
+    fn is_that_of(&self, now: &Self) -> bool {
+        self.pod_networks == now.pod_networks && (self.uid.is_none() || self.uid == now.uid)
+    }
+}
+
 /// The key of a labelled object's cluster.
 pub(crate) fn cluster_of<K: kube::Resource>(object: &K) -> Option<ClusterKey> {
     let name = labels::value(object.meta(), labels::CLUSTER_NAME)?;
@@ -127,6 +135,20 @@ impl Auditor {
         let is_set_back = scenario.steps.iter().any(|step| matches!(step, Step::Jump(..0)));
         let quota = if told_late { 0 } else { quota };
         Self { keeps_state, shares_ports, quota, is_set_back, ..Self::default() }
+    }
+
+    /// Everything was moved to another management cluster, where objects have these other uids. Their clusters stay as
+    /// they are, but for the uids of Nodes: the objects in them are made again.
+    pub(crate) fn moved(&mut self, uids: &Uids) {
+        fn renamed<T>(of: &mut BTreeMap<String, T>, uids: &Uids) {
+            let before = std::mem::take(of).into_iter();
+            of.extend(before.filter_map(|(uid, value)| Some((uids.get(&uid)?.clone(), value))));
+        }
+        renamed(&mut self.endpoints, uids);
+        renamed(&mut self.provider_ids, uids);
+        renamed(&mut self.addresses, uids);
+        renamed(&mut self.nodes, uids);
+        self.nodes.values_mut().for_each(|node| node.uid = None);
     }
 
     /// Compares what is seen now with what must hold, and with what was seen before.
@@ -231,7 +253,7 @@ impl Auditor {
                 };
                 let name = node.name_any();
                 match self.nodes.get(&uid) {
-                    Some(before) if *before != identity => {
+                    Some(before) if !before.is_that_of(&identity) => {
                         return Err(format!("Node {name} was {before:?} and is {identity:?}"));
                     }
                     _ => drop(self.nodes.insert(uid, identity)),

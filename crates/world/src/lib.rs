@@ -21,6 +21,7 @@
 pub mod audit;
 mod connection;
 mod hub;
+mod moves;
 mod process;
 pub mod scenario;
 mod settled;

@@ -101,6 +101,8 @@ pub enum Step {
     /// All managers end, and when others start, the objects of clusters and machines are not there for so many
     /// milliseconds, as when a backup of them is restored.
     Restore(u32),
+    /// Everything is moved to another management cluster, with managers of its own.
+    Move,
     /// The leading manager dies, and another starts.
     Kill,
     /// Nothing that the leading manager sends or is sent arrives, for so many milliseconds.
@@ -132,6 +134,8 @@ enum Theme {
     Names,
     /// Clusters have many machines.
     Sizes,
+    /// Clusters are moved to another management cluster.
+    Moves,
 }
 
 impl Scenario {
@@ -139,13 +143,14 @@ impl Scenario {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut draws = ChaCha8Rng::seed_from_u64(seed);
-        let theme = match draws.random_range(0..20_u8) {
+        let theme = match draws.random_range(0..22_u8) {
             0..6 => Theme::Anything,
             6..9 => Theme::Scopes,
             9..11 => Theme::Restores,
             11..14 => Theme::Pauses,
             14..17 => Theme::Leaders,
             17..19 => Theme::Names,
+            19..21 => Theme::Moves,
             _ => Theme::Sizes,
         };
         let trouble = draws.random_ratio(2, 3);
@@ -181,6 +186,8 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
         Theme::Scopes => {
             let scope = if draws.random_ratio(2, 3) { Scope::Even } else { Scope::Nothing };
             let notes = (0..CLUSTERS).map(Step::Note);
+            // Half of these last longer than it takes until objects that are not there count as gone for good.
+            let pause = if draws.random_ratio(1, 2) { pause } else { Step::Wait(700_000) };
             let narrow = [Step::Restart(scope), step(draws), pause, Step::Restart(Scope::All), Step::Settle];
             [Step::Settle].into_iter().chain(notes).chain(narrow).collect()
         }
@@ -213,6 +220,16 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
             let large =
                 Step::Create { cluster, control_plane: 3, workers, pooled: false, machine_pool: None };
             vec![large, pause, Step::Restart(Scope::All), step(draws)]
+        }
+        Theme::Moves => {
+            let before = [
+                Step::Restart(Scope::All),
+                create(draws),
+                Step::Settle,
+                Step::Terminate { cluster, worker: 1 },
+            ];
+            let after = [Step::Move, step(draws), create(draws), pause, step(draws)];
+            before.into_iter().chain(after).collect()
         }
     }
 }
@@ -251,7 +268,13 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
             3..5 => Scope::Even,
             _ => Scope::Nothing,
         }),
-        28 => Step::Kill,
+        28 => {
+            if draws.random_ratio(1, 2) {
+                Step::Kill
+            } else {
+                Step::Move
+            }
+        }
         29 => Step::Freeze(draws.random_range(1_000..25_000)),
         30 => Step::Jump(draws.random_range(-60..60)),
         31 => Step::FillDisk(draws.random_ratio(2, 3)),

@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::{Auditor, ClusterKey, Violation, cluster_of, endpoint, key_of};
 use crate::connection::{Conditions, Connection, Sent, Witness};
 use crate::hub::Hub;
+use crate::moves;
 use crate::process::{EVEN, LEASE, ODD, Process, Settings};
 use crate::scenario::{CLUSTERS, Scenario, Scope, Step};
 use crate::settled::{Asked, unsettled};
@@ -96,6 +97,8 @@ struct World<'a> {
     scenario: &'a Scenario,
     clock: WorldClock,
     api: ManagementApi,
+    /// Ends whoever plays Cluster API on it.
+    standin: CancellationToken,
     planned: PlannedClusters,
     asked: BTreeMap<u8, Asked>,
     managers: Vec<Process>,
@@ -114,11 +117,12 @@ struct World<'a> {
     notes: u32,
     /// Clusters that were created so far.
     created: u32,
+    /// Moves to another management cluster so far.
+    moved: u32,
 }
 
 /// What managers were seen to send.
 struct Witnessed {
-    store: Arc<Store>,
     begun: tokio::time::Instant,
     requests: AtomicU64,
     writes: AtomicU64,
@@ -129,7 +133,8 @@ struct Witnessed {
 }
 
 impl Witnessed {
-    fn note(&self, sent: &Sent<'_>) {
+    /// A manager sends something to the management API with this store.
+    fn note(&self, store: &Store, sent: &Sent<'_>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let text = format!("{:?} {} {} {}", self.begun.elapsed(), sent.identity, sent.method, sent.path);
         tracing::debug!(target: "nephele_world::sent", "{text}");
@@ -143,7 +148,7 @@ impl Witnessed {
         }
         self.writes.fetch_add(1, Ordering::Relaxed);
         *self.last_write.lock() = text;
-        let lease = self.store.get(&Key::new("coordination.k8s.io", "leases", LEASE.0, LEASE.1));
+        let lease = store.get(&Key::new("coordination.k8s.io", "leases", LEASE.0, LEASE.1));
         let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].clone());
         let holder = holder.as_ref().and_then(Value::as_str).unwrap_or_default();
         if holder != sent.identity {
@@ -157,29 +162,13 @@ impl Witnessed {
 impl<'a> World<'a> {
     async fn start(scenario: &'a Scenario) -> Self {
         let clock = WorldClock::start();
-        let api = ManagementApi::start_at(clock.clock());
-        let odd = Namespace {
-            metadata: ObjectMeta { name: Some(ODD.into()), ..ObjectMeta::default() },
-            ..Namespace::default()
-        };
-        Api::all(api.client()).create(&PostParams::default(), &odd).await.expect("a namespace");
+        let api = management_api("management", &clock).await;
         for (number, namespace) in [EVEN, ODD].into_iter().enumerate() {
             create_pools(&api, namespace, number).await;
         }
         let planned = PlannedClusters::new(Plan::default());
         let hub = Hub::default();
-        let surroundings = Surroundings {
-            clock: clock.clock(),
-            poll: POLL,
-            connect: hub.connect(),
-            key_pairs: KeyPairs::Shared(key_pairs()),
-        };
-        // Whoever plays Cluster API goes with the runtime.
-        let standin =
-            nephele_standin::play(api.client(), planned.clone(), surroundings, CancellationToken::new());
-        tokio::spawn(standin);
         let witnessed = Witnessed {
-            store: Arc::clone(api.server().store()),
             begun: tokio::time::Instant::now(),
             requests: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -191,6 +180,7 @@ impl<'a> World<'a> {
             scenario,
             clock,
             api,
+            standin: CancellationToken::new(),
             planned,
             asked: BTreeMap::new(),
             managers: Vec::new(),
@@ -206,9 +196,24 @@ impl<'a> World<'a> {
             step: 0,
             notes: 0,
             created: 0,
+            moved: 0,
         };
+        world.play_cluster_api();
         world.fill_up();
         world
+    }
+
+    /// Somebody plays Cluster API on the management cluster of now.
+    fn play_cluster_api(&mut self) {
+        let surroundings = Surroundings {
+            clock: self.clock.clock(),
+            poll: POLL,
+            connect: self.hub.connect(),
+            key_pairs: KeyPairs::Shared(key_pairs()),
+        };
+        self.standin = CancellationToken::new();
+        let (client, end) = (self.api.client(), self.standin.clone());
+        tokio::spawn(nephele_standin::play(client, self.planned.clone(), surroundings, end));
     }
 
     async fn live(mut self) -> Result<Summary, Violation> {
@@ -268,6 +273,7 @@ impl<'a> World<'a> {
             Step::Note(cluster) => self.note(cluster).await,
             Step::Restart(scope) => self.restart(scope).await?,
             Step::Restore(time) => self.restore(Duration::from_millis(time.into())).await?,
+            Step::Move => self.move_all().await?,
             Step::Kill => self.kill().await?,
             Step::Freeze(time) => {
                 if let Some(leader) = self.leader() {
@@ -411,8 +417,9 @@ impl<'a> World<'a> {
             self.started += 1;
             let identity = format!("manager-{}", self.started);
             let witnessed = Arc::clone(&self.witnessed);
-            let witness: Witness = Arc::new(move |sent| witnessed.note(sent));
             let server = self.api.server().clone();
+            let store = Arc::clone(server.store());
+            let witness: Witness = Arc::new(move |sent| witnessed.note(&store, sent));
             let world = Conditions { trouble: self.trouble.clone(), away: self.away.clone() };
             let connection = Connection::new(server, self.scenario.seed, identity.clone(), world, witness);
             let process = Process::start(connection, identity, &self.clock, self.settings());
@@ -459,6 +466,48 @@ impl<'a> World<'a> {
         self.restart(self.scope).await?;
         self.pass(time).await?;
         self.away.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// `clusterctl move` of all there is to a management cluster of its own, with managers of its own. Clusters that
+    /// somebody paused stay paused.
+    async fn move_all(&mut self) -> Result<(), String> {
+        self.settle().await?;
+        if self.scope != Scope::All || moves::is_deleting(&self.api).await {
+            return Ok(());
+        }
+        let paused = json!({ "spec": { "paused": true } });
+        for cluster in &self.sight.seen().clusters {
+            self.patch::<Cluster>(&key_of(&**cluster), &paused).await;
+        }
+        self.pass(LOOK_EVERY).await?;
+        self.moved += 1;
+        self.standin.cancel();
+        let target = management_api(&format!("management-{}", self.moved), &self.clock).await;
+        let source = std::mem::replace(&mut self.api, target);
+        let before = std::mem::take(&mut self.managers);
+        // What clients of clusters have written stays where it was.
+        self.disk = self.disk.take().map(|_| MemoryDisk::default());
+        self.asked.values_mut().for_each(|asked| asked.notes.clear());
+        self.fill_up();
+        let uids = moves::copy(self.scenario.seed, &source, &self.api).await;
+        self.sight = Sight::new();
+        self.auditor.moved(&uids);
+        self.look().await?;
+        moves::remove(self.scenario.seed, &source, &uids).await;
+        self.look().await?;
+        for manager in before {
+            manager.stop().await;
+        }
+        self.play_cluster_api();
+        let paused = self.asked.values().filter(|asked| asked.paused).map(|asked| asked.key.clone());
+        let paused: BTreeSet<_> = paused.collect();
+        for cluster in &self.sight.seen().clusters {
+            let key = key_of(&**cluster);
+            if !paused.contains(&key) {
+                self.patch::<Cluster>(&key, &json!({ "spec": { "paused": null } })).await;
+            }
+        }
         Ok(())
     }
 
@@ -557,6 +606,17 @@ impl<'a> World<'a> {
         // It may have gone in between.
         let _ = self.api_in::<K>(namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
+}
+
+/// A management cluster with the namespaces of a world.
+async fn management_api(name: &str, clock: &WorldClock) -> ManagementApi {
+    let api = ManagementApi::start_at(name, clock.clock());
+    let odd = Namespace {
+        metadata: ObjectMeta { name: Some(ODD.into()), ..ObjectMeta::default() },
+        ..Namespace::default()
+    };
+    Api::all(api.client()).create(&PostParams::default(), &odd).await.expect("a namespace");
+    api
 }
 
 /// The cluster of a number.
