@@ -18,9 +18,7 @@ impl ClusterId {
     pub(crate) fn group(&self) -> GroupId {
         GroupId { account: self.namespace.clone(), name: self.name.clone() }
     }
-}
 
-impl ClusterId {
     /// The engine's name for the load balancer in front of its API servers.
     pub(crate) fn load_balancer(&self) -> ResourceId {
         ResourceId {

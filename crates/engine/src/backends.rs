@@ -41,30 +41,30 @@ impl Engine {
         events: &mut Vec<Event>,
     ) -> Result<Outcome, CloudError> {
         let id = ResourceId::instance(&load_balancer.account, &load_balancer.group, name);
-        for id in [load_balancer, &id] {
-            let found = self.get(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
-            if found.deleting.is_some() {
-                return Err(CloudError::Deleting(id.clone()));
-            }
-        }
-        let instance = &self.resources[&id];
+        let known = self.present(load_balancer)?.backends.get(name);
+        let instance = self.present(&id)?;
         if instance.stage(stage).is_none() {
             return Err(CloudError::InvalidStage(id));
         }
-        let runs = instance.runs(stage);
-        let known = self.resources[load_balancer].backends.get(name);
         if known == Some(stage) {
             return Ok(Outcome::AlreadyDone);
         }
-        let ran = known.is_some_and(|known| self.resources[&id].runs(known));
-        let found = self.resources.get_mut(load_balancer).expect("it was found above");
+        let (ran, runs) = (known.is_some_and(|known| instance.runs(known)), instance.runs(stage));
+        let found = self.resources.get_mut(load_balancer).expect("it is present");
         found.backends.insert(name.to_owned(), stage.clone());
-        found.generation += 1;
-        if ran != runs {
+        if ran == runs {
+            found.generation += 1;
+        } else {
             let kind = if runs { EventKind::BackendInService } else { EventKind::BackendOutOfService };
             events.push(told(now, found, kind(name.to_owned())));
         }
         Ok(Outcome::Accepted)
+    }
+
+    /// A resource that is not being deleted.
+    fn present(&self, id: &ResourceId) -> Result<&Resource, CloudError> {
+        let found = self.get(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
+        if found.deleting.is_some() { Err(CloudError::Deleting(id.clone())) } else { Ok(found) }
     }
 
     pub(crate) fn deregister(
@@ -74,14 +74,17 @@ impl Engine {
         name: &str,
         events: &mut Vec<Event>,
     ) -> Outcome {
-        let was_in_service = self.in_service(load_balancer).any(|backend| backend == name);
-        let Some(found) = self.resources.get_mut(load_balancer) else { return Outcome::AlreadyDone };
-        if found.backends.remove(name).is_none() {
-            return Outcome::AlreadyDone;
-        }
-        found.generation += 1;
+        let Some(known) = self.get(load_balancer) else { return Outcome::AlreadyDone };
+        let Some(stage) = known.backends.get(name) else { return Outcome::AlreadyDone };
+        let id = ResourceId::instance(&load_balancer.account, &load_balancer.group, name);
+        let was_in_service =
+            known.deleting.is_none() && self.get(&id).is_some_and(|instance| instance.runs(stage));
+        let found = self.resources.get_mut(load_balancer).expect("it was found above");
+        found.backends.remove(name);
         if was_in_service {
             events.push(told(now, found, EventKind::BackendOutOfService(name.to_owned())));
+        } else {
+            found.generation += 1;
         }
         Outcome::Accepted
     }
@@ -118,12 +121,7 @@ impl Engine {
 
     /// The load balancers of a resource's group.
     fn load_balancers_beside(&mut self, id: &ResourceId) -> impl Iterator<Item = &mut Resource> {
-        let first = ResourceId {
-            account: id.account.clone(),
-            group: id.group.clone(),
-            kind: ResourceKind::LoadBalancer,
-            name: String::new(),
-        };
+        let first = ResourceId::first(&id.account, &id.group, ResourceKind::LoadBalancer);
         let beside = self.resources.range_mut(first..).map(|(_, resource)| resource);
         beside.take_while(|found| {
             let ResourceId { account, group, kind, .. } = &found.spec.id;

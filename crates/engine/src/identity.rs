@@ -62,8 +62,12 @@ pub struct ResourceId {
 impl ResourceId {
     /// An instance of a group.
     pub(crate) fn instance(account: &str, group: &str, name: &str) -> Self {
-        let (account, group, name) = (account.to_owned(), group.to_owned(), name.to_owned());
-        Self { account, group, kind: ResourceKind::Instance, name }
+        Self { name: name.to_owned(), ..Self::first(account, group, ResourceKind::Instance) }
+    }
+
+    /// Where the resources of a kind begin in a group. Nothing has this name, and nothing of the kind comes before it.
+    pub(crate) fn first(account: &str, group: &str, kind: ResourceKind) -> Self {
+        Self { account: account.to_owned(), group: group.to_owned(), kind, name: String::new() }
     }
 
     /// A catalog of an account. It belongs to no group.

@@ -30,6 +30,7 @@ mod members;
 mod notable;
 mod offer;
 mod outlook;
+mod refusal;
 mod report;
 mod reserve;
 mod run;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::Resettable};
+use clap::{ArgAction, Args, Command, FromArgMatches, builder::Resettable};
 use nephele_runtime_sdk::catalog::Release;
 
 // The headings of `--help`.
@@ -200,8 +200,7 @@ impl Default for Options {
     fn default() -> Self {
         let flags = Self::augment_args(Command::new("manager").no_binary_name(true));
         let flags = flags.mut_args(|flag| flag.env(Resettable::Reset));
-        let matches: ArgMatches =
-            flags.try_get_matches_from([""; 0]).expect("every flag has a default or is optional");
+        let matches = flags.try_get_matches_from([""; 0]).expect("every flag has a default or is optional");
         let options = Self::from_arg_matches(&matches).expect("defaults are values of their flags");
         Self { webhook_port: 0, ..options }
     }

@@ -6,7 +6,7 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, ControlPlaneEndpoint, InMemoryCluster};
-use nephele_cloud::{CallError, ClusterError, ClusterId, Deletion, Endpoint, ErrorClass};
+use nephele_cloud::{CallError, ClusterError, ClusterId, Deletion, Endpoint};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
 use tracing::warn;
 
@@ -16,6 +16,7 @@ use crate::authorities::Standing;
 use crate::claims::{self, Claim};
 use crate::context::{Context, is_held};
 use crate::offer::Offer;
+use crate::refusal::retry;
 
 /// What came of it.
 #[derive(Debug)]
@@ -42,14 +43,6 @@ impl Applied {
                 Standing::InUse => Outcome::Done,
             },
         }
-    }
-}
-
-/// When to ask the cloud again that refused or delayed something.
-pub(super) fn retry(class: ErrorClass) -> Outcome {
-    match class {
-        ErrorClass::RetryAfter(after) => Outcome::After(after),
-        ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("change"),
     }
 }
 

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use crate::claims::{self, Made};
 use crate::context::Context;
+use crate::refusal::retry;
 use crate::reserve;
 use plan::Plan;
 
@@ -90,7 +91,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
                     let message = "Waiting for the load balancer to be gone".to_owned();
                     (message, Outcome::WaitingOn("deletion"))
                 }
-                Removal::Refused(error) => (nephele_kit::chain(&error), act::retry(error.class())),
+                Removal::Refused(error) => (nephele_kit::chain(&error), retry(error.class())),
                 Removal::Releasing(left) => (claims::release_message(&left), Outcome::After(claims::RELEASE)),
             };
             report::write(&*object, &context, report::deleting(&*object, &message, now))

@@ -12,8 +12,8 @@ use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
-    Allocation, Deletion, ErrorClass, Hardware, MachineError, MachineId, MachineObservation, MachineSpec,
-    Role, Stage, StageObservation,
+    Allocation, Deletion, Hardware, MachineError, MachineId, MachineObservation, MachineSpec, Role, Stage,
+    StageObservation,
 };
 use nephele_kit::{Outcome, Precondition, patch};
 use tracing::{info, warn};
@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use super::{Error, software};
 use crate::claims;
 use crate::context::Context;
+use crate::refusal::retry;
 
 /// What came of it.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) struct Applied {
 impl Applied {
     pub(super) fn outcome(&self) -> Outcome {
         match &self.observed {
-            Err(error) => retry(error),
+            Err(error) => retry(error.class()),
             // The cloud tells when the next stage is reached.
             Ok(Some(observed)) => {
                 let done =
@@ -46,14 +47,6 @@ impl Applied {
             // Its cluster went between asking and looking.
             Ok(None) => Outcome::After(Duration::from_secs(1)),
         }
-    }
-}
-
-/// When to ask the cloud again that refused or delayed something.
-pub(super) fn retry(error: &MachineError) -> Outcome {
-    match error.class() {
-        ErrorClass::RetryAfter(after) => Outcome::After(after),
-        ErrorClass::WaitForChange | ErrorClass::GiveUp => Outcome::WaitingOn("change"),
     }
 }
 
@@ -93,7 +86,7 @@ pub(super) fn keep(context: &Context, spec: MachineSpec) -> Outcome {
         Err(error) => {
             let chain = nephele_kit::chain(&error);
             warn!(machine = %id, error = chain, "Failed to bring back the machine of a paused object");
-            retry(&error)
+            retry(error.class())
         }
     }
 }

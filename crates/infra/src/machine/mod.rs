@@ -18,6 +18,7 @@ use thiserror::Error;
 use crate::claims::{self, Made};
 use crate::context::Context;
 use crate::hooks::{Answer, HookError};
+use crate::refusal::retry;
 use act::Removal;
 pub(crate) use hook::waiting;
 use plan::{Answered, Plan, Waiting};
@@ -127,7 +128,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
                     let message = "Waiting for the simulated machine to be gone".to_owned();
                     (message, Ok(Outcome::WaitingOn("deletion")))
                 }
-                Removal::Refused(error) => (nephele_kit::chain(&error), Ok(act::retry(&error))),
+                Removal::Refused(error) => (nephele_kit::chain(&error), Ok(retry(error.class()))),
                 Removal::Releasing(left) => {
                     (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE)))
                 }
@@ -154,7 +155,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             Ok(match deletion {
                 Ok(Deletion::Gone) => Outcome::Done,
                 Ok(Deletion::InProgress) => Outcome::WaitingOn("deletion"),
-                Err(error) => act::retry(&error),
+                Err(error) => retry(error.class()),
             })
         }
         // It was asked, and the plan was made again.
