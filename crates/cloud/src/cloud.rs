@@ -59,6 +59,11 @@ pub struct CloudConfig {
     pub connection_hold: Duration,
     /// Where the objects of clusters are kept over a restart; none for nowhere.
     pub state_directory: Option<PathBuf>,
+    /// Machines that a namespace may have at a time; none for any number. Those that were there before a restart are taken
+    /// over, however many they are.
+    pub machines_max: Option<u32>,
+    /// What machines are made from whose specification names no catalog.
+    pub catalog: Catalog,
     /// The wall clock. The cloud's own time is the same until it learns to run at another rate.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
@@ -113,20 +118,7 @@ impl Cloud {
         config: CloudConfig,
         registry: &Registry,
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
-        Self::start_within(config, None, registry)
-    }
-
-    /// A cloud that has no more machines of one namespace at a time than this. Those that were there before a restart are
-    /// taken over, however many they are.
-    ///
-    /// # Errors
-    /// When its metrics are registered already, or its state directory cannot be used.
-    pub fn start_within(
-        config: CloudConfig,
-        machines_max: Option<u32>,
-        registry: &Registry,
-    ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
-        Self::start_on(Network::Sockets, config, machines_max, registry)
+        Self::start_on(Network::Sockets, config, registry)
     }
 
     /// The same, whose clusters are reached through `network`.
@@ -136,10 +128,8 @@ impl Cloud {
     pub fn start_on(
         network: Network,
         config: CloudConfig,
-        machines_max: Option<u32>,
         registry: &Registry,
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
-        let quotas = Quotas { instances_max: machines_max, ..Quotas::default() };
         let metrics = Metrics::register(registry).map_err(StartError::Metrics)?;
         let keeper = Keeper::open(config.state_directory.as_deref(), &network, &metrics);
         let keeper = keeper.map_err(StartError::State)?;
@@ -150,7 +140,11 @@ impl Cloud {
             hold: config.connection_hold,
             clock: config.clock.clone(),
         };
-        let config_of_engine = Config { quotas, ..Config::default() };
+        let config_of_engine = Config {
+            quotas: Quotas { instances_max: config.machines_max, ..Quotas::default() },
+            catalog: config.catalog.clone(),
+            ..Config::default()
+        };
         let lock_seconds = shared.metrics.engine_lock_seconds.clone();
         let inner = Arc::new(Inner {
             driver: Arc::new(Driver::new(config_of_engine, &config.seed, lock_seconds)),
@@ -415,8 +409,7 @@ impl Cloud {
         self.tell(Changed::Cluster(id.clone()));
     }
 
-    /// Has the machines of a namespace made from a catalog from now on; those that are there keep what they have. The one
-    /// without a name has anything until it is put there.
+    /// Has the machines of a namespace made from a catalog from now on; those that are there keep what they have.
     ///
     /// # Errors
     /// When the cloud refuses.

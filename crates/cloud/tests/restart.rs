@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use jiff::Timestamp;
-use nephele_cloud::{Cloud, CloudConfig, ClusterId, ClusterSpec, MachineId, MachineSpec, Role};
+use nephele_cloud::{Catalog, Cloud, CloudConfig, ClusterId, ClusterSpec, MachineId, MachineSpec, Role};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
@@ -307,6 +307,8 @@ async fn cloud_does_not_start_on_a_file_that_is_not_its_own() {
         seed: "amber-otter-lamp".into(),
         connection_hold: Duration::ZERO,
         state_directory: Some(directory.0.clone()),
+        machines_max: None,
+        catalog: Catalog::default(),
         clock: Arc::new(Timestamp::now),
     };
     let Err(error) = Cloud::start(config, &Registry::new()) else { panic!("it started") };

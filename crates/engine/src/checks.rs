@@ -77,10 +77,10 @@ fn has_stages(checked: &Checked<'_>) -> Result<(), Outcome> {
 
 fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
     if let Request::DescribeModel { catalog, model } = &checked.operation.request {
-        return hardware(checked.catalogs, catalog, model).map(drop).map_err(refused);
+        return hardware(checked.config, checked.catalogs, catalog, model).map(drop).map_err(refused);
     }
     let Some(spec) = checked.is_new() else { return Ok(()) };
-    hardware(checked.catalogs, &spec.catalog_id(), &spec.model()).map_err(refused)?;
+    hardware(checked.config, checked.catalogs, &spec.catalog_id(), &spec.model()).map_err(refused)?;
     let zones = &checked.config.zones;
     match &spec.zone {
         Some(name) if !zones.is_empty() && !zones.contains_key(name) => {
@@ -90,17 +90,16 @@ fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
     }
 }
 
-/// What an instance consists of that is made from a model. A catalog without a name that nobody put there has anything.
+/// What an instance consists of that is made from a model.
 pub(crate) fn hardware(
+    config: &Config,
     catalogs: &BTreeMap<ResourceId, Catalog>,
     id: &ResourceId,
     model: &Model,
 ) -> Result<Hardware, CloudError> {
-    match catalogs.get(id) {
-        Some(catalog) => catalog.hardware(model),
-        None if id.name.is_empty() => Ok(Hardware::default()),
-        None => Err(CloudError::UnknownCatalog(id.name.clone())),
-    }
+    let built_in = id.name.is_empty().then_some(&config.catalog);
+    let catalog = catalogs.get(id).or(built_in);
+    catalog.ok_or_else(|| CloudError::UnknownCatalog(id.name.clone()))?.hardware(model)
 }
 
 fn has_capacity(checked: &Checked<'_>) -> Result<(), Outcome> {

@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Catalog;
 use crate::identity::ResourceKind;
 use crate::room::Room;
 
-/// The room of a cloud. An empty collection sets no limit of its kind.
+/// What a cloud has for every account. An empty collection sets no limit of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// Zones by name. With none listed any zone is accepted.
     pub zones: BTreeMap<String, Zone>,
     /// Limits per account.
     pub quotas: Quotas,
+    /// What instances are made from that name no catalog, unless their account has put one without a name.
+    pub catalog: Catalog,
 }
 
 impl Config {

@@ -195,7 +195,7 @@ impl Engine {
     /// # Errors
     /// When the catalog does not have that.
     pub fn hardware(&self, catalog: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
-        hardware(&self.catalogs, catalog, model)
+        hardware(&self.config, &self.catalogs, catalog, model)
     }
 
     /// All resources, by name.
@@ -205,12 +205,7 @@ impl Engine {
 
     /// The resources of a group, by kind and name.
     pub fn group<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Resource> {
-        let first = ResourceId {
-            account: group.account.clone(),
-            group: group.name.clone(),
-            kind: ResourceKind::Instance,
-            name: String::new(),
-        };
+        let first = ResourceId::first(&group.account, &group.name, ResourceKind::Instance);
         let resources = self.resources.range(first..).map(|(_, resource)| resource);
         resources.take_while(|resource| {
             resource.spec.id.account == group.account && resource.spec.id.group == group.name
@@ -278,7 +273,8 @@ impl Engine {
         if let Some(existing) = self.resources.get_mut(&spec.id) {
             return ensure(existing, spec);
         }
-        let made = || hardware(&self.catalogs, &spec.catalog_id(), &spec.model()).unwrap_or_default();
+        let made =
+            || hardware(&self.config, &self.catalogs, &spec.catalog_id(), &spec.model()).unwrap_or_default();
         let hardware = known.cloned().unwrap_or_else(made);
         self.insert(Resource::new(spec.clone(), hardware, created, reached, &self.seed));
         Ok(Outcome::Accepted)

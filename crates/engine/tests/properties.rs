@@ -103,6 +103,7 @@ fn small_cloud() -> Watched {
     let config = Config {
         zones: BTreeMap::from([("a".to_owned(), zone(Some(2))), ("b".to_owned(), zone(None))]),
         quotas: Quotas { instances_max: Some(3), load_balancers_max: Some(1) },
+        catalog: Catalog::default(),
     };
     Watched::new(config, "amber-otter-lamp")
 }

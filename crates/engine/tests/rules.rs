@@ -249,10 +249,9 @@ fn small_cloud() -> Watched {
             ("b".to_owned(), Zone::default()),
         ]),
         quotas: Quotas { instances_max: Some(2), load_balancers_max: Some(1) },
+        catalog: catalog(&["m.large"]),
     };
-    let mut engine = Watched::new(config, "s");
-    put(&mut engine, "", catalog(&["m.large"]));
-    engine
+    Watched::new(config, "s")
 }
 
 /// Types of 4 processors, each.

@@ -40,4 +40,5 @@ mod sweep;
 mod template;
 
 pub use hooks::{Answer, HookError, Instance, MachineHooks, MachineInQuestion, NoHooks};
+pub use offer::built_in_catalog;
 pub use run::{Error, Settings, run};

@@ -1,12 +1,11 @@
 //! Where a cluster lies, and what a SimulatedCloud says in the words of the cloud. What there is to make machines from, the
 //! cloud decides. Pure but for the ledger, by which machines learn where their cluster lies.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{self, SimulatedCloud, SimulatedCloudSpec, built_in_instance_types};
+use nephele_api::cloud::v1alpha1::{self, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
 use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Model};
 use parking_lot::Mutex;
@@ -83,10 +82,14 @@ pub(crate) fn model(instance_type: &str, image: &str, version: &str) -> Model {
     Model { instance_type: text(instance_type), image: text(image), version: text(version) }
 }
 
-/// What machines can be made from in a cloud, or without one.
-pub(crate) fn catalog(cloud: Option<&SimulatedCloudSpec>) -> Catalog {
-    let types =
-        cloud.map_or_else(|| Cow::Owned(built_in_instance_types()), SimulatedCloudSpec::instance_types);
+/// What machines can be made from in clusters that lie in no SimulatedCloud.
+#[must_use]
+pub fn built_in_catalog() -> Catalog {
+    catalog(&SimulatedCloudSpec::default())
+}
+
+/// What machines can be made from in a cloud.
+pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
     let instance_type = |known: &v1alpha1::InstanceType| InstanceType {
         name: known.name.clone(),
         architecture: known.architecture().to_owned(),
@@ -97,10 +100,9 @@ pub(crate) fn catalog(cloud: Option<&SimulatedCloudSpec>) -> Catalog {
         operating_system: known.operating_system().to_owned(),
         versions: known.kubernetes.clone(),
     };
-    let images = cloud.map(|cloud| cloud.images.as_slice()).unwrap_or_default();
     Catalog {
-        instance_types: types.iter().map(instance_type).collect(),
-        images: images.iter().map(image).collect(),
+        instance_types: cloud.instance_types().iter().map(instance_type).collect(),
+        images: cloud.images.iter().map(image).collect(),
     }
 }
 

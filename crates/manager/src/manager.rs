@@ -372,11 +372,12 @@ fn start_cloud(
         seed: config.seed.clone(),
         connection_hold: config.connection_hold,
         state_directory: config.state_directory.clone(),
+        machines_max: config.machines_max,
+        catalog: nephele_infra::built_in_catalog(),
         clock: services.clock.clone(),
     };
     info!(seed = config.seed, ports = ?config.workload_ports, "Starting the simulated cloud");
-    let (cloud, drive) =
-        Cloud::start_on(network, cloud_config, config.machines_max, registry).map_err(RunError::Cloud)?;
+    let (cloud, drive) = Cloud::start_on(network, cloud_config, registry).map_err(RunError::Cloud)?;
     tasks.spawn("cloud", never_fails(drive));
     if let Some(file) = config.journal.clone() {
         tasks.spawn(JOURNAL_TASK, never_fails(cloud.journal().keep(file)));

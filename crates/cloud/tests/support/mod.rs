@@ -19,8 +19,8 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Authorities, Authority, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint, MachineError,
-    MachineId, MachineSpec, Role, Stage,
+    Allocation, Authorities, Authority, Catalog, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint,
+    MachineError, MachineId, MachineSpec, Role, Stage,
 };
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
@@ -111,9 +111,11 @@ impl World {
             seed: "amber-otter-lamp".into(),
             connection_hold,
             state_directory,
+            machines_max,
+            catalog: Catalog::default(),
             clock: Arc::new(Timestamp::now),
         };
-        let (cloud, driver) = Cloud::start_within(config, machines_max, &registry).unwrap();
+        let (cloud, driver) = Cloud::start(config, &registry).unwrap();
         Self { cloud, registry, driver: tokio::spawn(driver) }
     }
 
@@ -155,6 +157,8 @@ pub fn on_tokio_time(ports: RangeInclusive<u16>, ahead: Duration) -> Cloud {
         seed: "amber-otter-lamp".into(),
         connection_hold: Duration::from_secs(10),
         state_directory: None,
+        machines_max: None,
+        catalog: Catalog::default(),
         clock: Arc::new(move || created_at() + ahead + start.elapsed()),
     };
     let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();

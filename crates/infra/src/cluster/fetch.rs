@@ -60,9 +60,6 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
     let observed = context.cloud.observe_cluster(&id);
     // The cloud knows what there is before the cluster's machines learn where it lies.
     let cloud = catalogs::tell(context, &namespace, cloud_name(object));
-    if cloud.is_none() && object.spec.cloud_ref.is_none() {
-        catalogs::tell_built_in(context, &namespace);
-    }
     Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, cloud, observed, id: Some(id) })
 }
 

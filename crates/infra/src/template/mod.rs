@@ -98,9 +98,6 @@ pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>
 fn of_namespace<K: Template>(object: &K, context: &Context) -> Offer {
     let namespace = object.namespace().unwrap_or_default();
     let found = catalogs::tell(context, &namespace, DEFAULT_NAME);
-    if found.is_none() {
-        catalogs::tell_built_in(context, &namespace);
-    }
     Offer { place: found.map_or(Place::BuiltIn, Place::Cloud), ..Offer::default() }
 }
 

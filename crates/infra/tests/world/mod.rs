@@ -95,9 +95,11 @@ impl World {
             seed: "test".into(),
             connection_hold: Duration::from_secs(1),
             state_directory,
+            machines_max,
+            catalog: nephele_infra::built_in_catalog(),
             clock: Arc::new(Timestamp::now),
         };
-        let (cloud, drive) = Cloud::start_within(config, machines_max, &registry).expect("a new registry");
+        let (cloud, drive) = Cloud::start(config, &registry).expect("a new registry");
         tokio::spawn(drive);
         let metrics = Metrics::register(&registry).expect("a new registry");
         let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };

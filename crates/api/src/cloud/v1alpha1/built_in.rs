@@ -4,7 +4,7 @@ use super::{Gpu, InstanceType};
 
 /// The instance types of a cloud that lists none, and of clusters without a cloud.
 #[must_use]
-pub fn built_in_instance_types() -> Vec<InstanceType> {
+pub(crate) fn built_in_instance_types() -> Vec<InstanceType> {
     let plain = |name: &str, cpu: i32, memory: &str| InstanceType {
         name: name.to_owned(),
         cpu,

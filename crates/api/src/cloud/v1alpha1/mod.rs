@@ -4,7 +4,6 @@ mod built_in;
 mod cloud_extension_config;
 mod simulated_cloud;
 
-pub use built_in::built_in_instance_types;
 pub use cloud_extension_config::{
     CloudExtensionConfig, CloudExtensionConfigSpec, CloudExtensionConfigStatus, ExtensionClientConfig,
     ExtensionHandler, ExtensionHook, ExtensionService,

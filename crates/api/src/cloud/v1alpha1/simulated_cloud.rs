@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::built_in_instance_types;
+use super::built_in::built_in_instance_types;
 use crate::schema;
 
 /// A name that is the value of a label of Nodes, and of a failure domain.
