@@ -39,7 +39,7 @@ const CONCURRENCY: NonZeroU16 = NonZeroU16::new(10).expect("ten");
 #[derive(Debug, Error)]
 pub enum Error {
     /// The controller ended.
-    #[error("failed to keep the controller of extensions running")]
+    #[error("the controller of extensions failed")]
     Controller(#[source] RunError),
 }
 
@@ -181,7 +181,7 @@ fn forget_gone(
 ) {
     for name in names.into_iter().filter(|name| store.get(&ObjectRef::new(name)).is_none()) {
         if registry.remove(&name).is_ok() {
-            info!(extension = name, "Forgot an extension whose CloudExtensionConfig is gone");
+            info!(extension = name, "Removed an extension whose CloudExtensionConfig is gone");
         }
     }
 }
@@ -189,13 +189,13 @@ fn forget_gone(
 fn tell(warmed_up: &WarmedUp) {
     let WarmedUp { registered, last_known, unavailable } = warmed_up;
     if !registered.is_empty() {
-        info!(extensions = ?registered, "Extensions have a say in machines");
+        info!(extensions = ?registered, "Registered extensions for the hooks of machines");
     }
     for (extension, error) in last_known {
-        warn!(extension, error, "An extension does not answer; what it offered before counts");
+        warn!(extension, error, "Extension does not answer; keeping its known handlers");
     }
     for (extension, error) in unavailable {
-        warn!(extension, error, "An extension does not answer; machines are made without it");
+        warn!(extension, error, "Extension does not answer; creating machines without it");
     }
 }
 

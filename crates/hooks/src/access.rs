@@ -20,7 +20,7 @@ pub enum NameError {
     #[error("the namespace {0:?} is not a DNS label")]
     Namespace(String),
     /// The extension serves one namespace, and this is another one.
-    #[error("this extension answers for the namespace {expected} alone, not for {found}")]
+    #[error("this extension serves only the namespace {expected}, not {found}")]
     OtherNamespace {
         /// The namespace of the extension.
         expected: String,

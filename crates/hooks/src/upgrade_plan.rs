@@ -19,7 +19,7 @@ pub enum PlanError {
     #[error("{0:?} is not a version of Kubernetes, such as v1.36.1")]
     Version(String),
     /// The target is older.
-    #[error("there is no way back from {from} to {to}")]
+    #[error("cannot plan a downgrade from {from} to {to}")]
     Back {
         /// The current version.
         from: String,
@@ -27,7 +27,7 @@ pub enum PlanError {
         to: String,
     },
     /// The target has another major version, or is far ahead.
-    #[error("there is no known way from {from} to {to}")]
+    #[error("cannot plan an upgrade from {from} to {to}")]
     Far {
         /// The current version.
         from: String,

@@ -127,7 +127,8 @@ async fn an_upgrade_over_several_minor_versions_is_planned_over_the_versions_of_
     assert_eq!(response, expected);
     let back = json!({ "fromControlPlaneKubernetesVersion": "v1.36.0", "toKubernetesVersion": "v1.35.0" });
     let response = call(&router, "/generateupgradeplan/generate-upgrade-plan", &back).await;
-    let expected = json!({ "status": "Failure", "message": "there is no way back from v1.36.0 to v1.35.0" });
+    let expected =
+        json!({ "status": "Failure", "message": "cannot plan a downgrade from v1.36.0 to v1.35.0" });
     assert_eq!(response, expected);
 }
 
@@ -248,6 +249,6 @@ async fn what_cannot_be_updated_is_a_failure_that_says_why() {
     assert!(message.starts_with("failed to read the setting inPlaceUpdateDuration: "), "{message}");
     let mut foreign = update_machine("v1.36.4", &[]);
     foreign["desired"]["infrastructureMachine"]["kind"] = "DevMachine".into();
-    assert_eq!(said(foreign).await, "the machine is no InMemoryMachine but \"DevMachine\"");
+    assert_eq!(said(foreign).await, "the machine is a \"DevMachine\", not an InMemoryMachine");
     assert!(said(json!({})).await.contains("no InMemoryMachine"));
 }

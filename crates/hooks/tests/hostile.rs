@@ -320,7 +320,7 @@ async fn names_that_lead_elsewhere_are_refused_before_anything_is_asked() {
         (
             update,
             machine("kube-system", "w"),
-            "this extension answers for the namespace default alone, not for kube-system",
+            "this extension serves only the namespace default, not kube-system",
         ),
         (
             create,

@@ -61,7 +61,7 @@ pub struct Settings {
 #[derive(Debug, Error)]
 pub enum Error {
     /// The claim controller ended.
-    #[error("failed to keep the claim controller running")]
+    #[error("the claim controller failed")]
     Claim(#[source] RunError),
 }
 
@@ -206,7 +206,7 @@ async fn await_kinds(client: &Client, gate: &nephele_kit::Gate, shutdown: &Cance
                     let missing = missing.join(", ");
                     warn!(
                         missing,
-                        "No addresses are allocated before these kinds are installed; everything else works"
+                        "No addresses are allocated until these kinds are installed; everything else works"
                     );
                 }
                 // The rest of the manager is ready without them.

@@ -51,7 +51,7 @@ pub enum ClientAuthoritiesError {
         source: pem::Error,
     },
     /// A certificate in the file cannot be an authority.
-    #[error("failed to take a certificate of {} as an authority", path.display())]
+    #[error("failed to use a certificate of {} as an authority", path.display())]
     Authority {
         /// The file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum ClientAuthoritiesError {
         source: rustls::Error,
     },
     /// The file has no certificate.
-    #[error("failed to take the authorities of clients from {}", path.display())]
+    #[error("failed to find a client authority in {}", path.display())]
     Verifier {
         /// The file.
         path: PathBuf,
@@ -106,9 +106,9 @@ impl ClientAuthorities {
             match read.and_then(|bytes| self.take(bytes)) {
                 Ok(false) => {}
                 Ok(true) => {
-                    info!(path = %self.inner.path.display(), "Clients are verified by other authorities");
+                    info!(path = %self.inner.path.display(), "Took changed client authorities");
                 }
-                Err(error) => warn!(error = %chain(&error), "Failed to take other authorities of clients"),
+                Err(error) => warn!(error = %chain(&error), "Failed to take changed client authorities"),
             }
         }
     }

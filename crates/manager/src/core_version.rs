@@ -43,7 +43,7 @@ pub(crate) fn speaking(client: Client) -> Client {
                 older.lock()[group] = found;
                 if now[group] != found {
                     let version = if found { OLD } else { NEW };
-                    info!(group = GROUPS[group], version, "Cluster API serves another version");
+                    info!(group = GROUPS[group], version, "Switched to the version that Cluster API serves");
                 }
             }
             Ok::<_, kube::Error>(response)
@@ -65,7 +65,7 @@ async fn is_older(client: &Client, group: &str) -> Option<bool> {
     let found: Value = match client.request(request).await {
         Ok(found) => found,
         Err(error) => {
-            warn!(group, %error, "failed to find the versions of Cluster API");
+            warn!(group, %error, "Failed to find the versions of Cluster API");
             return None;
         }
     };

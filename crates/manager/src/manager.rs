@@ -76,7 +76,7 @@ pub enum BuildError {
     #[error("failed to make the runtime extension")]
     RuntimeExtension(#[source] RuntimeExtensionError),
     /// There is no certificate for the diagnostics.
-    #[error("failed to secure the diagnostics")]
+    #[error("failed to set up TLS for the diagnostics")]
     Certificate(#[source] CertificateError),
 }
 
@@ -87,7 +87,7 @@ pub enum RunError {
     #[error("failed to start the simulated cloud")]
     Cloud(#[source] nephele_cloud::StartError),
     /// A part of the manager ended.
-    #[error("the manager cannot go on")]
+    #[error("a part of the manager ended")]
     Task(#[source] TaskError),
 }
 
@@ -232,7 +232,7 @@ impl Manager {
             CONTROLLERS_DRAIN_MAX
         };
         if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud, &fence, patience)).await.is_err() {
-            warn!(tasks = ?tasks.names(), "Not everything stopped in time");
+            warn!(tasks = ?tasks.names(), "Some tasks did not stop in time");
         }
         fence.close();
         tasks.abort().await;

@@ -47,7 +47,7 @@ pub enum RuntimeExtensionError {
     #[error("failed to make the extension")]
     Extension(#[source] ExtensionError),
     /// The client authorities cannot be used.
-    #[error("failed to take --runtime-extension-client-ca-file")]
+    #[error("failed to use --runtime-extension-client-ca-file")]
     ClientAuthorities(#[source] ClientAuthoritiesError),
     /// Calls cannot be recorded.
     #[error("failed to create the folder {} for recordings", folder.display())]

@@ -15,7 +15,7 @@ pub enum TaskError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// It ended by itself.
-    #[error("{0} ended although nobody asked it to")]
+    #[error("{0} ended without being told to")]
     EndedEarly(&'static str),
     /// It panicked.
     #[error("{task} panicked")]
@@ -128,7 +128,7 @@ mod tests {
         let failing = tasks.ended().await.early();
         tasks.spawn::<io::Error>("panicking", async { panic!("an invariant does not hold") });
         let panicking = tasks.ended().await.early();
-        assert_eq!(chain(&quiet), "quiet ended although nobody asked it to");
+        assert_eq!(chain(&quiet), "quiet ended without being told to");
         assert_eq!(chain(&failing), "failing failed: no more ports");
         assert_eq!(panicking.to_string(), "panicking panicked");
     }

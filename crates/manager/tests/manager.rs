@@ -190,7 +190,7 @@ async fn a_lost_lease_ends_the_manager_with_the_reason() {
     let error = manager.ended().await.expect_err("it cannot go on");
     assert_eq!(
         chain(&error),
-        "the manager cannot go on: leader election failed: \
+        "a part of the manager ended: leader election failed: \
          lost the lease default/controller-leader-election-nephele to somebody"
     );
 }

@@ -51,7 +51,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
         .collect();
     differing.extend(stale(root, &files)?.iter().map(|path| path.display().to_string()));
     if !differing.is_empty() {
-        bail!("not what the types say: {}; run `cargo xtask codegen`", differing.join(", "));
+        bail!("not up to date: {}; run `cargo xtask codegen`", differing.join(", "));
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     };
     stop.cancel();
     if timeout(STOP_MAX, tasks.finish()).await.is_err() {
-        tracing::warn!("Not everything stopped in time");
+        tracing::warn!("Some tasks did not stop in time");
     }
     if let Err(error) = outcome {
         return Err(
@@ -133,7 +133,7 @@ impl Tasks {
             result = &mut self.standin => ("stand-in for Cluster API", result),
         };
         let cause = match result {
-            Ok(Ok(())) => anyhow::anyhow!("nobody asked it to"),
+            Ok(Ok(())) => anyhow::anyhow!("it returned without an error"),
             Ok(Err(error)) => error,
             Err(error) => error.into(),
         };
@@ -170,7 +170,7 @@ fn manager(
     };
     // The only manager option that a user of the demo sets.
     let config =
-        Config::new(options).with_context(|| format!("failed to take --port-range {port_range:?}"))?;
+        Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
     let manager = Manager::build(config, management.client.clone()).context("failed to build the manager")?;
     let stop = stop.clone();
     Ok(tokio::spawn(async move { Ok(manager.run(stop).await?) }))

@@ -99,7 +99,7 @@ impl View {
     pub(super) fn what_is_missing(&self) -> String {
         let mut missing = Vec::new();
         for (name, cluster) in self.clusters.iter().filter(|(_, cluster)| !cluster.available) {
-            missing.push(format!("cluster {name}: {}", or(&cluster.message, "nothing is known of it")));
+            missing.push(format!("cluster {name}: {}", or(&cluster.message, "no status yet")));
             for (name, machine) in cluster.machines.iter().filter(|(_, m)| !m.is_up()) {
                 missing.push(format!(
                     "machine {name} is {}: {}",

@@ -20,7 +20,7 @@ pub(crate) enum UpdateError {
     #[error("updates in place are off: {DISABLE_IN_PLACE_UPDATES} is true")]
     Off,
     /// The machine is not a simulated one.
-    #[error("the machine is no InMemoryMachine but {0:?}")]
+    #[error("the machine is a {0:?}, not an InMemoryMachine")]
     Foreign(String),
     /// A name in the request is refused.
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub(crate) enum UpdateError {
         source: Box<kube::Error>,
     },
     /// The request could not be written to the object.
-    #[error("failed to ask for the update")]
+    #[error("failed to request the update")]
     Ask(#[source] PatchError),
 }
 

@@ -76,7 +76,7 @@ pub fn step(
     let failure = match preloaded {
         Some(response) if response.status == ResponseStatus::Failure => {
             let said = !response.message.is_empty();
-            if said { response.message } else { "it was told to fail".to_owned() }
+            if said { response.message } else { "a preloaded response makes it fail".to_owned() }
         }
         Some(response) if response.retry_after_seconds > 0 => return Step::Answer(response),
         _ => String::new(),

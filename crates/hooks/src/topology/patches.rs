@@ -92,7 +92,9 @@ fn set(object: &mut Value, path: &[&str], field: &str, value: Value) -> Result<(
         }
         let Value::Object(fields) = at else {
             let place = path.join(".");
-            return Err(Failure::new(format!("there is no object on the way to {place}.{field}")));
+            return Err(Failure::new(format!(
+                "the path to {place}.{field} has a value that is not an object"
+            )));
         };
         at = fields.entry(*step).or_insert(Value::Null);
     }
@@ -230,7 +232,8 @@ mod tests {
     fn a_template_of_another_shape_is_a_failure() {
         let odd = item("controlPlane", V1BETA2, "InMemoryMachineTemplate", &json!({ "network": [] }));
         let found = patched(vec![odd], &json!({ "addressesFromPools": [{ "name": "p" }] }));
-        let message = "there is no object on the way to spec.template.spec.network.addressesFromPools";
+        let message =
+            "the path to spec.template.spec.network.addressesFromPools has a value that is not an object";
         assert_eq!(found, Err(Failure::new(message)));
     }
 }

@@ -59,7 +59,7 @@ pub(crate) async fn follow(
                 listed.send_replace(true);
             }
             Err(error) => {
-                warn!(kind = "IPAddress", error = %nephele_kit::chain(&error), "A watch failed; starting it again");
+                warn!(kind = "IPAddress", error = %nephele_kit::chain(&error), "A watch failed; restarting it");
             }
         }
     }

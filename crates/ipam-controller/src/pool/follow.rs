@@ -61,7 +61,7 @@ pub(crate) async fn follow<K: PoolObject>(
             Some(Ok(watcher::Event::Delete(object))) => followed.gone(&object.key()),
             Some(Err(error)) => {
                 let kind = K::KIND.as_str();
-                warn!(kind, error = %nephele_kit::chain(&error), "A watch failed; starting it again");
+                warn!(kind, error = %nephele_kit::chain(&error), "A watch failed; restarting it");
             }
         }
     }
@@ -111,7 +111,7 @@ impl<K: PoolObject> Followed<K> {
         self.tasks.spawn(async move {
             let work = AssertUnwindSafe(task.run(shutdown.clone())).catch_unwind();
             work.await.err()?;
-            error!(pool = %ended, "The task of a pool panicked; starting it again");
+            error!(pool = %ended, "The task of a pool panicked; restarting it");
             shutdown.run_until_cancelled(sleep(AFTER_PANIC)).await?;
             Some(ended)
         });

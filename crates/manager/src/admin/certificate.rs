@@ -18,7 +18,7 @@ const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The authority could not be generated.
-    #[error("failed to make an authority for the diagnostics certificate")]
+    #[error("failed to generate an authority for the diagnostics certificate")]
     Authority(#[source] AuthorityError),
     /// The certificate itself could not be made.
     #[error("failed to issue the diagnostics certificate")]

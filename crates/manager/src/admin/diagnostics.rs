@@ -70,7 +70,7 @@ async fn authorize(State(reviews): State<Reviews>, request: Request, next: Next)
             (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response()
         }
         Err(error) => {
-            warn!(error = %nephele_kit::chain(&error), "Failed to ask who wants the metrics");
+            warn!(error = %nephele_kit::chain(&error), "Failed to review the caller of the diagnostics");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

@@ -32,7 +32,7 @@ impl Requests {
     pub(crate) fn new(registry: &Registry, readiness: &Readiness) -> Result<Self, prometheus::Error> {
         let options = Opts::new(
             "nephele_management_requests_total",
-            "Requests to the management API as roles tell them apart, and whether a role permits them.",
+            "Requests to the management API by verb and resource, and whether a role permits them.",
         );
         let counts = IntCounterVec::new(options, &["verb", "group", "resource", "permitted"])?;
         let permissions = Permissions::new(readiness.clone());

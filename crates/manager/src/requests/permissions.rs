@@ -65,7 +65,7 @@ impl Permissions {
         }
         self.forget(&mut refused, Instant::now());
         if refused.remove(call).is_some() {
-            info!("There is a permission to {call} now");
+            info!("Got permission to {call}");
             self.open_unless_refused(&refused, call);
         }
     }

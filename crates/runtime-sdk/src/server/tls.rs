@@ -85,10 +85,10 @@ pub enum TlsError {
         what: &'static str,
     },
     /// The client authorities cannot be used.
-    #[error("failed to take the authorities of clients")]
+    #[error("failed to use the client authorities")]
     Authorities(#[source] VerifierBuilderError),
     /// TLS refuses the certificate or its key.
-    #[error("failed to take the certificate")]
+    #[error("failed to use the certificate")]
     Certificate(#[source] rustls::Error),
 }
 
@@ -179,11 +179,11 @@ impl Tls {
                 Ok(false) => {}
                 Ok(true) => {
                     metrics.reloaded(true);
-                    info!("Serving another certificate");
+                    info!("Serving a changed certificate");
                 }
                 Err(error) => {
                     metrics.reloaded(false);
-                    warn!(error = &error as &(dyn Error + 'static), "Failed to take another certificate");
+                    warn!(error = &error as &(dyn Error + 'static), "Failed to load a changed certificate");
                 }
             }
         }

@@ -106,7 +106,7 @@ fn print(rounds: &[Round]) {
             println!("| {number} | {seconds:.0} | {name} | {cpu_seconds:.2} | {share:.2} % | {mib:.1} |");
         }
     }
-    println!("\nWrites by anybody, but for leases and what nodes say of themselves:");
+    println!("\nWrites by any client, except leases and the status of nodes:");
     for round in rounds {
         println!("- {} clusters: {}", round.number, round.writes.total());
         for (what, count) in round.writes.iter() {

@@ -44,7 +44,7 @@ fn measure(place: &Place, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>
 /// Zero would measure nothing.
 fn refuse_zero(numbers: &[usize]) -> anyhow::Result<()> {
     if numbers.contains(&0) {
-        bail!("there is nothing to measure of 0");
+        bail!("there is nothing to measure with 0");
     }
     Ok(())
 }

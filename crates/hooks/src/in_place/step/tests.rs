@@ -117,7 +117,7 @@ fn one_that_is_to_fail_takes_its_time_fails_and_is_begun_anew_when_it_may_work()
     }
     let again = Update { asked_at: MicroTime(at(80)), ..update("v1.36.4") };
     assert_eq!(next(&failed, None, 80), asks(again));
-    let told = Update { failure: "it was told to fail".into(), ..update("v1.36.4") };
+    let told = Update { failure: "a preloaded response makes it fail".into(), ..update("v1.36.4") };
     assert_eq!(next(&object(None), Some(fails("")), 0), asks(told));
 }
 
