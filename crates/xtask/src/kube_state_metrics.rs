@@ -83,7 +83,7 @@ fn common(kind: &str) -> Vec<Value> {
     let paused = ["metadata", "annotations", "cluster.x-k8s.io/paused"];
     let condition_labels = json!({ "type": ["type"], "status": ["status"] });
     vec![
-        gauge("created", "When it was made, in seconds since 1970.", &["metadata", "creationTimestamp"]),
+        gauge("created", "The creation time, in seconds since 1970.", &["metadata", "creationTimestamp"]),
         list(
             "annotation_paused",
             &format!("Whether an annotation pauses this {kind}."),
@@ -92,7 +92,7 @@ fn common(kind: &str) -> Vec<Value> {
         ),
         list(
             "owner",
-            "Who owns it.",
+            "The owners of the object.",
             &["metadata", "ownerReferences"],
             &[
                 ("owner_is_controller", &["controller"]),
@@ -114,7 +114,7 @@ fn common(kind: &str) -> Vec<Value> {
         }),
         json!({
             "name": "status_condition_last_transition_time",
-            "help": format!("When the conditions of this {kind} became what they are, in seconds since 1970."),
+            "help": format!("The last transition times of the conditions of this {kind}, in seconds since 1970."),
             "each": { "type": "Gauge", "gauge": {
                 "path": ["status", "conditions"],
                 "labelsFromPath": condition_labels,
@@ -128,7 +128,7 @@ fn common(kind: &str) -> Vec<Value> {
 fn of_kind(kind: &str) -> Vec<Value> {
     let provisioned = || {
         let path = ["status", "initialization", "provisioned"];
-        gauge("status_initialization_provisioned", "Whether the first provisioning is through.", &path)
+        gauge("status_initialization_provisioned", "Whether the first provisioning is done.", &path)
     };
     match kind {
         "InMemoryCluster" => vec![
@@ -166,19 +166,19 @@ fn of_kind(kind: &str) -> Vec<Value> {
                 ("instance_type", &["spec", "template", "instanceType"]),
             ]),
             provisioned(),
-            gauge("status_replicas", "Machines that are there.", &["status", "replicas"]),
+            gauge("status_replicas", "The number of machines.", &["status", "replicas"]),
         ],
         "CloudExtensionConfig" => vec![info(&[
             ("service_name", &["spec", "clientConfig", "service", "name"]),
             ("service_namespace", &["spec", "clientConfig", "service", "namespace"]),
             ("url", &["spec", "clientConfig", "url"]),
         ])],
-        "SimulatedCloud" => vec![gauge("status_zones", "Zones that it has.", &["status", "zones"])],
+        "SimulatedCloud" => vec![gauge("status_zones", "The number of zones.", &["status", "zones"])],
         _ => [("total", "total"), ("free", "free"), ("used", "used"), ("out_of_range", "outOfRange")]
             .into_iter()
             .map(|(name, field)| {
                 let name = format!("status_ipaddresses_{name}");
-                let help = format!("What status.ipAddresses.{field} says.");
+                let help = format!("The value of status.ipAddresses.{field}.");
                 gauge(&name, &help, &["status", "ipAddresses", field])
             })
             .collect(),
@@ -195,7 +195,7 @@ fn gauge(name: &str, help: &str, path: &[&str]) -> Value {
 fn info(labels: &[Label<'_>]) -> Value {
     let labels: BTreeMap<_, _> = labels.iter().copied().collect();
     let each = json!({ "type": "Info", "info": { "labelsFromPath": labels } });
-    json!({ "name": "info", "help": "What it is.", "each": each })
+    json!({ "name": "info", "help": "Information about the object.", "each": each })
 }
 
 /// One sample for each entry of a list, or for a single value.
