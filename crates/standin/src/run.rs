@@ -11,7 +11,7 @@ use kube::runtime::controller::{Action as Requeue, Config, Controller};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::core::{Cluster, ClusterNetwork, ClusterSpec, Machine, NetworkRanges};
+use nephele_api::core::{Cluster, ClusterNetwork, ClusterSpec, Machine, MachinePool, NetworkRanges};
 use nephele_api::infrastructure::v1beta2::{
     self as infrastructure, InMemoryCluster, InMemoryClusterSpec, InMemoryMachine, InMemoryMachinePool,
 };
@@ -101,6 +101,7 @@ pub async fn play(
         .with_config(Config::default().concurrency(CONCURRENCY))
         .watches(Api::<Machine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
         .watches(Api::<InMemoryMachine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
+        .watches(Api::<MachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
         .watches(Api::<InMemoryMachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
         .watches(Api::<InMemoryCluster>::all(client), everything(), |cluster| of_cluster(&cluster))
         .graceful_shutdown_on(shutdown.cancelled_owned())
