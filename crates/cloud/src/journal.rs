@@ -103,7 +103,8 @@ impl JournalReader {
 
     /// Fills a new file, and says with which line the next one begins.
     async fn fill(&mut self, path: &Path, first: Option<Line>, bytes_max: u64) -> io::Result<Line> {
-        let file = open(path)?;
+        let new = path.to_owned();
+        let file = on_disk(move || open(&new)).await?;
         let mut written = append(&file, first.into_iter().collect()).await?;
         while written < bytes_max {
             let lines = self.next().await;
@@ -145,7 +146,12 @@ async fn append(file: &Arc<File>, lines: Vec<Line>) -> io::Result<u64> {
         (&*file).write_all(&text)?;
         Ok(text.len() as u64)
     };
-    tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
+    on_disk(write).await
+}
+
+/// Does what may wait for a disk where nobody else waits for it.
+async fn on_disk<T: Send + 'static>(act: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(act).await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]
