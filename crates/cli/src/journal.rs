@@ -123,7 +123,7 @@ mod tests {
         let wrong = lines.join("\n").replace("\"Accepted\"", "\"AlreadyDone\"");
         assert_eq!(
             replayed("wrong", &wrong),
-            "the replay differs at line 2 of FILE: record 1 is another one: CreateInstance of default/demo/instance/m \
+            "the replay differs at line 2 of FILE: instead of record 1, CreateInstance of default/demo/instance/m \
              was answered Accepted"
         );
         assert_eq!(

@@ -1,8 +1,9 @@
-//! Which instances a load balancer leads to.
+//! Which instances a load balancer sends requests to.
 //!
-//! An instance is registered with a load balancer by its users. It is in service there from when it reaches a stage until
-//! its deletion begins, as if the load balancer checked its health. What is in service follows from what is registered and
-//! how far instances are, so it is nowhere kept a second time; the journal tells of each change.
+//! Callers register an instance with a load balancer as its backend. The backend is in service from when the instance
+//! reaches a given stage until its deletion begins, as if the load balancer checked its health. Which backends are in
+//! service follows from the registered backends and the stages of the instances, so the engine does not store it a
+//! second time. The journal records each change.
 
 use crate::engine::Engine;
 use crate::identity::{ResourceId, ResourceKind, StageName};
@@ -11,7 +12,8 @@ use crate::resource::Resource;
 use crate::time::SimTime;
 
 impl Engine {
-    /// The names of the instances that a load balancer leads to, in order; none when it is not there or is being deleted.
+    /// The names of the backends of a load balancer that are in service, in order. Empty if the load balancer does not
+    /// exist or is being deleted.
     pub fn in_service<'a>(&'a self, load_balancer: &ResourceId) -> impl Iterator<Item = &'a str> + use<'a> {
         let found = self.get(load_balancer).filter(|found| found.deleting.is_none());
         let backends = found.into_iter().flat_map(|found| {
@@ -24,7 +26,8 @@ impl Engine {
         })
     }
 
-    /// Whether a resource has backends that it can have.
+    /// Whether the backends of a resource are valid: only a load balancer has backends, and each is an existing
+    /// instance.
     pub(crate) fn has_backends_of(&self, resource: &Resource) -> bool {
         let ResourceId { account, group, kind, .. } = &resource.spec.id;
         let is_there = |name| self.resources.contains_key(&ResourceId::instance(account, group, name));
@@ -89,7 +92,8 @@ impl Engine {
         Outcome::Accepted
     }
 
-    /// Has the load balancers that lead to an instance from one of these stages on tell of it.
+    /// Records a change of service, of this kind, for each load balancer that has the instance as a backend from one of
+    /// these stages on. Returns the events.
     pub(crate) fn tell_load_balancers(
         &mut self,
         at: SimTime,
@@ -110,7 +114,7 @@ impl Engine {
         events
     }
 
-    /// An instance is gone, and registered nowhere any more.
+    /// Removes an instance that no longer exists from the backends of all load balancers.
     pub(crate) fn forget_backend(&mut self, id: &ResourceId) {
         if id.kind == ResourceKind::Instance {
             for load_balancer in self.load_balancers_beside(id) {
@@ -119,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// The load balancers of a resource's group.
+    /// The load balancers in the group of a resource.
     fn load_balancers_beside(&mut self, id: &ResourceId) -> impl Iterator<Item = &mut Resource> {
         let first = ResourceId::first(&id.account, &id.group, ResourceKind::LoadBalancer);
         let beside = self.resources.range_mut(first..).map(|(_, resource)| resource);
@@ -130,7 +134,7 @@ impl Engine {
     }
 }
 
-/// What a load balancer tells, which is a change of it.
+/// An event of a load balancer. It increments the generation of the load balancer.
 fn told(at: SimTime, load_balancer: &mut Resource, kind: EventKind) -> Event {
     load_balancer.generation += 1;
     Event { at, id: load_balancer.spec.id.clone(), generation: load_balancer.generation, kind }

@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 use crate::identity::ResourceId;
 use crate::time::SimTime;
 
-/// A hash of a sequence of values, each written so that no two sequences run together: text with its length,
-/// numbers in a fixed width, options and lists with a count.
+/// A hash of a sequence of values. Each value is written so that no two sequences give the same bytes: text with its
+/// length, numbers in a fixed width, options and lists with a count.
 pub(crate) struct Canonical(Sha256);
 
 impl Canonical {
@@ -45,7 +45,7 @@ impl Canonical {
         }
     }
 
-    /// A list, each item by `write`. An option is a list of at most one.
+    /// A list whose items are written by `write`. An option is a list of at most one item.
     pub(crate) fn list<T>(
         &mut self,
         items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,

@@ -1,4 +1,4 @@
-//! What instances can be made from.
+//! The instance types and images that instances are made from.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::operation::CloudError;
 
-/// What there is to make instances from. Of an account there may be several; an instance is made from one of them.
+/// A catalog of instance types and images. An account may have several; an instance is made from one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
-    /// Instance types, in the order in which an error names them. With none listed any type is accepted.
+    /// Instance types, in the order in which an error lists them. If the list is empty, any type is accepted.
     pub instance_types: Vec<InstanceType>,
-    /// Images, in that order too. With none listed any image is accepted.
+    /// Images, in the order in which an error lists them. If the list is empty, any image is accepted.
     pub images: Vec<Image>,
 }
 
-/// How large an instance is.
+/// The size of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceType {
-    /// Its name, unique among the types.
+    /// The name, unique among the types.
     pub name: String,
     /// Processor architecture, such as `amd64`.
     pub architecture: String,
@@ -26,29 +26,29 @@ pub struct InstanceType {
     pub capacity: BTreeMap<String, String>,
 }
 
-/// What instances boot from.
+/// The image that an instance boots from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// Its name, unique among the images.
+    /// The name, unique among the images.
     pub name: String,
     /// Operating system, such as `linux`.
     pub operating_system: String,
-    /// The minor versions that it has, such as `1.36`.
+    /// The Kubernetes minor versions in the image, such as `1.36`.
     pub versions: Vec<String>,
 }
 
-/// What an instance is made from.
+/// The instance type, image and version that are requested for an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
-    /// The instance type; none for none in particular.
+    /// The instance type. None if the caller does not choose one.
     pub instance_type: Option<String>,
-    /// The image; none for none in particular.
+    /// The image. None if the caller does not choose one.
     pub image: Option<String>,
-    /// The version that the image has to have, such as `v1.36.3`; none for any.
+    /// The Kubernetes version that the image must have, such as `v1.36.3`. None if any version will do.
     pub version: Option<String>,
 }
 
-/// What an instance consists of.
+/// The hardware and operating system of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hardware {
     /// Processor architecture, such as `amd64`.
@@ -60,7 +60,8 @@ pub struct Hardware {
 }
 
 impl Default for Hardware {
-    /// What an instance has of which nothing else is said: what kubeadm asks of a machine, and a little more memory.
+    /// The hardware of an instance without an instance type or image: the minimum that kubeadm requires, with a little
+    /// more memory.
     fn default() -> Self {
         let capacity = [("cpu", "2"), ("memory", "4Gi"), ("ephemeral-storage", "40Gi"), ("pods", "110")];
         Self {
@@ -72,7 +73,7 @@ impl Default for Hardware {
 }
 
 impl Catalog {
-    /// What an instance consists of that is made from a model.
+    /// The hardware of an instance that is made from a model.
     pub(crate) fn hardware(&self, model: &Model) -> Result<Hardware, CloudError> {
         let Self { instance_types, images } = self;
         let mut hardware = Hardware::default();
@@ -100,7 +101,7 @@ impl Catalog {
 }
 
 impl Image {
-    /// Whether it has the minor version of a version such as `v1.36.3`.
+    /// Whether the image has the minor version of a version such as `v1.36.3`.
     fn has(&self, version: &str) -> bool {
         let mut parts = version.trim_start_matches('v').split('.');
         let minor = format!("{}.{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! How many resources there are and how far they are.
+//! How many resources exist and which stages they have reached.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use crate::identity::{ResourceKind, StageName};
 use crate::operation::{Event, EventKind};
 use crate::resource::{Resource, StageState};
 
-/// Counts over the whole cloud, kept up to date so that nobody need count resources to know them.
+/// Counts over the whole cloud. They are updated with each change, so reading them does not iterate over the resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     kinds: BTreeMap<ResourceKind, u64>,
-    /// Few: the names of stages are the caller's, and each is the same for many resources.
+    /// A small map: callers choose the stage names, and many resources share each name.
     reached: BTreeMap<StageName, u64>,
 }
 
 impl Census {
-    /// Resources of a kind, those being deleted among them.
+    /// The number of resources of a kind, including those that are being deleted.
     #[must_use]
     pub fn resources(&self, kind: ResourceKind) -> u64 {
         self.kinds.get(&kind).copied().unwrap_or(0)
     }
 
-    /// Resources that have reached a stage.
+    /// The number of resources that have reached a stage.
     #[must_use]
     pub fn reached(&self, stage: &StageName) -> u64 {
         self.reached.get(stage).copied().unwrap_or(0)
@@ -31,7 +31,7 @@ impl Census {
         *self.kinds.entry(kind).or_default() += 1;
     }
 
-    /// Counts what happened, but for the end of a resource, which [`Census::remove`] counts.
+    /// Counts an event. The end of a resource is counted by [`Census::remove`] instead.
     pub(crate) fn count(&mut self, event: &Event) {
         match &event.kind {
             EventKind::StageReached(stage) => self.reach(stage),
@@ -61,7 +61,7 @@ impl Census {
     }
 }
 
-/// Forgets a key whose count reaches zero.
+/// Decrements a count, and removes its key at zero.
 fn decrease<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K) {
     let Some(count) = counts.get_mut(key) else { return };
     *count = count.saturating_sub(1);

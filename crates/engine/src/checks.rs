@@ -1,4 +1,4 @@
-//! What an operation passes before it changes anything.
+//! The checks that run before an operation changes anything.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,23 @@ use crate::operation::{CloudError, Operation, Outcome, Request};
 use crate::resource::ResourceSpec;
 use crate::room::Room;
 
-/// What checks look at.
+/// The input of the checks.
 pub(crate) struct Checked<'a> {
     pub(crate) config: &'a Config,
     pub(crate) catalogs: &'a BTreeMap<ResourceId, Catalog>,
     pub(crate) usage: &'a Usage,
     pub(crate) operation: &'a Operation,
-    /// Whether the resource that the operation is about is there.
+    /// Whether the target of the operation exists.
     pub(crate) is_there: bool,
-    /// Whether room is kept for it, see [`Request::Reserve`].
+    /// Whether room is reserved for the target, see [`Request::Reserve`].
     pub(crate) is_reserved: bool,
 }
 
 type Check = fn(&Checked<'_>) -> Result<(), Outcome>;
 
-/// In this order; the first that objects gives the answer. Whatever is to refuse or delay calls stands here, and applies
-/// to every operation: rules and limits of the rate before what is there now, as clouds look at those first.
+/// The checks run in this order, and the first one that objects decides the answer. Everything that refuses or delays
+/// calls belongs here and applies to every operation. Rules and rate limits come before checks of the current state, as
+/// in real clouds.
 const CHECKS: [Check; 5] = [is_of_its_kind, has_stages, is_offered, has_capacity, is_within_quota];
 
 /// Runs the checks.
@@ -33,7 +34,7 @@ pub(crate) fn check(checked: &Checked<'_>) -> Result<(), Outcome> {
 }
 
 impl Checked<'_> {
-    /// The specification of a resource that would come to be, unless it is there.
+    /// The specification of the resource that the operation would add. None if the resource exists.
     fn comes(&self) -> Option<&ResourceSpec> {
         match &self.operation.request {
             Request::Create(spec) | Request::Adopt { spec, .. } => (!self.is_there).then_some(spec),
@@ -49,13 +50,13 @@ impl Checked<'_> {
         }
     }
 
-    /// As [`Checked::comes`], of one that was not there before either: limits hold for those.
+    /// As [`Checked::comes`], without resources that are adopted or reserved. Limits apply only to new resources.
     fn is_new(&self) -> Option<&ResourceSpec> {
         self.comes().filter(|_| matches!(self.operation.request, Request::Create(_)) && !self.is_reserved)
     }
 }
 
-/// What is created is no catalog, what is put there as one is one, and only load balancers have backends.
+/// Checks the kind of the target: a catalog is added by `PutCatalog` only, and only load balancers have backends.
 fn is_of_its_kind(checked: &Checked<'_>) -> Result<(), Outcome> {
     let id = checked.operation.request.target();
     let fits = match &checked.operation.request {
@@ -90,7 +91,7 @@ fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
     }
 }
 
-/// What an instance consists of that is made from a model.
+/// The hardware of an instance that is made from a model.
 pub(crate) fn hardware(
     config: &Config,
     catalogs: &BTreeMap<ResourceId, Catalog>,
@@ -110,7 +111,7 @@ fn is_within_quota(checked: &Checked<'_>) -> Result<(), Outcome> {
     fits(checked, checked.is_new().map(|spec| quota_of(&spec.id)))
 }
 
-/// Whether one more fits into a room.
+/// Whether one more resource fits into a room.
 fn fits(checked: &Checked<'_>, room: Option<Room>) -> Result<(), Outcome> {
     let Some(room) = room else { return Ok(()) };
     let Some(limit) = checked.config.limit(&room) else { return Ok(()) };
@@ -127,12 +128,13 @@ fn refused(error: CloudError) -> Outcome {
     Outcome::Refused(error)
 }
 
-/// How much of the offer is taken, counted as resources come and go so that a creation need not count them all.
+/// How many resources take up each room. It is updated as resources come and go, so that a creation need not count
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usage(BTreeMap<Room, u32>);
 
 impl Usage {
-    /// How many there are in a room.
+    /// The number of resources in a room.
     pub(crate) fn taken(&self, room: &Room) -> u32 {
         self.0.get(room).copied().unwrap_or(0)
     }
@@ -144,7 +146,7 @@ impl Usage {
         }
     }
 
-    /// Forgets a room in which nothing is left: accounts come and go without end.
+    /// Removes rooms that become empty, because accounts come and go without end.
     pub(crate) fn give_back(&mut self, id: &ResourceId, zone: Option<&String>) {
         for room in rooms_of(id, zone) {
             let count = self.0.get_mut(&room).expect("what is given back was taken before");
@@ -156,7 +158,7 @@ impl Usage {
     }
 }
 
-/// What a resource takes room in.
+/// The rooms that a resource takes up space in.
 fn rooms_of(id: &ResourceId, zone: Option<&String>) -> impl Iterator<Item = Room> {
     zone_of(id, zone).into_iter().chain([quota_of(id)])
 }

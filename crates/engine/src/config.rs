@@ -1,4 +1,4 @@
-//! How much the cloud has room for.
+//! The limits of the cloud.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use crate::catalog::Catalog;
 use crate::identity::ResourceKind;
 use crate::room::Room;
 
-/// What a cloud has for every account. An empty collection sets no limit of its kind.
+/// The configuration of a cloud, the same for every account. An empty collection sets no limit of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
-    /// Zones by name. With none listed any zone is accepted.
+    /// Zones by name. If there are none, any zone is accepted.
     pub zones: BTreeMap<String, Zone>,
     /// Limits per account.
     pub quotas: Quotas,
-    /// What instances are made from that name no catalog, unless their account has put one without a name.
+    /// The built-in catalog. Instances that name no catalog use it, unless their account has put a catalog without a
+    /// name.
     pub catalog: Catalog,
 }
 
 impl Config {
-    /// How many fit into a room; none means any number.
+    /// How many resources fit into a room. None means any number.
     pub(crate) fn limit(&self, room: &Room) -> Option<u32> {
         match room {
             Room::Zone(zone) => self.zones.get(zone)?.instances_max,
@@ -34,11 +35,11 @@ impl Config {
 /// A zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
-    /// How many instances fit, of all accounts together; none means any number.
+    /// How many instances fit into the zone, of all accounts together. None means any number.
     pub instances_max: Option<u32>,
 }
 
-/// What one account may have at a time; none means any number. A resource counts until its deletion is done.
+/// How many resources one account may have at a time; none means any number. A resource counts until its deletion ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {
     /// Instances.

@@ -6,13 +6,14 @@ use crate::identity::{DrawKey, Endpoint};
 use crate::latency::Latency;
 use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState};
 
-/// Everything that decides what a resource will do from here. The generation is left out: it counts changes seen,
-/// and adoption starts it anew; so is an update that is over, which decides nothing any more.
+/// Writes everything that decides what the resource will do from now on. The generation is left out: it counts the
+/// changes seen, and adoption restarts it. An update that has ended is left out too, because it decides nothing any
+/// more.
 pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     let Resource { spec, hardware, generation: _, created, deleting, update, backends, progress } = resource;
     write_spec(hash, spec);
     write_hardware(hash, hardware);
-    // A resource without any is written as ever.
+    // A resource without backends keeps the digest it had in earlier releases.
     if !backends.is_empty() {
         hash.text("backends");
         hash.list(backends, |hash, (instance, stage)| {
@@ -22,7 +23,8 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     }
     hash.time(*created);
     hash.list(*deleting, Canonical::time);
-    // An update under way is one more thing that passes, so that a resource without one is written as ever.
+    // An update under way counts as one more stage, so that a resource without one keeps the digest of earlier
+    // releases.
     let updated = update.iter().filter(|update| matches!(update.state, UpdateState::Running { .. }));
     let passing = progress.iter().map(Passing::Stage).chain(updated.map(Passing::Update));
     hash.list(passing.collect::<Vec<_>>(), |hash, passing| match passing {
@@ -31,7 +33,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     });
 }
 
-/// What passes by itself.
+/// A part of a resource that changes by itself over time.
 enum Passing<'a> {
     Stage(&'a Progress),
     Update(&'a Update),
@@ -53,7 +55,8 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         deletion,
     } = spec;
     hash.id(id);
-    // A resource without one is written as ever: what follows is a count of zero or one, and no length of a text.
+    // A resource without a draw key keeps the digest of earlier releases. The two cannot be confused: what follows is a
+    // list count of zero or one, which is never the length of one of these texts.
     if let Some(DrawKey { set, ordinal }) = draw_key {
         hash.text("draw key");
         hash.text(set);
@@ -83,7 +86,7 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
     write_latency(hash, deletion);
 }
 
-/// Hardware of which nothing was said is written as ever, by nothing.
+/// Default hardware writes nothing, so that the digest stays as in earlier releases.
 fn write_hardware(hash: &mut Canonical, hardware: &Hardware) {
     if *hardware == Hardware::default() {
         return;
@@ -144,7 +147,7 @@ fn write_progress(hash: &mut Canonical, progress: &Progress) {
             hash.time(*since);
             hash.time(*due);
         }
-        // However many attempts it took.
+        // The number of attempts that the stage took does not count.
         StageState::Reached { at } => {
             hash.text("reached");
             hash.time(*at);

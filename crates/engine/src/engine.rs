@@ -16,15 +16,15 @@ use crate::room::{Room, Waiting};
 use crate::seed::Seed;
 use crate::time::SimTime;
 
-/// The cloud. Whoever holds it is its only owner; nothing in it changes but through [`Engine::apply`] and
-/// [`Engine::poll`].
+/// The cloud. An engine has one owner, and its state changes only through [`Engine::apply`], [`Engine::poll`] and
+/// [`Engine::poll_some`].
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) config: Config,
     pub(crate) catalogs: BTreeMap<ResourceId, Catalog>,
     pub(crate) seed: Seed,
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
-    /// What room is kept for, and in which zone. Nothing in here is in `resources`.
+    /// The reserved resources, with their zones. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Option<String>>,
     /// (deadline, resource), one entry per resource that has a deadline.
     deadlines: BTreeSet<(SimTime, ResourceId)>,
@@ -41,7 +41,7 @@ impl Engine {
         Self::starting_at(config, seed, 1)
     }
 
-    /// The same, whose first record has this number.
+    /// An empty cloud whose first record has this number.
     pub(crate) fn starting_at(config: Config, seed: Seed, first: u64) -> Self {
         Self {
             config,
@@ -57,10 +57,10 @@ impl Engine {
         }
     }
 
-    /// Asks for something, and answers what came of it. Repeating an operation answers [`Outcome::AlreadyDone`].
+    /// Carries out an operation and returns the answer. A repeated operation returns [`Outcome::AlreadyDone`].
     ///
-    /// What is due by then happens first, so that the answer does not depend on who polled when. An operation that is
-    /// older than the one before changes no answer: it is as if it came now.
+    /// Events that are due by the time of the operation happen first, so that the answer does not depend on when
+    /// somebody polled. An operation with an earlier time than the one before it is treated as if it came now.
     pub fn apply(&mut self, operation: Operation) -> Outcome {
         let now = operation.at;
         self.poll(now);
@@ -68,7 +68,7 @@ impl Engine {
         let is_reserved = self.reserved.contains_key(operation.request.target());
         let Self { config, catalogs, usage, .. } = &*self;
         let checked = Checked { config, catalogs, usage, operation: &operation, is_there, is_reserved };
-        // What happens since it is asked for is told of after it.
+        // Events that the operation causes are recorded after the operation.
         let mut events = Vec::new();
         let outcome = match check(&checked) {
             Ok(()) => self.execute(now, &operation.request, &mut events).unwrap_or_else(Outcome::Refused),
@@ -87,7 +87,8 @@ impl Engine {
         outcome
     }
 
-    /// Who is refused for want of room waits for it, and who is answered otherwise does not.
+    /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the
+    /// line.
     fn line_up(&mut self, request: &Request, outcome: &Outcome) {
         let Request::Create(ResourceSpec { id, .. }) = request else { return };
         let room = match outcome {
@@ -103,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Tells those who wait for room that there is some.
+    /// Tells waiting resources that room is free.
     fn tell_waiting(&mut self, at: SimTime) {
         let Self { config, usage, waiting, .. } = self;
         let free = |room: &Room| match config.limit(room) {
@@ -147,15 +148,16 @@ impl Engine {
         }
     }
 
-    /// Lets everything happen that is due by `now`. The journal says what did: events ordered by (time, resource,
-    /// generation), and what a load balancer makes of one right after it. Only an adoption, or an update that began before,
-    /// can make a poll tell of something earlier than the poll before did: of what ended while nobody was there to see it.
+    /// Lets everything happen that is due by `now`, and records it in the journal. Events are ordered by (time,
+    /// resource, generation), and a change of a load balancer comes right after the event that causes it. A poll
+    /// records an event that is earlier than the poll before it in two cases only: an adoption, and an update that
+    /// began in the past. In both, the event was due before the engine knew of it.
     pub fn poll(&mut self, now: SimTime) {
         while self.poll_some(now, usize::MAX) {}
     }
 
-    /// Lets happen what is due by `now`, at most `deadlines_max` deadlines of it, the earliest first. Says whether
-    /// more is due: whoever shares the engine can let others in between.
+    /// As [`Engine::poll`], for at most `deadlines_max` deadlines, the earliest first. Returns whether more are due, so
+    /// that the owner of the engine can release it in between.
     pub fn poll_some(&mut self, now: SimTime, deadlines_max: usize) -> bool {
         for _ in 0..deadlines_max {
             let Some(at) = self.next_deadline().filter(|at| *at <= now) else { return false };
@@ -177,7 +179,7 @@ impl Engine {
         self.next_deadline().is_some_and(|at| at <= now)
     }
 
-    /// The next instant at which [`Engine::poll`] will have something to do; in the past when it has already.
+    /// The time of the next deadline, at which [`Engine::poll`] has something to do. It may be in the past.
     #[must_use]
     pub fn next_deadline(&self) -> Option<SimTime> {
         let due = self.deadlines.first().map(|(at, _)| *at);
@@ -190,10 +192,10 @@ impl Engine {
         self.resources.get(id)
     }
 
-    /// What an instance would consist of that is made from a model of a catalog.
+    /// The hardware of an instance that is made from a model of a catalog.
     ///
     /// # Errors
-    /// When the catalog does not have that.
+    /// When the catalog does not exist, or does not offer the model.
     pub fn hardware(&self, catalog: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
         hardware(&self.config, &self.catalogs, catalog, model)
     }
@@ -203,7 +205,7 @@ impl Engine {
         self.resources.values()
     }
 
-    /// The resources of a group, by kind and name.
+    /// The resources of a group, ordered by kind and name.
     pub fn group<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Resource> {
         let first = ResourceId::first(&group.account, &group.name, ResourceKind::Instance);
         let resources = self.resources.range(first..).map(|(_, resource)| resource);
@@ -212,42 +214,41 @@ impl Engine {
         })
     }
 
-    /// The names that room is kept for, see [`Request::Reserve`], in order.
+    /// The reserved resources, see [`Request::Reserve`], in order.
     pub fn reserved(&self) -> impl Iterator<Item = &ResourceId> {
         self.reserved.keys()
     }
 
-    /// The names of those that wait for room since they were refused, in order.
+    /// The resources whose creation was refused for lack of room and that wait for it, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &ResourceId> {
         self.waiting.ids()
     }
 
-    /// How many resources there are and how far they are.
+    /// How many resources exist and which stages they have reached.
     #[must_use]
     pub fn census(&self) -> &Census {
         &self.census
     }
 
-    /// Lets a group's records be read on their own from now on, see [`Journal::read_group`]. To be ended with
-    /// [`Engine::unfollow`].
+    /// Starts to keep an index of the records of a group, see [`Journal::read_group`]. [`Engine::unfollow`] ends it.
     pub fn follow(&mut self, group: GroupId) -> Cursor {
         self.journal.follow(group)
     }
 
-    /// Ends what [`Engine::follow`] began.
+    /// Ends what [`Engine::follow`] started.
     pub fn unfollow(&mut self, group: &GroupId) {
         self.journal.unfollow(group);
     }
 
-    /// What was asked and what happened.
+    /// The record of operations and events.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// A fingerprint of the state, the same on every machine and in every release: equal for two clouds exactly when
-    /// every resource stands where it stands in the other. Journal, generations, what is reserved, who
-    /// waits for room and what there is to make instances from do not count.
+    /// A digest of the state, the same on every machine and in every release. It is equal for two clouds exactly when
+    /// every resource is in the same state in both. The journal, generations, reservations, the lines for room and the
+    /// catalogs do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
@@ -309,7 +310,7 @@ impl Engine {
         Ok(Outcome::Accepted)
     }
 
-    /// Takes in a resource as it was kept. There is none of its name.
+    /// Restores a resource of an earlier state. No resource with this name exists.
     pub(crate) fn bring_back(&mut self, resource: Resource) {
         for (stage, state) in resource.stages() {
             if matches!(state, StageState::Reached { .. }) {
@@ -329,7 +330,7 @@ impl Engine {
         Outcome::Accepted
     }
 
-    /// Gives up the room that is kept for a resource. Says whether there was any.
+    /// Releases the room that is reserved for a resource. Returns whether there was a reservation.
     fn give_up(&mut self, id: &ResourceId) -> bool {
         let Some(zone) = self.reserved.remove(id) else { return false };
         self.usage.give_back(id, zone.as_ref());
@@ -364,13 +365,13 @@ impl Engine {
         self.resources.insert(resource.spec.id.clone(), resource);
     }
 
-    /// Records what happened.
+    /// Records an event.
     fn note(&mut self, event: Event) {
         self.census.count(&event);
         self.journal.push(Record::Event(event));
     }
 
-    /// Lets happen what is due at `at` to one resource, whose deadline entry is taken out already.
+    /// Lets happen what is due at `at` for one resource. Its entry in the deadlines has already been removed.
     fn advance(&mut self, at: SimTime, id: &ResourceId) -> Vec<Event> {
         let resource = self.resources.get_mut(id).expect("a deadline is removed with its resource");
         if resource.deleting.is_none() {
@@ -394,8 +395,8 @@ impl Engine {
     }
 }
 
-/// Answers for a resource that is there. Where it is, where it is reached, its size and its stages cannot be changed; its
-/// labels, its owner and what its deletion takes can.
+/// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the catalog and model that it is made
+/// from cannot be changed. Its labels, its owner and its deletion latency can.
 fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, CloudError> {
     if existing.deleting.is_some() {
         return Err(CloudError::Deleting(spec.id.clone()));
@@ -414,7 +415,7 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
     Ok(Outcome::Accepted)
 }
 
-/// Moves the one deadline entry of a resource from where it was to where it is.
+/// Replaces the deadline of a resource.
 fn reschedule(deadlines: &mut BTreeSet<(SimTime, ResourceId)>, before: Option<SimTime>, resource: &Resource) {
     let id = &resource.spec.id;
     if let Some(before) = before {

@@ -1,22 +1,22 @@
-//! What things in the cloud are called.
+//! Names and kinds of the resources of the cloud.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a resource is to the cloud's users.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ResourceKind {
     /// A virtual machine.
     Instance,
     /// A load balancer.
     LoadBalancer,
-    /// A list of what instances can be made from.
+    /// A list of instance types and images.
     Catalog,
 }
 
 impl ResourceKind {
-    /// Its name. Draws are keyed by it, so it never changes.
+    /// The name of the kind. Draws are keyed by it, so it never changes.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl ResourceKind {
         }
     }
 
-    /// Several of it, in a sentence.
+    /// The plural of the name, for messages.
     #[must_use]
     pub fn plural(self) -> &'static str {
         match self {
@@ -37,25 +37,25 @@ impl ResourceKind {
     }
 }
 
-/// A group of resources of an account; to Cluster API, a cluster.
+/// A group of resources of an account. For Cluster API, a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId {
-    /// Whose it is; to Cluster API, a namespace.
+    /// The account that owns the group. For Cluster API, a namespace.
     pub account: String,
-    /// Its name inside the account.
+    /// The name of the group, unique in the account.
     pub name: String,
 }
 
 /// The name of a resource, unique in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceId {
-    /// Whose it is; to Cluster API, a namespace.
+    /// The account that owns the resource. For Cluster API, a namespace.
     pub account: String,
-    /// What it belongs to inside the account; to Cluster API, a cluster.
+    /// The group in the account. For Cluster API, a cluster.
     pub group: String,
-    /// What it is.
+    /// The kind of the resource.
     pub kind: ResourceKind,
-    /// Its name inside the group.
+    /// The name of the resource, unique in the group and kind.
     pub name: String,
 }
 
@@ -65,7 +65,7 @@ impl ResourceId {
         Self { name: name.to_owned(), ..Self::first(account, group, ResourceKind::Instance) }
     }
 
-    /// Where the resources of a kind begin in a group. Nothing has this name, and nothing of the kind comes before it.
+    /// A name before all resources of a kind in a group. No resource has it.
     pub(crate) fn first(account: &str, group: &str, kind: ResourceKind) -> Self {
         Self { account: account.to_owned(), group: group.to_owned(), kind, name: String::new() }
     }
@@ -84,7 +84,7 @@ impl fmt::Display for ResourceId {
     }
 }
 
-/// Where a load balancer is reached.
+/// The address of a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Endpoint {
     /// An address or a DNS name.
@@ -100,13 +100,13 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// What the draws of a resource are keyed by in place of its name, which may be random: the set of interchangeable
-/// resources that it is one of, and its number among them.
+/// The key of the draws of a resource, in place of its name, which may be random. It is the set of interchangeable
+/// resources that the resource is part of, and its number in the set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DrawKey {
-    /// The set, unique in the group.
+    /// The name of the set, unique in the group.
     pub set: String,
-    /// The number in the set, from zero.
+    /// The number in the set, counted from zero.
     pub ordinal: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The one ordered record of what was asked and what happened, and how it is read.
+//! The journal: the one ordered record of operations and events, and how it is read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,38 +14,39 @@ use crate::time::SimTime;
 /// One numbered record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Counts from 1, without gaps.
+    /// The number of the record. Records are numbered from 1, without gaps.
     pub sequence: u64,
-    /// What was recorded.
+    /// The record.
     pub record: Record,
 }
 
-/// What the journal records.
+/// A record of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
-    /// An operation and its answer. Whole, so that the journal can be played to another cloud.
+    /// An operation and its answer. The operation is complete, so that the journal can be replayed on another cloud.
     Operation {
-        /// What was asked, by whom and when.
+        /// The operation, with its caller and time.
         operation: Box<Operation>,
         /// The answer.
         outcome: Outcome,
     },
     /// An event.
     Event(Event),
-    /// There is room for a resource whose creation was refused for want of it. Whoever asks first gets it.
+    /// There is room for a resource whose creation was refused for lack of room. The first creation that asks gets it.
     RoomFreed {
-        /// When.
+        /// The time.
         at: SimTime,
-        /// Of what.
+        /// The room.
         room: Room,
-        /// Who has waited longest.
+        /// The resource that has waited longest.
         waiting: ResourceId,
     },
-    /// Who was told that there is room did not ask in time, and does not wait any more.
+    /// The turn of a waiting resource ended: it was told that there is room and did not ask in time. It no longer
+    /// waits.
     TurnEnded {
-        /// When.
+        /// The time.
         at: SimTime,
-        /// Who.
+        /// The resource.
         waiting: ResourceId,
     },
 }
@@ -62,43 +63,43 @@ impl Record {
     }
 }
 
-/// Where a reader of the journal is: the number of the first record that it has not read.
+/// The position of a reader in the journal: the number of the first record that it has not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(u64);
 
-/// The reader missed records that the journal no longer has. It starts again from the state of the engine; its cursor
-/// is at the end of the journal by then.
+/// The reader fell behind: the journal no longer has records that it did not read. Its cursor is now at the end of the
+/// journal, and it has to start again from the state of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the journal no longer has records that were not read")]
 pub struct Behind;
 
-/// The latest records, up to a bound, in the order in which they took effect: an operation comes after the events
-/// that were due before it. Reads that were answered and repeated operations that found everything done already are not
-/// recorded: controllers ask all the time, and an audit log of nothing would push out what matters.
+/// The latest records, up to a bound, in the order in which they took effect: an operation comes after the events that
+/// were due before it. Successful reads, and repeated operations that change nothing, are not recorded. Controllers
+/// send those all the time, and they would push out the records that matter.
 ///
-/// Readers pull at their own pace, each with a [`Cursor`], and share the records. A reader of the whole journal reads
-/// all of them in order; a reader of a followed group reads only those of the group.
+/// Each reader has a [`Cursor`] and pulls records at its own pace; the readers share the records. A reader of the whole
+/// journal gets all records in order. A reader of a followed group gets only the records of the group.
 #[derive(Clone, Debug)]
 pub struct Journal {
     entries: VecDeque<Arc<Entry>>,
     next: u64,
-    /// By account, then by name: a record finds its group without making a key.
+    /// By account, then by group name, so that the lookup for a record allocates no key.
     followed: BTreeMap<String, BTreeMap<String, Followed>>,
 }
 
-/// The records of a group that somebody follows.
+/// The index of the records of a followed group.
 #[derive(Clone, Debug, Default)]
 struct Followed {
-    /// Their numbers, as far as the journal has them.
+    /// The numbers of the group's records that the journal still has.
     kept: VecDeque<u64>,
-    /// The number of the newest one that the journal no longer has; zero for none.
+    /// The number of the newest record of the group that the journal has dropped; zero for none.
     dropped: u64,
 }
 
 impl Journal {
-    /// A creation takes about 1 KB, anything else about 300 bytes, and a machine with four stages makes one of the
-    /// former and six of the latter: 4,096 records are about 600 machines' lives in 1.6 MB, 4 MB at the worst. The
-    /// numbers kept for those who follow groups add 8 bytes a record.
+    /// A creation takes about 1 KB, any other record about 300 bytes. A machine with four stages makes one creation and
+    /// six other records. So 4,096 records hold the lives of about 600 machines in 1.6 MB, or 4 MB at worst. The index
+    /// of the followed groups adds 8 bytes per record.
     pub const CAPACITY: usize = 4096;
 
     /// A journal whose first record will have this number.
@@ -127,15 +128,14 @@ impl Journal {
         self.next += 1;
     }
 
-    /// Begins to keep the numbers of a group's records, for readers of the group: those to come. Replaces what was
-    /// followed of the group before.
+    /// Starts to index the future records of a group, for readers of the group. Replaces an earlier index of the group.
     pub(crate) fn follow(&mut self, group: GroupId) -> Cursor {
         let GroupId { account, name } = group;
         self.followed.entry(account).or_default().insert(name, Followed::default());
         self.end()
     }
 
-    /// Ends what [`Journal::follow`] began.
+    /// Ends what [`Journal::follow`] started.
     pub(crate) fn unfollow(&mut self, group: &GroupId) {
         let Some(groups) = self.followed.get_mut(&group.account) else { return };
         groups.remove(&group.name);
@@ -144,27 +144,27 @@ impl Journal {
         }
     }
 
-    /// The end of the journal: a reader that starts there reads what is to come.
+    /// The end of the journal. A reader that starts there reads only future records.
     #[must_use]
     pub fn end(&self) -> Cursor {
         Cursor(self.next)
     }
 
-    /// The number of the oldest entry that is kept, or of the next one when there is none. A reader that has seen
-    /// less than that has missed some.
+    /// The number of the oldest record in the journal, or of the next record if the journal is empty. A reader whose
+    /// cursor is lower has missed records.
     #[must_use]
     pub fn oldest(&self) -> u64 {
         self.entries.front().map_or(self.next, |entry| entry.sequence)
     }
 
-    /// The kept entries numbered `from` and later, in order.
+    /// The records in the journal from number `from` on, in order.
     pub fn since(&self, from: u64) -> impl Iterator<Item = &Arc<Entry>> {
         let seen = usize::try_from(from.saturating_sub(self.oldest())).unwrap_or(usize::MAX);
         self.entries.iter().skip(seen)
     }
 
-    /// Appends to `into` what comes next for a reader of the whole journal, as far as there is capacity in `into`, and
-    /// moves its cursor behind it. Nothing is allocated. Nothing is appended when there is nothing left to read.
+    /// Appends the next records of the whole journal to `into`, up to the spare capacity of `into`, and moves the
+    /// cursor past them. Does not allocate. Appends nothing when no record is left to read.
     ///
     /// # Errors
     /// When the reader fell behind.
@@ -179,12 +179,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends to `into` what comes next for a reader of a followed group, as far as there is capacity in `into`, and
-    /// moves its cursor behind it: to the end of the journal when nothing of the group is left to read. Nothing is
-    /// allocated.
+    /// Appends the next records of a followed group to `into`, up to the spare capacity of `into`, and moves the cursor
+    /// past them. When no record of the group is left, the cursor moves to the end of the journal. Does not allocate.
     ///
     /// # Errors
-    /// When the reader fell behind, or nobody follows the group.
+    /// When the reader fell behind, or the group is not followed.
     pub fn read_group(
         &self,
         group: &GroupId,
@@ -271,7 +270,8 @@ mod tests {
         let mut early = journal.follow(group.clone());
         let capacity = Journal::CAPACITY as u64;
         let mut batch = Vec::with_capacity(2);
-        // Two of its own, then so many of others that all but the latest are dropped, then three of its own.
+        // Two records of the group, then so many of another group that the journal drops older ones, then three of the
+        // group.
         for millis in 1..=capacity {
             journal.push(record(if millis < 3 { "quiet" } else { "busy" }, millis));
         }

@@ -1,4 +1,4 @@
-//! How long things take, and how often they fail.
+//! How long operations take, and how often they fail.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::seed::Draws;
 pub enum Latency {
     /// Always the same.
     Fixed(Duration),
-    /// `base` plus up to `fraction` of it, uniformly: the form `startupDuration` and `startupJitter` have.
+    /// `base` plus up to `fraction` of it, uniformly. `startupDuration` and `startupJitter` have this form.
     Jittered {
-        /// The least it takes.
+        /// The minimum.
         base: Duration,
-        /// How much of `base` may come on top; values below zero or not finite count as zero.
+        /// The part of `base` that may be added; values that are negative or not finite count as zero.
         #[serde(with = "bits")]
         fraction: f64,
     },
-    /// Uniform between two bounds; in either order.
+    /// Uniform between two bounds, which may be in either order.
     Uniform {
         /// One bound.
         min: Duration,
-        /// The other.
+        /// The other bound.
         max: Duration,
     },
 }
 
 impl Latency {
-    /// No time at all.
+    /// No delay.
     pub const ZERO: Self = Self::Fixed(Duration::ZERO);
 
     pub(crate) fn draw(&self, draws: &mut Draws) -> Duration {
@@ -47,8 +47,8 @@ impl Latency {
 }
 
 impl PartialEq for Latency {
-    /// Bit by bit, so that each value equals itself, not a number too: asking for the same again must be seen as
-    /// such.
+    /// Compares the bits of floats, so that each value equals itself, even NaN. A repeated request must be recognised
+    /// as one.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Fixed(a), Self::Fixed(b)) => a == b,
@@ -66,7 +66,7 @@ impl PartialEq for Latency {
 
 impl Eq for Latency {}
 
-/// The probability that something fails.
+/// The probability of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Odds(#[serde(with = "bits")] f64);
 
@@ -74,13 +74,13 @@ impl Odds {
     /// It never fails.
     pub const NEVER: Self = Self(0.0);
 
-    /// Fails with `probability`, clamped to 0..=1; not a number counts as never.
+    /// Fails with `probability`, clamped to 0..=1; NaN counts as never.
     #[must_use]
     pub fn new(probability: f64) -> Self {
         Self(if probability.is_nan() { 0.0 } else { probability.clamp(0.0, 1.0) })
     }
 
-    /// Between 0 and 1.
+    /// The probability, between 0 and 1.
     #[must_use]
     pub fn probability(self) -> f64 {
         self.0
@@ -91,7 +91,7 @@ impl Odds {
     }
 }
 
-/// A float as its bits: what is written and read back is the same number, not a number too.
+/// Serializes a float as its bits, so that every value, even NaN, survives a round trip.
 mod bits {
     use serde::{Deserialize as _, Deserializer, Serializer};
 

@@ -19,15 +19,15 @@
 //!                                                            begins ─▶ BackendOutOfService
 //! ```
 //!
-//! A resource passes through named stages, several at a time where they do not wait for each other. Each has a latency
-//! and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt), where the
-//! resource is its set and its number in that, if it has such a [`DrawKey`], and else its name: the latency once, when the
-//! stage is entered, and kept as a deadline. Whatever is due by an operation's time happens before it. So the order in
-//! which resources arrive, extra polls and a restart change no result, and the journal of one cloud played to another
-//! makes them equal.
+//! A resource passes through named stages, several at a time where they do not depend on each other. Each stage has a
+//! latency and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt). The resource in this key
+//! is its [`DrawKey`] (its set and its number in the set) if it has one, and its name otherwise. The latency is drawn
+//! once, when the stage is entered, and kept as a deadline. Everything due by an operation's time happens before the
+//! operation. So the order in which resources arrive, extra polls and a restart change no result, and replaying the
+//! journal of one cloud on another makes them equal.
 //!
-//! The crate has no I/O, no async, no clock and no source of entropy, no map without an order, and does not know what
-//! a stage or a zone stands for.
+//! The crate has no I/O, no async, no clock, no source of entropy and no unordered map. It does not know what a stage
+//! or a zone stands for.
 
 mod backends;
 mod canonical;

@@ -1,4 +1,4 @@
-//! What is asked of the cloud, what it answers, and what happens in it.
+//! Operations on the cloud, their answers, and events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::resource::{ResourceSpec, UpdateSpec};
 use crate::time::SimTime;
 
-/// A call of the cloud's API. Everything that is asked of the cloud is one: reads, too.
+/// A call of the cloud's API. Every request to the cloud is an operation, including reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Who asks.
+    /// The caller.
     pub caller: String,
-    /// For what.
+    /// The request.
     pub request: Request,
-    /// Marks of the call for rules to match on.
+    /// Labels of the call, for rules to match on.
     pub labels: BTreeMap<String, String>,
-    /// When.
+    /// The time of the call.
     pub at: SimTime,
 }
 
 impl Operation {
-    /// What is asked for, as an audit log of a cloud calls it: `CreateInstance`, `DescribeLoadBalancer`.
+    /// The name of the request in the audit log of a cloud, such as `CreateInstance` or `DescribeLoadBalancer`.
     #[must_use]
     pub fn verb(&self) -> &'static str {
         use ResourceKind::{Catalog, Instance, LoadBalancer};
@@ -50,7 +50,7 @@ impl Operation {
             (Request::DeregisterBackend { .. }, _) => "DeregisterBackend",
             (Request::Describe(_), Catalog) => "DescribeCatalog",
             (Request::Delete(_), Catalog) => "DeleteCatalog",
-            // Nobody asks for that, and it is refused.
+            // No caller sends these, and they are refused.
             (Request::Create(_), Catalog) => "CreateCatalog",
             (Request::Adopt { .. }, Catalog) => "AdoptCatalog",
             (Request::Reserve { .. }, Catalog) => "ReserveCatalog",
@@ -60,81 +60,83 @@ impl Operation {
     }
 }
 
-/// What is asked for. Every request may be repeated.
+/// A request. Every request may be repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// Create a resource, if the cloud has room for it.
+    /// Create a resource, if limits allow it.
     Create(ResourceSpec),
-    /// Take over a resource that an earlier process had, with the stages it had reached. It is there, so no limit
-    /// refuses it. A stage that was under way is due when it would have been: it is entered at the instant its last
-    /// predecessor was reached and draws what it drew then. A stage that had failed fails again; how often it was
-    /// retried is not carried over.
+    /// Adopt a resource that an earlier process had, with the stages it had reached. It exists already, so no limit
+    /// refuses it. A stage that was under way is due when it would have been: it is entered when its last predecessor
+    /// was reached, and it draws the same values again. A stage that had failed fails again. The number of retries is
+    /// not carried over.
     Adopt {
-        /// What it shall be.
+        /// The specification of the resource.
         spec: ResourceSpec,
-        /// When it was created; not later than now. Stages without predecessors are entered then.
+        /// When it was created, at the latest now. Stages without predecessors are entered then.
         created: SimTime,
-        /// When which stages were reached; whole seconds will do. Names that the resource does not have are ignored.
+        /// When each stage was reached; a precision of seconds is enough. Stages that the resource does not have are
+        /// ignored.
         reached: BTreeMap<StageName, SimTime>,
-        /// What it consists of. None where nobody noted it: then it consists of what its model does today, and of the
-        /// default where that is not to be had any more.
+        /// The hardware. None if it was not recorded: then the hardware of the model as it is today, or the default
+        /// hardware if the catalog no longer offers the model.
         hardware: Option<Hardware>,
     },
-    /// Have instances made from this from now on. Those that are there keep what they have.
+    /// Set a catalog. Instances created from now on use it; existing instances keep their hardware.
     PutCatalog {
-        /// Which one.
+        /// The name of the catalog.
         id: ResourceId,
-        /// What it has.
+        /// Its contents.
         catalog: Box<Catalog>,
     },
-    /// Say what an instance would consist of that is made from a model. What is accepted is answered by
-    /// [`crate::Engine::hardware`].
+    /// Ask for the hardware of an instance that would be made from a model. If accepted, [`crate::Engine::hardware`]
+    /// has the answer.
     DescribeModel {
-        /// Where it would be made from.
+        /// The catalog.
         catalog: ResourceId,
-        /// What of.
+        /// The model.
         model: Model,
     },
-    /// Keep room for a resource that an earlier process had and that was not taken over yet: it counts towards all limits,
-    /// and none refuses it, until it is created, adopted or deleted. Otherwise a new one could take its place.
+    /// Reserve room for a resource that an earlier process had and that is not adopted yet. No limit refuses the
+    /// reservation, and it counts towards all limits until the resource is created, adopted or deleted. Otherwise a new
+    /// resource could take its place.
     Reserve {
-        /// Which one.
+        /// The resource.
         id: ResourceId,
-        /// The zone that it is in.
+        /// The zone of the resource.
         zone: Option<String>,
     },
-    /// Say how a resource is. What is accepted is answered by [`crate::Engine::get`] and, of a load balancer, by
-    /// [`crate::Engine::in_service`].
+    /// Ask for the state of a resource. If accepted, [`crate::Engine::get`] has the answer and, for a load balancer,
+    /// also [`crate::Engine::in_service`].
     Describe(ResourceId),
     /// Enter a failed stage again, with new draws.
     Retry(ResourceId, StageName),
-    /// Update a resource in place. One that is under way is given up for one of another name. What it changes is for
-    /// the caller to know; the cloud says when its time is over.
+    /// Update a resource in place. An update under way is replaced by one with another name. The caller knows what the
+    /// update changes; the cloud only says when it ends.
     Update(ResourceId, UpdateSpec),
-    /// Have a load balancer lead to an instance of its group while that is in service: from when it reaches a stage until
-    /// its deletion begins. One that is gone is registered no more.
+    /// Register an instance as a backend of a load balancer in its group. It is in service from when it reaches a stage
+    /// until its deletion begins. When it is gone, it is no longer registered.
     RegisterBackend {
         /// The load balancer.
         load_balancer: ResourceId,
         /// The name of the instance.
         instance: String,
-        /// The stage.
+        /// The stage from which on it is in service.
         in_service_from: StageName,
     },
-    /// Have a load balancer lead to an instance no more. One that is not registered is deregistered already.
+    /// Deregister an instance from a load balancer. One that is not registered counts as deregistered.
     DeregisterBackend {
         /// The load balancer.
         load_balancer: ResourceId,
         /// The name of the instance.
         instance: String,
     },
-    /// Delete a resource, or give up the room that is kept for it or that it waits for. What is not there is deleted
-    /// already.
+    /// Delete a resource, a reservation or a place in a line for room. A resource that does not exist counts as
+    /// deleted.
     Delete(ResourceId),
 }
 
 impl Request {
-    /// The resource it is about.
+    /// The target of the request.
     #[must_use]
     pub fn target(&self) -> &ResourceId {
         match self {
@@ -151,7 +153,7 @@ impl Request {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Whether the request changes nothing.
     #[must_use]
     pub fn is_read(&self) -> bool {
         matches!(self, Self::Describe(_) | Self::DescribeModel { .. })
@@ -161,13 +163,13 @@ impl Request {
 /// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It is done, or begun. What was read may be had.
+    /// The request is done, or has begun. The answer to a read may be fetched.
     Accepted,
-    /// The cloud was so already.
+    /// The cloud was already in the requested state.
     AlreadyDone,
-    /// Nothing was done yet: ask again then.
+    /// Nothing was done yet; ask again later.
     Delayed {
-        /// When.
+        /// When to ask again.
         until: SimTime,
     },
     /// The cloud refuses.
@@ -186,41 +188,41 @@ pub enum CloudError {
     /// The catalog has no such instance type.
     #[error("the cloud has no instance type {wanted}; it has {}", listed(.known))]
     UnknownInstanceType {
-        /// The one that was asked for.
+        /// The type that was requested.
         wanted: String,
-        /// Those that it has.
+        /// The types in the catalog.
         known: Vec<String>,
     },
     /// The catalog has no such image.
     #[error("the cloud has no image {wanted}; it has {}", listed(.known))]
     UnknownImage {
-        /// The one that was asked for.
+        /// The image that was requested.
         wanted: String,
-        /// Those that it has.
+        /// The images in the catalog.
         known: Vec<String>,
     },
-    /// The image is there, without this version.
+    /// The image exists, but without this version.
     #[error("the image {image} has no Kubernetes {wanted}; it has {}", listed(.known))]
     UnsupportedVersion {
-        /// The version that was asked for.
+        /// The version that was requested.
         wanted: String,
-        /// Of which image.
+        /// The image.
         image: String,
-        /// The minor versions that it has.
+        /// The minor versions of the image.
         known: Vec<String>,
     },
-    /// The account has as many as it may.
+    /// The account has reached its quota.
     #[error("quota of {limit} {} is used up", .of.plural())]
     QuotaExceeded {
-        /// Of what.
+        /// The kind of resource.
         of: ResourceKind,
-        /// How many it may have.
+        /// The quota.
         limit: u32,
     },
     /// The zone is full.
     #[error("zone {0:?} has insufficient capacity")]
     InsufficientCapacity(String),
-    /// A resource of that name exists and is another one.
+    /// A resource of that name exists with another specification.
     #[error("{0} exists with a different specification")]
     Conflict(ResourceId),
     /// The resource is being deleted.
@@ -229,12 +231,12 @@ pub enum CloudError {
     /// There is no such resource.
     #[error("{0} does not exist")]
     NotFound(ResourceId),
-    /// The stages cannot be walked, or the named stage cannot be retried.
+    /// The stages do not form a graph that can be walked, or the resource does not have the stage that was named.
     #[error("{0} has no such stage to enter")]
     InvalidStage(ResourceId),
 }
 
-/// Names in an error, before the rest is counted: a catalog has up to a hundred of a sort.
+/// How many names an error lists before it only counts the rest: a catalog may have up to a hundred of each.
 const NAMES_MAX: usize = 12;
 
 fn listed(names: &[String]) -> String {
@@ -246,17 +248,17 @@ fn listed(names: &[String]) -> String {
 /// What the caller of a refused operation should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// Ask again after this long.
+    /// Ask again after this time.
     RetryAfter(Duration),
-    /// Ask again when something changes: what was asked for, or what the cloud has. Whoever waits for room is told, see
-    /// [`crate::Record::RoomFreed`].
+    /// Ask again when the request or the cloud changes. When room becomes free, the journal tells the waiting
+    /// resources, see [`crate::Record::RoomFreed`].
     WaitForChange,
     /// Report it and stop asking.
     GiveUp,
 }
 
 impl CloudError {
-    /// What to do about it.
+    /// What the caller should do about the error.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
@@ -293,41 +295,42 @@ impl CloudError {
     }
 }
 
-/// Something that happened, by itself or since something was asked for.
+/// A change in the cloud, by the passing of time or caused by an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When.
+    /// The time.
     pub at: SimTime,
-    /// To what.
+    /// The resource.
     pub id: ResourceId,
-    /// The resource's generation after it.
+    /// The generation of the resource after the event.
     pub generation: u64,
-    /// What.
+    /// The change.
     pub kind: EventKind,
 }
 
-/// What can happen to a resource.
+/// The change of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventKind {
     /// The resource was adopted, with these stages reached at these instants.
     Adopted {
-        /// In the order of the specification.
+        /// The stages and times, in the order of the specification.
         reached: Vec<(StageName, SimTime)>,
     },
-    /// A stage was passed.
+    /// A stage was reached.
     StageReached(StageName),
     /// A stage failed.
     StageFailed {
-        /// Which.
+        /// The stage.
         stage: StageName,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// The time of the update of this name is over.
+    /// The update of this name has ended.
     Updated(String),
-    /// The load balancer leads to the instance of this name from now on.
+    /// The instance of this name is now in service at the load balancer.
     BackendInService(String),
-    /// The load balancer leads to the instance of this name no more. None is told of when the load balancer goes itself.
+    /// The instance of this name is no longer in service at the load balancer. Not recorded when the load balancer
+    /// itself is deleted.
     BackendOutOfService(String),
     /// The resource is gone.
     Deleted,

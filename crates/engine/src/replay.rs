@@ -1,4 +1,4 @@
-//! The journal of one cloud, played to another.
+//! Replays the journal of one cloud on another.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use crate::journal::{Behind, Cursor, Entry, Record};
 use crate::operation::Event;
 use crate::state::{State, StateError};
 
-/// What a journal that is kept consists of, in order: a state, then the records after it. A reader that fell behind goes
-/// on with another state.
+/// A line of a kept journal. A journal begins with a state, and records follow. When its reader fell behind, it
+/// continues with another state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Line {
-    /// The cloud as it was.
+    /// The state of the cloud.
     State(State),
-    /// What was recorded next.
+    /// The next record.
     Record(Entry),
-    /// How the cloud stood after what was recorded so far.
+    /// The digest of the cloud after the records so far.
     Digest {
         /// The number of the next record.
         next: u64,
@@ -29,7 +29,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// How a cloud stands now. Costs a look at every resource.
+    /// The digest of a cloud as it is now. Reads every resource.
     #[must_use]
     pub fn digest(engine: &Engine) -> Self {
         Self::Digest { next: engine.journal().next(), digest: hexadecimal(engine.digest()) }
@@ -40,44 +40,44 @@ fn hexadecimal(digest: [u8; 32]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Where a replay differs from what was recorded, or what cannot be played.
+/// A difference between the replay and the journal, or a journal that cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Difference {
     /// A record or a digest comes before the first state.
     #[error("the journal does not begin with a state")]
     NoState,
-    /// The state is none that a cloud can be in.
-    #[error("failed to begin with the state that was kept")]
+    /// No cloud can be in the state.
+    #[error("failed to restore the state in the journal")]
     State(#[source] StateError),
-    /// A record is missing, or is there twice.
-    #[error("record {found} comes where {expected} was expected")]
+    /// A record is missing or appears twice.
+    #[error("expected record {expected}, found record {found}")]
     Gap {
-        /// The number that comes next.
+        /// The number that was expected.
         expected: u64,
         /// The number that was found.
         found: u64,
     },
-    /// The cloud answered otherwise, or something else happened.
-    #[error("record {sequence} is another one: {}", .made.as_ref().map_or("nothing happened".to_owned(), |made| told(made)))]
+    /// The replay gave another answer or another event.
+    #[error("instead of record {sequence}, {}", .made.as_ref().map_or("nothing happened".to_owned(), |made| told(made)))]
     Record {
         /// The number of the record.
         sequence: u64,
-        /// What happened instead.
+        /// What happened in the replay; none if nothing happened.
         made: Option<Box<Record>>,
     },
-    /// So much happened at once that records are missing before this one.
-    #[error("what happened before record {0} was not kept")]
+    /// So much happened at once in the replay that its own journal dropped records before this one.
+    #[error("the replay dropped events before record {0}")]
     Missing(u64),
-    /// The cloud stands otherwise than it did.
-    #[error("the digest is {made}, and {kept} was kept")]
+    /// The replay has another digest.
+    #[error("the digest of the replay is {made}, the digest in the journal is {kept}")]
     Digest {
-        /// That of the replay.
+        /// The digest of the replay.
         made: String,
-        /// That of the journal.
+        /// The digest in the journal.
         kept: String,
     },
-    /// The cloud stands otherwise than the state that was kept next.
-    #[error("the state before record {0} is another one")]
+    /// The replay has another state than the next state in the journal.
+    #[error("the state before record {0} differs from the replay")]
     OtherState(u64),
 }
 
@@ -87,13 +87,15 @@ fn told(record: &Record) -> String {
             format!("{} of {} was answered {outcome:?}", operation.verb(), operation.request.target())
         }
         Record::Event(Event { at, id, kind, .. }) => format!("{kind:?} happened to {id} at {at}"),
-        Record::RoomFreed { at, room, waiting } => format!("{waiting} was told of room in {room:?} at {at}"),
-        Record::TurnEnded { at, waiting } => format!("{waiting} had not asked by {at}"),
+        Record::RoomFreed { at, room, waiting } => {
+            format!("{waiting} was told that there is room in {room:?} at {at}")
+        }
+        Record::TurnEnded { at, waiting } => format!("{waiting} did not ask before {at}"),
     }
 }
 
-/// A cloud that a journal is played to. What was asked is asked again, and all that follows has to be as it was
-/// recorded.
+/// Replays a journal on a new cloud. It applies the recorded operations again and compares every answer and event with
+/// the record.
 #[derive(Debug, Default)]
 pub struct Replay {
     playing: Option<Playing>,
@@ -105,17 +107,17 @@ pub struct Replay {
 struct Playing {
     engine: Engine,
     cursor: Cursor,
-    /// What happened here and was not compared yet.
+    /// The records of the replay that were not compared yet.
     made: VecDeque<Arc<Entry>>,
     /// The number of the next record.
     next: u64,
 }
 
 impl Replay {
-    /// Plays the next line.
+    /// Replays the next line.
     ///
     /// # Errors
-    /// With the first difference. A replay does not go on after that.
+    /// The first difference. Stop the replay after it.
     pub fn play(&mut self, line: &Line) -> Result<(), Difference> {
         match line {
             Line::State(state) => self.begin(state),
@@ -134,19 +136,19 @@ impl Replay {
         }
     }
 
-    /// How many records were played.
+    /// How many records were replayed.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// How often the journal went on with another state, after records that nobody kept.
+    /// How often the journal continued with another state after missing records.
     #[must_use]
     pub fn gaps(&self) -> u64 {
         self.gaps
     }
 
-    /// The cloud as it stands; none before the first state.
+    /// The cloud in its current state. None before the first state.
     #[must_use]
     pub fn engine(&self) -> Option<&Engine> {
         self.playing.as_ref().map(|playing| &playing.engine)
@@ -182,7 +184,7 @@ impl Playing {
                 self.engine.apply((**operation).clone());
                 self.read().map_err(missing)?;
             }
-            // One deadline at a time: an operation that was meant for an earlier instant may come between two.
+            // One deadline at a time: an operation with an earlier time may come between two.
             Record::Event(Event { at, .. }) | Record::RoomFreed { at, .. } | Record::TurnEnded { at, .. } => {
                 while self.made.is_empty() && self.engine.next_deadline().is_some_and(|due| due <= *at) {
                     self.engine.poll_some(*at, 1);

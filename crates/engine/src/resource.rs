@@ -12,30 +12,30 @@ use crate::operation::{Event, EventKind};
 use crate::seed::{Decision, Seed};
 use crate::time::SimTime;
 
-/// What a resource shall be.
+/// The specification of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceSpec {
     /// Its name.
     pub id: ResourceId,
-    /// What its draws are keyed by; none keys them by its name.
+    /// The key of its draws. None uses the name.
     pub draw_key: Option<DrawKey>,
-    /// Where it shall be.
+    /// Its zone.
     pub zone: Option<String>,
-    /// The catalog of its account that it is made from; empty for the one without a name.
+    /// The catalog of its account that it is made from. Empty for the catalog without a name.
     pub catalog: String,
-    /// How large it shall be.
+    /// Its instance type.
     pub instance_type: Option<String>,
-    /// What it boots from.
+    /// The image that it boots from.
     pub image: Option<String>,
-    /// The version that its image has to have, such as `v1.36.3`.
+    /// The Kubernetes version that its image must have, such as `v1.36.3`.
     pub version: Option<String>,
-    /// Where it is reached; of a load balancer.
+    /// Its address; for load balancers only.
     pub endpoint: Option<Endpoint>,
-    /// What it belongs to.
+    /// The resource that it belongs to.
     pub owner: Option<ResourceId>,
-    /// Marks for rules to match on.
+    /// Labels for rules to match on.
     pub labels: BTreeMap<String, String>,
-    /// What it passes through to be up.
+    /// The stages that it passes through until it is up.
     pub stages: Vec<StageSpec>,
     /// How long its deletion takes.
     pub deletion: Latency,
@@ -55,7 +55,7 @@ pub struct StageSpec {
 }
 
 impl ResourceSpec {
-    /// A resource of which nothing is said but its name: it is up at once, and its deletion takes no time.
+    /// A resource with nothing but a name. It is up at once, and its deletion takes no time.
     #[must_use]
     pub fn new(id: ResourceId) -> Self {
         Self {
@@ -90,8 +90,8 @@ impl ResourceSpec {
             return false;
         }
         let mut reached = BTreeSet::new();
-        // Each round reaches every stage whose predecessors were reached; a round without progress found a cycle or
-        // a predecessor that does not exist.
+        // Each round reaches every stage whose predecessors were reached. A round without progress means a cycle or a
+        // predecessor that does not exist.
         while reached.len() < names.len() {
             let before = reached.len();
             let next: Vec<_> = self
@@ -109,28 +109,28 @@ impl ResourceSpec {
     }
 }
 
-/// Where a resource stands in a stage.
+/// The state of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StageState {
     /// A predecessor is not reached yet.
     Blocked,
-    /// Entered.
+    /// The stage was entered.
     Running {
         /// When it was entered.
         since: SimTime,
-        /// When it will be decided; drawn on entry.
+        /// When it will end; drawn on entry.
         due: SimTime,
     },
-    /// Passed.
+    /// The stage was reached.
     Reached {
-        /// When.
+        /// The time.
         at: SimTime,
     },
-    /// Failed. A retry enters it again.
+    /// The stage failed. A retry enters it again.
     Failed {
-        /// When.
+        /// The time.
         at: SimTime,
-        /// Why, in a few words.
+        /// The cause, in a few words.
         cause: String,
     },
 }
@@ -140,10 +140,10 @@ pub enum StageState {
 pub struct UpdateSpec {
     /// Its name, unique among the updates of the resource.
     pub name: String,
-    /// What the resource changes to. The duration is drawn by this and not by the name, so that the moment of the request
-    /// is no source of chance.
+    /// What the resource changes to. The draw of the duration is keyed by this and not by the name, which depends on
+    /// the time of the request.
     pub to: String,
-    /// When it began, as far as it began before now: after a restart it is due when it would have been.
+    /// When it began, at the latest now. After a restart the update is due when it would have been.
     pub since: SimTime,
     /// How long it takes.
     pub latency: Latency,
@@ -154,25 +154,25 @@ pub struct UpdateSpec {
 pub struct Update {
     /// Its name.
     pub name: String,
-    /// How far it is.
+    /// Its state.
     pub state: UpdateState,
 }
 
-/// How far an update is.
+/// The state of an update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateState {
     /// Under way.
     Running {
         /// When it began.
         since: SimTime,
-        /// When it will be over; drawn when it began.
+        /// When it will end; drawn when it began.
         due: SimTime,
     },
-    /// Over.
+    /// Ended.
     Over {
         /// When it began.
         since: SimTime,
-        /// Since when.
+        /// When it ended.
         at: SimTime,
     },
 }
@@ -180,26 +180,26 @@ pub enum UpdateState {
 /// A resource of the cloud.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
-    /// What it shall be.
+    /// Its specification.
     pub spec: ResourceSpec,
-    /// What it consists of since it was created, whatever becomes of its catalog.
+    /// Its hardware since its creation. Later changes of the catalog do not affect it.
     pub hardware: Hardware,
     /// Grows with each change of state.
     pub generation: u64,
     /// When it was created.
     pub created: SimTime,
-    /// When its deletion will be done, once asked for.
+    /// When its deletion will end, once requested.
     pub deleting: Option<SimTime>,
-    /// The last update that was asked for.
+    /// The last update that was requested.
     pub update: Option<Update>,
-    /// The instances that are registered with a load balancer, by name, each with the stage that it has to have reached
-    /// to be in service. All of them are there, in the load balancer's group.
+    /// The backends of a load balancer by instance name, each with the stage that the instance must have reached to be
+    /// in service. All these instances exist, in the load balancer's group.
     pub backends: BTreeMap<String, StageName>,
-    /// How far each stage of `spec.stages` is, in that order.
+    /// The progress of each stage of `spec.stages`, in that order.
     pub(crate) progress: Vec<Progress>,
 }
 
-/// A stage's state and how often it was tried before.
+/// The state of a stage and the number of earlier attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Progress {
     pub(crate) state: StageState,
@@ -207,7 +207,7 @@ pub(crate) struct Progress {
 }
 
 impl Resource {
-    /// A resource of which some stages were `reached` before, with the others entered or blocked.
+    /// A resource with the stages in `reached` already reached. The other stages are entered or blocked.
     pub(crate) fn new(
         spec: ResourceSpec,
         hardware: Hardware,
@@ -225,7 +225,7 @@ impl Resource {
         let progress: Vec<_> = spec.stages.iter().map(progress).collect();
         let reached =
             progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
-        // As if it had been seen being created and reaching each of its stages.
+        // The generation is as if the engine had seen the creation and each reached stage.
         let generation = 1 + reached as u64;
         let backends = BTreeMap::new();
         let mut resource =
@@ -235,11 +235,11 @@ impl Resource {
         resource
     }
 
-    /// Finds the instants again that adopted stages were reached at, where they were noted in whole seconds: what was
-    /// drawn for a stage says when it was due, and if that is within the second noted, it was then. So what comes
-    /// after is due when it would have been.
+    /// Restores the exact times at which adopted stages were reached, where the times were recorded in whole seconds.
+    /// The latency of a stage is drawn again, which gives its deadline. If the deadline is within the recorded second,
+    /// it is the exact time. So the following stages are due when they would have been.
     fn restore_instants(&mut self, seed: &Seed) {
-        // Each round finds at least those whose predecessors were found in the round before.
+        // Each round restores at least the stages whose predecessors were restored in the round before.
         for _ in 0..self.progress.len() {
             for index in 0..self.progress.len() {
                 let StageState::Reached { at } = self.progress[index].state else { continue };
@@ -260,23 +260,23 @@ impl Resource {
         self.stages().find_map(|(stage, state)| (stage == name).then_some(state))
     }
 
-    /// Whether it has reached a stage and is not being deleted.
+    /// Whether the resource has reached a stage and is not being deleted.
     pub(crate) fn runs(&self, stage: &StageName) -> bool {
         self.deleting.is_none() && matches!(self.stage(stage), Some(StageState::Reached { .. }))
     }
 
-    /// All stages, as the specification orders them.
+    /// All stages, in the order of the specification.
     pub fn stages(&self) -> impl Iterator<Item = (&StageName, &StageState)> {
         self.spec.stages.iter().zip(&self.progress).map(|(stage, progress)| (&stage.name, &progress.state))
     }
 
-    /// The stages that it has reached.
+    /// The stages that the resource has reached.
     pub(crate) fn reached_stages(&self) -> Vec<StageName> {
         let reached = self.stages().filter(|(_, state)| matches!(state, StageState::Reached { .. }));
         reached.map(|(name, _)| name.clone()).collect()
     }
 
-    /// What there is to tell of a resource that was adopted: how far it is.
+    /// The event of an adoption, with the stages that were reached.
     pub(crate) fn adopted(&self, now: SimTime) -> Event {
         let reached = self.stages().filter_map(|(name, state)| match state {
             StageState::Reached { at } => Some((name.clone(), *at)),
@@ -286,7 +286,7 @@ impl Resource {
         Event { at: now, id: self.spec.id.clone(), generation: self.generation, kind }
     }
 
-    /// The next instant at which this resource changes by itself.
+    /// The next time at which this resource changes by itself.
     pub(crate) fn next_deadline(&self) -> Option<SimTime> {
         let due = |progress: &Progress| match progress.state {
             StageState::Running { due, .. } => Some(due),
@@ -299,8 +299,8 @@ impl Resource {
         self.deleting.or_else(|| self.progress.iter().filter_map(due).chain(update).min())
     }
 
-    /// Ends the stages that are due by `now`, as they were drawn, and enters those that waited for them. Says what
-    /// happened, in order.
+    /// Ends the stages that are due by `now`, with the drawn result, and enters the stages that waited for them.
+    /// Returns the events in order.
     pub(crate) fn end_due_stages(&mut self, now: SimTime, seed: &Seed) -> Vec<Event> {
         let mut events = Vec::new();
         for (stage, progress) in self.spec.stages.iter().zip(&mut self.progress) {
@@ -330,7 +330,7 @@ impl Resource {
         events
     }
 
-    /// Enters a failed stage again. Says whether there was something to do, or none when there is no such stage.
+    /// Enters a failed stage again. Returns whether the stage had failed, or none if there is no such stage.
     pub(crate) fn retry(&mut self, now: SimTime, name: &StageName, seed: &Seed) -> Option<bool> {
         let index = self.spec.stages.iter().position(|stage| stage.name == *name)?;
         let progress = &mut self.progress[index];
@@ -343,7 +343,7 @@ impl Resource {
         Some(true)
     }
 
-    /// Begins an update, unless it is the last one that was asked for. Says whether it did.
+    /// Begins an update, unless it is the last one that was requested. Returns whether it did.
     pub(crate) fn begin_update(&mut self, now: SimTime, update: &UpdateSpec, seed: &Seed) -> bool {
         let UpdateSpec { name, to, since, latency } = update;
         if self.update.as_ref().is_some_and(|known| known.name == *name) {
@@ -356,7 +356,7 @@ impl Resource {
         true
     }
 
-    /// Ends an update that is due by `now`, and says so.
+    /// Ends an update that is due by `now`, and returns the event.
     pub(crate) fn end_due_update(&mut self, now: SimTime) -> Option<Event> {
         let Update { name, state } = self.update.as_mut()?;
         let UpdateState::Running { since, due } = *state else { return None };
@@ -376,8 +376,8 @@ impl Resource {
         self.generation += 1;
     }
 
-    /// Enters each blocked stage whose predecessors are all reached, at the instant the last of them was. That
-    /// instant, not the time of the call, is what makes late polls and restarts harmless.
+    /// Enters each blocked stage whose predecessors are all reached, at the time when the last of them was reached.
+    /// Because that time is used and not the time of the call, late polls and restarts change nothing.
     fn enter_ready_stages(&mut self, seed: &Seed) {
         for index in 0..self.progress.len() {
             if self.progress[index].state == StageState::Blocked
@@ -396,7 +396,7 @@ impl Resource {
         stage.after.iter().try_fold(self.created, |since, name| reached_at(name).map(|at| since.max(at)))
     }
 
-    /// Enters a stage: the one place where its duration is drawn.
+    /// Enters a stage. This is the one place where its duration is drawn.
     fn enter(&mut self, index: usize, since: SimTime, seed: &Seed) {
         let stage = &self.spec.stages[index];
         let progress = &mut self.progress[index];

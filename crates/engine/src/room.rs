@@ -1,8 +1,8 @@
-//! Who waits for room, and whose turn it is when some comes free.
+//! The lines of resources that wait for room.
 //!
-//! A creation that is refused for want of room joins a line. When room comes free, those who have waited longest are told,
-//! as many as fit. Room is not kept for them: whoever asks first gets it, as in any cloud. Who was told and is refused
-//! again is back at its old place in the line.
+//! A creation that is refused for lack of room joins a line. When room becomes free, those that have waited longest are
+//! told, as many as fit. Room is not kept for them: the first creation that asks gets it, as in any cloud. A resource
+//! that was told and is refused again gets back its old place in the line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 use crate::identity::{ResourceId, ResourceKind};
 use crate::time::SimTime;
 
-/// How long who was told has to ask, before the next one is told. A controller asks within milliseconds, but one whose
-/// object was paused meanwhile does not ask at all.
+/// How long a resource that was told has to ask before the next one is told. A controller asks within milliseconds, but
+/// if its object was paused meanwhile, it does not ask at all.
 const TURN: Duration = Duration::from_secs(10);
 
-/// What only so many resources fit into.
+/// A limit that only so many resources fit into.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Room {
-    /// What an account may have of a kind.
+    /// The quota of an account for a kind of resource.
     Quota {
-        /// Whose it is.
+        /// The account.
         account: String,
-        /// Of what.
+        /// The kind.
         kind: ResourceKind,
     },
     /// A zone.
@@ -33,30 +33,29 @@ pub enum Room {
 /// A resource that waits for room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
-    /// Which one.
+    /// The resource.
     pub id: ResourceId,
-    /// For which room.
+    /// The room that it waits for.
     pub room: Room,
     /// When its turn ends, if it was told that there is room.
     pub turn_ends: Option<SimTime>,
 }
 
-/// Those who wait for room. As many as there are resources that somebody asked for and asks for still: who gives up says so
-/// with a deletion.
+/// All lines. Each waiting resource is one that a caller still wants: a caller that gives up sends a deletion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
     /// No line is empty.
     lines: BTreeMap<Room, Line>,
     places: BTreeMap<ResourceId, Place>,
-    /// When the turns of those who were told end.
+    /// When the turns of the resources that were told end.
     turns: BTreeSet<(SimTime, ResourceId)>,
     next_number: u64,
 }
 
-/// Who waits for one room.
+/// The line for one room.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    /// Those who were not told, by their numbers.
+    /// The resources that were not told yet, by their numbers.
     waiting: BTreeMap<u64, ResourceId>,
     /// How many were told and have not asked since.
     told: usize,
@@ -65,19 +64,19 @@ struct Line {
 #[derive(Clone, Debug)]
 struct Place {
     room: Room,
-    /// Who was refused first has the lowest.
+    /// The order of the first refusals; the first is the lowest.
     number: u64,
     /// When its turn ends, if it was told.
     turn_ends: Option<SimTime>,
 }
 
 impl Waiting {
-    /// Who waits, in the order of their names.
+    /// The waiting resources, ordered by name.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &ResourceId> {
         self.places.keys()
     }
 
-    /// Somebody was refused for want of this room.
+    /// Adds a resource that was refused for lack of this room.
     pub(crate) fn join(&mut self, id: &ResourceId, room: Room) {
         let number = match self.leave(id) {
             Some(number) => number,
@@ -90,7 +89,7 @@ impl Waiting {
         self.places.insert(id.clone(), Place { room, number, turn_ends: None });
     }
 
-    /// Somebody does not wait any more. Its number, if it did.
+    /// Removes a resource from its line. Returns its number if it was in one.
     pub(crate) fn leave(&mut self, id: &ResourceId) -> Option<u64> {
         let Place { room, number, turn_ends } = self.places.remove(id)?;
         let line = self.lines.get_mut(&room).expect("a place is in a line");
@@ -112,14 +111,14 @@ impl Waiting {
         self.turns.first().map(|(at, _)| *at)
     }
 
-    /// Ends the turn that ends next: who did not ask does not wait any more. Says who that is.
+    /// Ends the turn that ends next, and takes its resource out of the line. Returns the resource.
     pub(crate) fn end_turn(&mut self) -> Option<ResourceId> {
         let (_, id) = self.turns.first().cloned()?;
         self.leave(&id);
         Some(id)
     }
 
-    /// Who waits, first come first.
+    /// The waiting resources, first come first.
     pub(crate) fn to_waiters(&self) -> Vec<Waiter> {
         let mut places: Vec<_> = self.places.iter().collect();
         places.sort_by_key(|(_, place)| place.number);
@@ -131,7 +130,7 @@ impl Waiting {
         places.into_iter().map(waiter).collect()
     }
 
-    /// Those who wait again, first come first. Each is there once.
+    /// Restores the lines from the waiting resources, first come first. Each resource appears once.
     pub(crate) fn of_waiters(waiters: Vec<Waiter>) -> Self {
         let mut waiting = Self::default();
         for Waiter { id, room, turn_ends } in waiters {
@@ -149,7 +148,8 @@ impl Waiting {
         waiting
     }
 
-    /// Those who are to be told now, longest first, each with its room; `free` says how many more fit into a room.
+    /// The resources to tell now, those that have waited longest first, each with its room. `free` returns how many
+    /// more fit into a room.
     pub(crate) fn tell(&mut self, now: SimTime, free: impl Fn(&Room) -> usize) -> Vec<(Room, ResourceId)> {
         let mut told = Vec::new();
         for (room, line) in &mut self.lines {

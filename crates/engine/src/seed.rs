@@ -1,4 +1,4 @@
-//! Where chance comes from.
+//! The source of all random draws.
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -12,7 +12,7 @@ use crate::resource::ResourceSpec;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seed(String);
 
-/// What is decided by a draw.
+/// The decision that a draw makes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Decision<'a> {
     /// How long a stage takes.
@@ -32,7 +32,7 @@ impl Seed {
         Self(text.into())
     }
 
-    /// The text it was made of.
+    /// The text of the seed.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -46,7 +46,7 @@ impl Seed {
         match &resource.draw_key {
             None => key.id(&resource.id),
             Some(draw_key) => {
-                // No resource has the empty name, so that no name is taken for a set.
+                // No resource has an empty name, so the key of a set never equals the key of a name.
                 key.id(&ResourceId { name: String::new(), ..resource.id.clone() });
                 key.text(&draw_key.set);
                 key.number(u64::from(draw_key.ordinal));

@@ -1,4 +1,4 @@
-//! The state of a cloud as a value to keep, for who begins to read its journal and for who plays that.
+//! The state of a cloud as a value: for a new reader of its journal, and for a replay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,25 +13,25 @@ use crate::resource::Resource;
 use crate::room::{Waiter, Waiting};
 use crate::seed::Seed;
 
-/// Counting on from here takes longer than anybody waits.
+/// The highest number that a state may contain. Counting from here to the overflow takes longer than anybody waits.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
-/// All that a cloud is, but for its journal.
+/// The whole cloud except its journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// What it offers.
+    /// Its configuration.
     pub config: Config,
-    /// What its draws are keyed by.
+    /// The key of its draws.
     pub seed: Seed,
     /// The number of the next record of its journal.
     pub next: u64,
-    /// What there is to make instances from, in the order of names.
+    /// The catalogs, ordered by name.
     pub catalogs: Vec<NamedCatalog>,
-    /// What there is, in the order of names.
+    /// The resources, ordered by name.
     pub resources: Vec<Resource>,
-    /// What room is kept for, see [`crate::Request::Reserve`], in the order of names.
+    /// The reservations, see [`crate::Request::Reserve`], ordered by name.
     pub reserved: Vec<Reserved>,
-    /// Who waits for room, first come first.
+    /// The resources that wait for room, first come first.
     pub waiting: Vec<Waiter>,
 }
 
@@ -40,38 +40,38 @@ pub struct State {
 pub struct NamedCatalog {
     /// Its name.
     pub id: ResourceId,
-    /// What it has.
+    /// Its contents.
     pub catalog: Catalog,
 }
 
-/// Room that is kept for a resource.
+/// A reservation of room for a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserved {
-    /// For which one.
+    /// The resource.
     pub id: ResourceId,
-    /// In which zone.
+    /// Its zone.
     pub zone: Option<String>,
 }
 
-/// Why a state is none that a cloud can be in.
+/// Why no cloud can be in a state.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StateError {
-    /// Two have one name.
-    #[error("{0} is there twice")]
+    /// The same name is used twice.
+    #[error("{0} appears twice")]
     Twice(ResourceId),
     /// A number is larger than any cloud can have counted to.
-    #[error("{0} is too large a number")]
+    #[error("number {0} is too large")]
     Number(u64),
-    /// A load balancer leads to an instance that is not there, or something else leads to any.
-    #[error("{0} has a backend that cannot be")]
+    /// A load balancer has a backend that does not exist, or another kind of resource has a backend.
+    #[error("{0} has an invalid backend")]
     Backend(ResourceId),
-    /// Its stages cannot be walked, or it does not say how far each is.
-    #[error("the stages of {0} do not fit together")]
+    /// The stages do not form a graph that can be walked, or their number differs from the recorded progress.
+    #[error("the stages of {0} are invalid")]
     Stages(ResourceId),
 }
 
 impl Engine {
-    /// The state, to be given to [`Engine::from_state`]. Costs a copy of every resource.
+    /// The state, as input for [`Engine::from_state`]. Copies every resource.
     #[must_use]
     pub fn state(&self) -> State {
         let reserved = self.reserved.iter().map(|(id, zone)| Reserved { id: id.clone(), zone: zone.clone() });
@@ -90,10 +90,10 @@ impl Engine {
         }
     }
 
-    /// A cloud in this state, whose journal begins here.
+    /// A cloud in this state, with a journal that begins here.
     ///
     /// # Errors
-    /// When no cloud can be in the state: it may come from a file.
+    /// When no cloud can be in the state, which may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
         let State { config, catalogs, seed, next, resources, reserved, waiting } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
