@@ -1,9 +1,8 @@
-//! What machines of a cluster have to themselves: addresses, shares of the pod networks, and their numbers in their
-//! sets. Pure.
+//! What each machine of a cluster has to itself: addresses, parts of the pod networks, and a number in its set. Pure.
 //!
-//! A choice depends on the machine's name and on what is taken, so that it would be another one after a restart, when
-//! machines come back in another order. Therefore what was published once is published again: machines bring it along,
-//! and what those hold that have not come back yet is reserved.
+//! A choice depends on the machine's name and on what other machines have, so it would differ after a restart, when
+//! machines come back in another order. Therefore published values are used again: a machine brings its own values
+//! along, and the values of machines that have not come back yet are reserved.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -14,7 +13,7 @@ use crate::cidr;
 use crate::identity::{MachineAddress, MachineId};
 use crate::spec::Allocation;
 
-/// What the machines of one cluster have, by their names: those that run, and those that are expected back.
+/// The allocations of the machines of one cluster by name: machines that exist, and machines that are expected back.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allocations {
     machines: BTreeMap<String, Allocation>,
@@ -23,7 +22,7 @@ pub(crate) struct Allocations {
     ordinals: Taken<(String, u32)>,
 }
 
-/// How many have a thing. Each has it for itself, unless objects were copied by hand.
+/// How many machines have a value. Each value belongs to one machine, unless somebody copied objects by hand.
 #[derive(Debug, PartialEq, Eq)]
 struct Taken<T>(BTreeMap<T, usize>);
 
@@ -53,14 +52,14 @@ impl<T: Ord> Taken<T> {
 }
 
 impl Allocations {
-    /// Keeps for a machine what it was published with, until it is there or gone.
+    /// Reserves the published values of a machine until it is created or deleted.
     pub(crate) fn reserve(&mut self, machine: &str, published: Allocation) {
         if !self.machines.contains_key(machine) {
             self.note(machine, published);
         }
     }
 
-    /// Gives a machine what it was published with, and chooses what is missing. `networks` are the cluster's pod networks.
+    /// Gives a machine its published values and chooses the missing ones. `networks` are the cluster's pod networks.
     pub(crate) fn allocate(
         &mut self,
         id: &MachineId,
@@ -95,7 +94,7 @@ impl Allocations {
         allocation
     }
 
-    /// The machine is gone, and what it had is free.
+    /// Releases the values of a machine that is gone.
     pub(crate) fn release(&mut self, machine: &str) -> Option<Allocation> {
         let allocation = self.machines.remove(machine)?;
         allocation.addresses.iter().for_each(|address| self.addresses.release(&address.address));
@@ -115,8 +114,8 @@ impl Allocations {
         self.machines.insert(machine.to_owned(), allocation);
     }
 
-    /// An address in 10.0.0.0/8 that depends on the machine's name alone, unless another machine of the cluster has it:
-    /// then the next one that is free.
+    /// An address in 10.0.0.0/8 that depends on the machine's name alone, or the next free one if another machine of
+    /// the cluster has it.
     fn pick_address(&self, id: &MachineId) -> String {
         let digest = Sha256::digest(id.to_string().as_bytes());
         let start = u32::from_be_bytes([0, digest[0], digest[1], digest[2]]);
@@ -124,7 +123,7 @@ impl Allocations {
             let host = (start + offset) & 0x00ff_ffff;
             Ipv4Addr::from(0x0a00_0000 | host)
         };
-        // Network-like endings are skipped because people expect hosts not to have them.
+        // Addresses that end in 0 or 255 are skipped, because people expect hosts not to have them.
         let fits = |address: &Ipv4Addr| !matches!(address.octets()[3], 0 | 255);
         (0..=0x00ff_ffff)
             .map(candidate)
@@ -134,8 +133,8 @@ impl Allocations {
             .expect("a cluster has fewer machines than 10.0.0.0/8 has addresses")
     }
 
-    /// The share of a pod network for a machine's Node, chosen in the same way; none when the network has no shares or
-    /// all are taken.
+    /// The part of a pod network for a machine's Node, chosen in the same way. None if the network cannot be split into
+    /// parts or all parts are taken.
     fn pick_pod_cidr(&self, id: &MachineId, network: &str) -> Option<String> {
         let shares = cidr::node_shares(network)?;
         let digest = Sha256::digest(id.to_string().as_bytes());
@@ -149,7 +148,7 @@ impl Allocations {
             let same_set = name == set;
             same_set.then_some(*ordinal)
         });
-        // The first number that is not where it would be if there were no gap before it.
+        // The taken numbers are in order, so the first one that differs from its position marks the first gap.
         let in_place = taken.zip(0..).take_while(|(ordinal, place)| ordinal == place).count();
         u32::try_from(in_place).unwrap_or(u32::MAX)
     }
@@ -218,8 +217,8 @@ mod tests {
     }
 
     proptest! {
-        /// However machines come, go and come back after restarts, nobody has what another one has, and each keeps what
-        /// it got.
+        /// However machines come, go and come back after restarts, no two have the same value, and each keeps its
+        /// values.
         #[test]
         fn nothing_is_given_twice_and_what_is_given_stays(
             steps in proptest::collection::vec((0u8..4, 0usize..12), 0..60),

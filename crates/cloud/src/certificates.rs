@@ -1,4 +1,4 @@
-//! What the certificates of a cluster's servers say, as kubeadm has them (`cmd/kubeadm/app/phases/certs` and
+//! The contents of the certificates of a cluster's servers, as kubeadm makes them (`cmd/kubeadm/app/phases/certs` and
 //! `cmd/kubeadm/app/util/pkiutil` in kubernetes).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,8 +10,8 @@ use crate::spec::{ClusterSpec, MachineSpec};
 
 const DAY: i64 = 86_400;
 
-/// What the load balancer shows. It stands for whichever API server is up and outlives them all, so it is valid for
-/// as long as Cluster API's authorities are by default: ten years from the cluster's creation.
+/// The certificate of the load balancer. It stands for whichever API server is up and outlives them all, so it is valid
+/// for as long as Cluster API's authorities are by default: ten years from the cluster's creation.
 pub(crate) fn front(spec: &ClusterSpec) -> LeafRequest {
     LeafRequest {
         identity: format!("{}/kube-apiserver", spec.id),
@@ -19,7 +19,8 @@ pub(crate) fn front(spec: &ClusterSpec) -> LeafRequest {
     }
 }
 
-/// What the API server of a machine shows: valid for a year, which KCP reads to know when to replace the machine.
+/// The certificate of a machine's API server. It is valid for a year; KCP reads this to know when to replace the
+/// machine.
 pub(crate) fn api_server(spec: &ClusterSpec, machine: &MachineSpec, started_at: Timestamp) -> LeafRequest {
     let mut request = api_server_of(spec, validity(started_at, 365 * DAY));
     request.dns_names.push(machine.id.name.clone());
@@ -28,7 +29,7 @@ pub(crate) fn api_server(spec: &ClusterSpec, machine: &MachineSpec, started_at: 
     LeafRequest { identity: format!("{}/kube-apiserver/{}", spec.id, machine.id.name), ..request }
 }
 
-/// What the etcd member of a machine shows, to clients and to its peers.
+/// The certificate that a machine's etcd member presents to clients and peers.
 pub(crate) fn etcd_member(spec: &ClusterSpec, machine: &MachineSpec, started_at: Timestamp) -> LeafRequest {
     let name = &machine.id.name;
     let (not_before, not_after) = validity(started_at, 365 * DAY);
@@ -82,7 +83,7 @@ fn addresses(machine: &MachineSpec) -> impl Iterator<Item = IpAddr> {
     machine.allocation.addresses.iter().filter_map(|address| address.address.parse().ok())
 }
 
-/// Takes repetitions out, first ones stay.
+/// Removes duplicates and keeps the first of each.
 fn unique(request: &mut LeafRequest) {
     let mut seen = Vec::new();
     request.ip_addresses.retain(|address| {
@@ -100,7 +101,7 @@ fn unique(request: &mut LeafRequest) {
     });
 }
 
-/// From five minutes before `from`, as Cluster API's authorities, so that clocks may differ. Whole seconds.
+/// Valid from five minutes before `from`, as Cluster API's authorities, so that clocks may differ. Whole seconds.
 fn validity(from: Timestamp, seconds: i64) -> (Timestamp, Timestamp) {
     let at = |offset: i64| Timestamp::from_second(from.as_second().saturating_add(offset)).unwrap_or(from);
     (at(-300), at(seconds))

@@ -1,4 +1,4 @@
-//! Networks, as far as clusters need them.
+//! The arithmetic of IP networks that clusters need.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -32,7 +32,7 @@ fn address_of(number: u128, bits: u32) -> IpAddr {
     }
 }
 
-/// The address number `index` of a network; none when it has no such address or is not a network.
+/// The address number `index` of a network. None if the network has no such address or `cidr` is not a network.
 pub(crate) fn address(cidr: &str, index: u32) -> Option<IpAddr> {
     let network = parse(cidr)?;
     let host_bits = network.bits - network.prefix;
@@ -40,20 +40,20 @@ pub(crate) fn address(cidr: &str, index: u32) -> Option<IpAddr> {
     fits.then(|| address_of(network.first + u128::from(index), network.bits))
 }
 
-/// Length of the share of a pod network that a Node gets: the controller manager's defaults.
+/// Prefix length of the part of a pod network that a Node gets: the controller manager's default.
 fn share_length(network: &Network) -> u32 {
     if network.bits == 32 { 24 } else { 64 }
 }
 
-/// How many shares for Nodes a pod network has; none when it is none or smaller than a share. More than 2^16 are
-/// never needed: the controller manager refuses such networks.
+/// How many parts for Nodes a pod network has. None if `cidr` is not a network or is smaller than one part. At most
+/// 2^16: the controller manager refuses networks with more.
 pub(crate) fn node_shares(cidr: &str) -> Option<u32> {
     let network = parse(cidr)?;
     let spare = share_length(&network).checked_sub(network.prefix)?;
     Some(1 << spare.min(16))
 }
 
-/// The share number `index`.
+/// The part number `index`.
 pub(crate) fn node_share(cidr: &str, index: u32) -> Option<String> {
     if index >= node_shares(cidr)? {
         return None;

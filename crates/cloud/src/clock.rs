@@ -1,4 +1,4 @@
-//! Cloud time as wall time, and back: the same instants, until the cloud's clock learns to run at another rate.
+//! Conversion between cloud time and wall time. They are the same until the cloud's clock can run at another rate.
 
 use jiff::Timestamp;
 use nephele_engine::SimTime;

@@ -1,4 +1,4 @@
-//! The handle that reconcilers hold.
+//! [`Cloud`], the handle that reconcilers hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -44,7 +44,7 @@ use crate::ports::{PortLease, Ports, Refused};
 use crate::served::Shared;
 use crate::spec::{Allocation, Authorities, ClusterSpec, FormerMachine, MachineSpec, MachineUpdate};
 
-/// How the cloud is set up.
+/// The configuration of the cloud.
 #[derive(Clone)]
 pub struct CloudConfig {
     /// The host that endpoints are published under: an address or a DNS name.
@@ -53,32 +53,32 @@ pub struct CloudConfig {
     pub bind_address: IpAddr,
     /// The ports that listeners take.
     pub ports: RangeInclusive<u16>,
-    /// What all chance is derived from.
+    /// The seed of all random draws.
     pub seed: String,
     /// How long a connection or request waits for the first backend of its cluster.
     pub connection_hold: Duration,
-    /// Where the objects of clusters are kept over a restart; none for nowhere.
+    /// The directory that keeps the objects of clusters over a restart. None keeps nothing.
     pub state_directory: Option<PathBuf>,
-    /// Machines that a namespace may have at a time; none for any number. Those that were there before a restart are taken
-    /// over, however many they are.
+    /// How many machines a namespace may have at a time; none means any number. Machines from before a restart are
+    /// adopted, however many they are.
     pub machines_max: Option<u32>,
-    /// What machines are made from whose specification names no catalog.
+    /// The built-in catalog, for machines whose specification names no catalog.
     pub catalog: Catalog,
-    /// The wall clock. The cloud's own time is the same until it learns to run at another rate.
+    /// The wall clock. Cloud time is the same until the cloud's clock can run at another rate.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
-/// Changes that a slow listener may lag behind before it is told [`Changed::Everything`]: 4,096 ids of some 100
-/// bytes are 400 KB, and a thousand machines that boot at once make 4,000.
+/// How many changes a slow listener may lag behind before it gets [`Changed::Everything`]. 4,096 ids of some 100 bytes
+/// are 400 KB, and a thousand machines that boot at once make 4,000 changes.
 const CHANGES_MAX: usize = 4096;
 
-/// Records read at a time by who reads all of them: 256 pointers.
+/// Records that the reader of the whole journal takes at a time: 256 pointers.
 const RECORDS_MAX: usize = 256;
 
-/// Who asks the engine, in its journal.
+/// The caller of the engine's operations, as the journal shows it.
 const CALLER: &str = "infra";
 
-/// Connections end within a tenth of a second of being asked to; what takes longer is a mistake of ours.
+/// The longest wait for connections at shutdown. They end within a tenth of a second; more is a bug.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 /// The cloud. Cheap to clone.
@@ -92,7 +92,7 @@ struct Inner {
     network: Network,
     driver: Arc<Driver>,
     clusters: DashMap<ClusterId, Arc<Cluster>>,
-    /// Held while a cluster is made, so that no two make the same one.
+    /// Held while a cluster is created, so that no two calls create the same one.
     making: Mutex<Making>,
     ports: Arc<Mutex<Ports>>,
     changes: broadcast::Sender<Changed>,
@@ -100,20 +100,20 @@ struct Inner {
     over: CancellationToken,
 }
 
-/// What there is for clusters before they are made.
+/// What is known about clusters before they are created.
 #[derive(Default)]
 struct Making {
     /// Whether the ports of all clusters from before a restart are reserved.
     endpoints_known: bool,
-    /// What machines had before a restart whose clusters are not there yet.
+    /// The allocations of machines from before a restart, for clusters that are not created yet.
     machines: BTreeMap<ClusterId, BTreeMap<String, Allocation>>,
 }
 
 impl Cloud {
-    /// A cloud, and the future that drives it: to be run until [`Cloud::shutdown`].
+    /// Creates a cloud and the future that drives it. Run the future until [`Cloud::shutdown`].
     ///
     /// # Errors
-    /// When its metrics are registered already, or its state directory cannot be used.
+    /// When its metrics are already registered, or its state directory cannot be used.
     pub fn start(
         config: CloudConfig,
         registry: &Registry,
@@ -121,10 +121,10 @@ impl Cloud {
         Self::start_on(Network::Sockets, config, registry)
     }
 
-    /// The same, whose clusters are reached through `network`.
+    /// As [`Cloud::start`], with clusters that are reached through `network`.
     ///
     /// # Errors
-    /// When its metrics are registered already, or its state directory cannot be used.
+    /// When its metrics are already registered, or its state directory cannot be used.
     pub fn start_on(
         network: Network,
         config: CloudConfig,
@@ -159,7 +159,7 @@ impl Cloud {
         });
         let cloud = Self { inner };
         let running = cloud.clone();
-        // From the beginning, whoever asks for what before the future is polled.
+        // The cursor is taken here, so that records from before the first poll of the future are read too.
         let cursor = cloud.inner.driver.look(|engine| engine.journal().end());
         let run = async move {
             tokio::join!(running.drive(), running.read_journal(cursor));
@@ -167,8 +167,8 @@ impl Cloud {
         Ok((cloud, run))
     }
 
-    /// Stops accepting, ends the driver and all connections, and waits for them: a tenth of a second for requests in
-    /// flight. Then the state directory is another's to open.
+    /// Stops accepting, and ends the driver and all connections. Requests in flight get a tenth of a second. Afterwards
+    /// another process can open the state directory.
     pub async fn shutdown(&self) {
         self.inner.over.cancel();
         self.inner.shared.tasks.close();
@@ -178,11 +178,11 @@ impl Cloud {
         self.inner.shared.keeper.close().await;
     }
 
-    /// Makes a cluster with its load balancer, or finds it made. A published endpoint is taken again as it was. To be
-    /// called inside a tokio runtime.
+    /// Creates a cluster with its load balancer, unless it exists. A published endpoint is used again. Call it inside a
+    /// tokio runtime.
     ///
     /// # Errors
-    /// When its port cannot be had, the cloud refuses the load balancer, or what was kept of it cannot be read.
+    /// When its port is not available, the cloud refuses the load balancer, or its kept objects cannot be read.
     pub fn ensure_cluster(&self, spec: ClusterSpec) -> Result<Endpoint, ClusterError> {
         let mut making = self.inner.making.lock();
         if let Some(cluster) = self.cluster(&spec.id) {
@@ -229,29 +229,29 @@ impl Cloud {
         Ok(endpoint)
     }
 
-    /// Keeps for clusters the ports that they were published under, and room for their load balancers, whether or not they
-    /// run: nobody else gets them before [`Cloud::delete_cluster`]. Where two have the same port, the one that comes first
-    /// here has it first.
+    /// Reserves the published ports of clusters, and room for their load balancers, whether or not the clusters run. No
+    /// other cluster gets them before [`Cloud::delete_cluster`]. If two clusters have the same port, the first one in
+    /// `published` has priority.
     ///
-    /// To be called with all clusters that were there before a restart: no cluster gets a new port before.
+    /// Call it once with all clusters from before a restart: until then, no cluster gets a new port.
     pub fn reserve_endpoints(&self, published: impl IntoIterator<Item = (ClusterId, u16)>) {
         let mut making = self.inner.making.lock();
         published.into_iter().for_each(|(cluster, port)| self.reserve_endpoint(&cluster, port));
         making.endpoints_known = true;
     }
 
-    /// Keeps for a cluster the port that it was published under, as [`Cloud::reserve_endpoints`] does for all.
+    /// Reserves the published port of one cluster, as [`Cloud::reserve_endpoints`] does for all.
     pub fn reserve_endpoint(&self, cluster: &ClusterId, port: u16) {
         self.inner.ports.lock().reserve(cluster, port);
         let reserve = Request::Reserve { id: cluster.load_balancer(), zone: None };
         if let Err(error) = self.ask(sim_time(self.now()), reserve) {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(%cluster, error, "Failed to keep room for a load balancer from before a restart");
+            tracing::warn!(%cluster, error, "Failed to reserve room for a load balancer from before a restart");
         }
     }
 
-    /// Keeps for machines what they had before a restart, and room in the cloud, until each is there again or deleted. To
-    /// be called before a machine is made.
+    /// Reserves the allocations of machines from before a restart, and room in the cloud, until each machine is created
+    /// again or deleted. Call it before any machine is created.
     pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
         let now = sim_time(self.now());
         let mut making = self.inner.making.lock();
@@ -259,7 +259,7 @@ impl Cloud {
             let reserve = Request::Reserve { id: machine.resource(), zone };
             if has_begun && let Err(error) = self.ask(now, reserve) {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(%machine, error, "Failed to keep room for a machine from before a restart");
+                tracing::warn!(%machine, error, "Failed to reserve room for a machine from before a restart");
             }
             let MachineId { cluster: id, name } = machine;
             match self.cluster(&id) {
@@ -269,13 +269,13 @@ impl Cloud {
         }
     }
 
-    /// The host that clusters are published under whose endpoint names none.
+    /// The host under which clusters without a host in their endpoint are published.
     #[must_use]
     pub fn advertised_host(&self) -> &str {
         &self.inner.config.advertise_host
     }
 
-    /// Binds the wanted port, or the lowest that is free here and on the machine.
+    /// Binds the wanted port, or the lowest port that is free in the range and in the operating system.
     fn open(&self, cluster: &ClusterId, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
         let (config, ports) = (&self.inner.config, &self.inner.ports);
         let bind = |port| self.inner.network.open(config.bind_address, port);
@@ -291,7 +291,7 @@ impl Cloud {
         let (first, last) = (*config.ports.start(), *config.ports.end());
         let mut from = first;
         while let Some(lease) = PortLease::take_lowest(ports, from) {
-            // Another process may have it.
+            // Another process may have the port.
             if let Ok(listener) = bind(lease.port) {
                 return Ok((listener, lease));
             }
@@ -303,10 +303,10 @@ impl Cloud {
         Err(ClusterError::PortsExhausted { first, last })
     }
 
-    /// Hands a cluster its authorities; others than before replace its certificates.
+    /// Sets the authorities of a cluster. If they differ from before, its certificates are issued again.
     ///
     /// # Errors
-    /// When the cluster is not there or a certificate cannot be issued.
+    /// When the cluster does not exist or a certificate cannot be issued.
     pub fn set_authorities(&self, id: &ClusterId, authorities: Authorities) -> Result<(), ClusterError> {
         let cluster = self.cluster(id).ok_or_else(|| ClusterError::Unknown(id.clone()))?;
         if cluster.set_authorities(authorities).map_err(ClusterError::Issue)? {
@@ -315,8 +315,7 @@ impl Cloud {
         Ok(())
     }
 
-    /// The clusters that there are, and those of which something is kept from before a restart or for which a port is
-    /// reserved, in order.
+    /// The clusters that exist, have kept objects from before a restart, or have a reserved port, in order.
     #[must_use]
     pub fn clusters(&self) -> Vec<ClusterId> {
         let mut clusters = self.inner.shared.keeper.clusters();
@@ -333,7 +332,7 @@ impl Cloud {
             || self.inner.ports.lock().clusters().any(|cluster| cluster == id)
     }
 
-    /// A cluster as it is.
+    /// The state of a cluster. None if it does not exist.
     #[must_use]
     pub fn observe_cluster(&self, id: &ClusterId) -> Option<ClusterObservation> {
         let cluster = self.cluster(id)?;
@@ -347,21 +346,21 @@ impl Cloud {
         })
     }
 
-    /// Tells which machines there are, by namespace and name: what was kept of others in their clusters goes, also from
-    /// clusters that are made later.
+    /// Reports which machines have objects, by namespace and name. The kept objects of all other machines are removed,
+    /// also in clusters that are created later.
     pub fn retain_machines(&self, there: BTreeSet<(String, String)>) {
         let is_gone = |id: &ResourceId| {
             id.kind == ResourceKind::Instance && !there.contains(&(id.account.clone(), id.name.clone()))
         };
         self.give_up_room(is_gone);
         if self.inner.shared.keeper.note_machines(there) {
-            // Copied out: what is removed wakes who may look at clusters.
+            // Copied first: the removal wakes tasks that may lock the map of clusters.
             let clusters: Vec<_> = self.inner.clusters.iter().map(|cluster| cluster.clone()).collect();
             clusters.iter().for_each(|cluster| cluster.remove_former_machines());
         }
     }
 
-    /// Keeps no room any more for what is known not to come back, and none of it waits for room.
+    /// Releases reservations and places in a line for room, for resources that will not come back.
     fn give_up_room(&self, is_gone: impl Fn(&ResourceId) -> bool) {
         let gone: Vec<_> = self.inner.driver.look(|engine| {
             engine.reserved().chain(engine.waiting()).filter(|id| is_gone(id)).cloned().collect()
@@ -369,23 +368,23 @@ impl Cloud {
         self.delete_gone(gone);
     }
 
-    /// Deletes what no object stands for any more. Whoever lets an object go is no user of the cloud's API: nothing holds
-    /// what was made for it.
+    /// Deletes resources that no longer have an object. The object is gone, so nobody would repeat a refused deletion:
+    /// it is only logged.
     fn delete_gone(&self, ids: impl IntoIterator<Item = ResourceId>) {
         let now = sim_time(self.now());
         for id in ids {
             if let Err(error) = self.ask(now, Request::Delete(id.clone())) {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(resource = %id, error, "Failed to delete what no object stands for");
+                tracing::warn!(resource = %id, error, "Failed to delete a resource without an object");
             }
         }
     }
 
-    /// Ends a cluster with its load balancer and its machines: the listener closes, connections end, objects are forgotten,
-    /// those that were kept among them, and the port is free.
+    /// Deletes a cluster with its load balancer and its machines. The listener closes, connections end, all objects are
+    /// forgotten, including kept ones, and the port is free.
     pub fn delete_cluster(&self, id: &ClusterId) {
         self.inner.shared.keeper.forget(id);
-        // So that no cluster of the name is made with a load balancer that goes.
+        // Locked, so that no cluster of this name is created with a load balancer that is being deleted.
         let mut making = self.inner.making.lock();
         making.machines.remove(id);
         self.inner.ports.lock().forget(id);
@@ -397,7 +396,7 @@ impl Cloud {
         let Some((_, cluster)) = removed else { return };
         cluster.served.over.cancel();
         let mut follower = cluster.follower.lock();
-        // What there is of it by now, so that all of it goes.
+        // Reads all records of the cluster first, so that the names below are complete.
         self.follow(&cluster, &mut follower, |_| ());
         let resource = |name| MachineId { cluster: id.clone(), name }.resource();
         self.delete_gone(cluster.machine_names().into_iter().map(resource));
@@ -409,7 +408,7 @@ impl Cloud {
         self.tell(Changed::Cluster(id.clone()));
     }
 
-    /// Has the machines of a namespace made from a catalog from now on; those that are there keep what they have.
+    /// Sets a catalog of a namespace. New machines use it; existing machines keep their hardware.
     ///
     /// # Errors
     /// When the cloud refuses.
@@ -418,7 +417,7 @@ impl Cloud {
         self.ask(sim_time(self.now()), Request::PutCatalog { id, catalog: Box::new(catalog) })
     }
 
-    /// Has no machine made from a catalog any more.
+    /// Deletes a catalog. No new machine can use it.
     ///
     /// # Errors
     /// When the cloud refuses.
@@ -426,10 +425,10 @@ impl Cloud {
         self.ask(sim_time(self.now()), Request::Delete(ResourceId::catalog(namespace, name)))
     }
 
-    /// Asks the cloud what a machine would consist of that is made from a model.
+    /// Asks the cloud for the hardware of a machine that would be made from a model.
     ///
     /// # Errors
-    /// When the cloud refuses, as the catalog is not there or does not have what the model names.
+    /// When the cloud refuses, because the catalog does not exist or does not offer the model.
     pub fn describe_model(&self, namespace: &str, name: &str, model: &Model) -> Result<Hardware, CallError> {
         let catalog = ResourceId::catalog(namespace, name);
         let request = Request::DescribeModel { catalog: catalog.clone(), model: model.clone() };
@@ -439,12 +438,12 @@ impl Cloud {
         described.map_err(|source| CallError::Refused { verb, source })
     }
 
-    /// Makes a machine, or finds it made. One that is there runs what it is said to run from now on, unless an update is
-    /// asked for: that takes its time, after which the machine runs what the update says. Asking for the same again is
-    /// no other one.
+    /// Creates a machine, unless it exists. An existing machine runs the software of `spec` from now on, unless `spec`
+    /// has an update: then it runs the software of the update when the update ends. Repeating the same update changes
+    /// nothing.
     ///
     /// # Errors
-    /// When its cluster is not there or the cloud refuses.
+    /// When its cluster does not exist or the cloud refuses.
     pub fn ensure_machine(&self, spec: MachineSpec) -> Result<(), MachineError> {
         let id = spec.id.clone();
         let cluster =
@@ -457,7 +456,7 @@ impl Cloud {
         if follower.over {
             return Err(MachineError::UnknownCluster(id.cluster));
         }
-        // A former machine of the name goes before the new one comes.
+        // A former machine of this name is removed before the new one is created.
         self.follow(&cluster, &mut follower, |_| ());
         match cluster.admit(spec) {
             Admission::New(spec) => {
@@ -476,7 +475,7 @@ impl Cloud {
             }
         }
         self.begin_update(&id, update.as_deref())?;
-        // What was reached already, and what takes no time, is there when this returns.
+        // Stages that were already reached, and stages that take no time, are shown when this returns.
         self.follow(&cluster, &mut follower, |_| ());
         Ok(())
     }
@@ -488,7 +487,7 @@ impl Cloud {
         let (name, to) = (update.name(), update.software.key());
         let spec = UpdateSpec { name, to, since: sim_time(update.asked_at), latency };
         match self.ask(sim_time(self.now()), Request::Update(id.resource(), spec)) {
-            // What goes needs no update.
+            // A machine that is being deleted needs no update.
             Err(CallError::Refused { source: CloudError::Deleting(_) | CloudError::NotFound(_), .. }) => {
                 Ok(())
             }
@@ -496,8 +495,8 @@ impl Cloud {
         }
     }
 
-    /// Asks the cloud how a machine is; none when it is not there. This is a call of the cloud's API, as its users make
-    /// it: the cloud may refuse or delay it. [`Cloud::observe_machine`] sees what there is.
+    /// Asks the cloud for the state of a machine; none if it does not exist. This is a call of the cloud's API: the
+    /// cloud may refuse or delay it. [`Cloud::observe_machine`] reads the state without a call.
     ///
     /// # Errors
     /// When the cloud refuses.
@@ -509,7 +508,7 @@ impl Cloud {
         }
     }
 
-    /// A machine as it is.
+    /// The state of a machine. None if it does not exist.
     #[must_use]
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
         let cluster = self.cluster(&id.cluster)?;
@@ -543,10 +542,10 @@ impl Cloud {
         })
     }
 
-    /// Deletes a machine: what runs on it stops at once, the machine goes when the engine says.
+    /// Deletes a machine. Its software stops at once, and the machine is gone when the engine says so.
     ///
     /// # Errors
-    /// When the cloud refuses; then the machine runs on.
+    /// When the cloud refuses. Then the machine continues to run.
     pub fn delete_machine(&self, id: &MachineId) -> Result<Deletion, MachineError> {
         let resource = id.resource();
         let is_there = |engine: &Engine| engine.get(&resource).is_some();
@@ -575,7 +574,7 @@ impl Cloud {
         Ok(if left { Deletion::InProgress } else { Deletion::Gone })
     }
 
-    /// Asks the cloud, as the infrastructure provider.
+    /// Sends a request to the engine on behalf of the infrastructure provider.
     pub(crate) fn ask(&self, now: SimTime, request: Request) -> Result<(), CallError> {
         let operation = Operation { caller: CALLER.to_owned(), request, labels: BTreeMap::new(), at: now };
         let verb = operation.verb();
@@ -588,12 +587,12 @@ impl Cloud {
         }
     }
 
-    /// Has a cluster show what happened so far, and answers with what `look` sees in the engine.
+    /// Makes a cluster show all records so far, and returns the result of `look` on the engine.
     pub(crate) fn catch_up<T>(&self, cluster: &Cluster, look: impl Fn(&Engine) -> T) -> T {
         self.follow(cluster, &mut cluster.follower.lock(), look)
     }
 
-    /// As [`Cloud::catch_up`], for who has locked the follower.
+    /// As [`Cloud::catch_up`], for a caller that has locked the follower.
     fn follow<T>(&self, cluster: &Cluster, follower: &mut Follower, look: impl Fn(&Engine) -> T) -> T {
         let mut changed = BTreeSet::new();
         let seen = cluster.follow(follower, &self.inner.driver, &mut changed, look);
@@ -601,7 +600,7 @@ impl Cloud {
         seen
     }
 
-    /// Has a cluster show what happens, until it is over.
+    /// Shows new records of a cluster until it is deleted.
     async fn keep_up(&self, cluster: &Cluster) {
         loop {
             let appended = cluster.appended.notified();
@@ -619,13 +618,13 @@ impl Cloud {
         self.inner.shared.tasks.len()
     }
 
-    /// What changes from now on.
+    /// The changes from now on.
     pub fn changes(&self) -> impl Stream<Item = Changed> + Send + Unpin + 'static {
         BroadcastStream::new(self.inner.changes.subscribe())
             .map(|changed| changed.unwrap_or(Changed::Everything))
     }
 
-    /// Reads the journal from now on, to keep it.
+    /// Reads the journal from now on, to keep it in a file.
     #[must_use]
     pub fn journal(&self) -> JournalReader {
         JournalReader::new(self.inner.driver.clone(), self.inner.over.clone())
@@ -635,7 +634,7 @@ impl Cloud {
         self.inner.clusters.get(id).map(|cluster| cluster.clone())
     }
 
-    /// Sees what there is in the engine.
+    /// Reads the engine.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Engine) -> T) -> T {
         self.inner.driver.look(look)
     }
@@ -645,11 +644,11 @@ impl Cloud {
     }
 
     fn tell(&self, changed: Changed) {
-        // Nobody listens while controllers start; they look at everything then.
+        // Nobody listens while controllers start. They read everything then.
         let _ = self.inner.changes.send(changed);
     }
 
-    /// Sleeps to the next deadline and lets happen what is due, until shutdown.
+    /// Sleeps until the next deadline and lets happen what is due, until shutdown.
     async fn drive(&self) {
         loop {
             let moved = self.inner.driver.moved.notified();
@@ -658,7 +657,7 @@ impl Cloud {
                 self.inner.driver.look(Engine::next_deadline).map(|due| due.since(sim_time(self.now())));
             let due = async {
                 match wait {
-                    // A millisecond is the engine's grain: waking within the same one would find nothing due.
+                    // The engine counts in milliseconds: within the same millisecond nothing new would be due.
                     Some(wait) => tokio::time::sleep(wait.max(Duration::from_millis(1))).await,
                     None => std::future::pending().await,
                 }
@@ -671,7 +670,7 @@ impl Cloud {
         }
     }
 
-    /// Reads the whole journal, until shutdown: wakes the clusters that it tells of, counts, and writes the log.
+    /// Reads the whole journal until shutdown: wakes the clusters of the records, sets the metrics and writes the log.
     async fn read_journal(&self, mut cursor: Cursor) {
         let mut batch = Vec::with_capacity(RECORDS_MAX);
         let mut appended = self.inner.driver.appended();
@@ -684,7 +683,7 @@ impl Cloud {
         }
     }
 
-    /// Reads on. Says whether there was anything.
+    /// Reads the next records. Returns whether there were any.
     fn read_some(&self, cursor: &mut Cursor, batch: &mut Vec<Arc<Entry>>) -> bool {
         batch.clear();
         let names = Stage::ALL.map(Stage::name);
@@ -695,7 +694,7 @@ impl Cloud {
         });
         self.inner.shared.metrics.count_machines(machines, Stage::ALL.into_iter().zip(reached));
         if read.is_err() {
-            tracing::debug!("Started again from the state: the journal grew faster than it was read");
+            tracing::debug!("Started again from the state because the journal grew faster than it was read");
             self.inner.clusters.iter().for_each(|cluster| cluster.appended.notify_one());
             self.tell(Changed::Everything);
             return true;
@@ -713,8 +712,8 @@ impl Cloud {
         for id in clusters {
             match self.cluster(&id) {
                 Some(cluster) => cluster.appended.notify_one(),
-                // What is of a cluster that is deleted may take longer to go, and a load balancer may wait for room
-                // before its cluster is there; nobody else tells of them.
+                // Resources of a deleted cluster may take longer to go, and a load balancer may wait for room before
+                // its cluster exists. Nobody else reports their changes.
                 None => self.tell_of(&id, batch),
             }
         }
@@ -735,7 +734,7 @@ impl Cloud {
     }
 }
 
-/// What the engine is asked for.
+/// The request that creates or adopts a machine.
 fn creation(spec: &MachineSpec, now: SimTime) -> Request {
     let stages = Stage::of(spec.role).iter().map(|stage| {
         let start_up = spec.start_up.get(stage).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One simulated cluster, and what runs for it.
+//! One simulated cluster and its state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,32 +23,32 @@ use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, Software};
 use crate::tls::Credentials;
 
-/// A cluster that runs.
+/// A running cluster.
 pub(crate) struct Cluster {
     pub(crate) spec: ClusterSpec,
-    /// Where it is published.
+    /// Its published endpoint.
     pub(crate) endpoint: Endpoint,
-    /// What its connections take.
+    /// The parts that its connections need.
     pub(crate) served: Arc<Served>,
-    /// Whether there were objects in it from before a restart.
+    /// Whether it had kept objects when it was created.
     came_back: bool,
-    /// What is not projected any more.
+    /// Projected objects that clients deleted. They are not projected again.
     deleted: Deleted,
-    /// How far it has read the engine's journal. Locked before the state, and for as long as records are shown or the
-    /// cluster's machines are asked for: so what is shown is never behind what was answered.
+    /// Its position in the engine's journal. Locked before the state, and held while records are shown or requests for
+    /// the cluster's machines are sent. So the objects of the cluster are never behind an answer of the cloud.
     pub(crate) follower: Mutex<Follower>,
-    /// Told when the journal has something of the cluster.
+    /// Notified when the journal has new records of the cluster.
     pub(crate) appended: Notify,
-    /// Shared with those who ask what listens on a port of a pod.
+    /// Shared with the lookup of what listens on a port of a pod.
     state: Arc<Mutex<State>>,
 }
 
-/// What changes while a cluster lives. Owned by the cluster, locked for short blocks. Whoever projects a machine holds
-/// the lock meanwhile, so that nothing is projected for a machine that has just stopped.
+/// The state that changes while a cluster lives. Owned by the cluster and locked for short blocks. The lock is held
+/// while a machine is projected, so that nothing is projected for a machine that has just stopped.
 #[derive(Default)]
 struct State {
     machines: BTreeMap<String, Machine>,
-    /// The machines that the load balancer leads to, as the engine told.
+    /// The backends in service, as the engine reported them.
     backends: BTreeSet<String>,
     allocations: Allocations,
     authorities: Option<Authorities>,
@@ -58,7 +58,7 @@ struct State {
 struct Machine {
     spec: MachineSpec,
     reached: BTreeMap<Stage, Timestamp>,
-    /// Its deletion was asked for: nothing runs on it any more.
+    /// Its deletion was requested: nothing runs on it any more.
     stopping: bool,
 }
 
@@ -68,30 +68,30 @@ impl Machine {
     }
 }
 
-/// What became of a machine that was asked for.
+/// The result of [`Cluster::admit`].
 pub(crate) enum Admission {
-    /// It is new: this is what it shall be, with its addresses.
+    /// The machine is new. This is its specification, complete with its allocation.
     New(Box<MachineSpec>),
-    /// It was there.
+    /// The machine exists.
     Known,
-    /// Another machine of that name was there.
+    /// Another machine of that name exists.
     Conflict,
 }
 
-/// What there is to see of a machine besides its stages.
+/// The observable state of a machine besides its stages.
 pub(crate) struct Seen {
     pub(crate) allocation: Allocation,
     pub(crate) zone: Option<String>,
     pub(crate) region: Option<String>,
     pub(crate) software: Software,
-    /// The last update that was asked for.
+    /// The last update that was requested.
     pub(crate) update: Option<MachineUpdate>,
     pub(crate) deleting: bool,
 }
 
 impl Cluster {
-    /// A cluster at `endpoint`, with the objects that were kept of it. `settings` are those of its API servers but for
-    /// the version.
+    /// A cluster at `endpoint`, with its kept objects. `settings` are the settings of its API servers except the
+    /// version.
     pub(crate) fn new(
         spec: ClusterSpec,
         endpoint: Endpoint,
@@ -119,7 +119,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Takes over authorities, and issues anew what they sign when they differ from before. Tells whether they did.
+    /// Sets the authorities, and issues the certificates again if they differ from before. Returns whether they did.
     pub(crate) fn set_authorities(&self, authorities: Authorities) -> Result<bool, IssueError> {
         let mut state = self.state.lock();
         if state.authorities.as_ref() == Some(&authorities) {
@@ -137,7 +137,7 @@ impl Cluster {
         self.state.lock().authorities.is_some()
     }
 
-    /// The machines that the load balancer leads to.
+    /// The backends in service.
     pub(crate) fn backends(&self) -> BTreeSet<String> {
         self.state.lock().backends.clone()
     }
@@ -150,7 +150,7 @@ impl Cluster {
         self.state.lock().machines.len()
     }
 
-    /// Names of the members of etcd, in order.
+    /// The names of the etcd members, in order.
     pub(crate) fn etcd_members(&self) -> Vec<String> {
         let mut names: Vec<_> = self.served.etcd.lock().members().map(|member| member.name.clone()).collect();
         names.sort();
@@ -170,7 +170,7 @@ impl Cluster {
         })
     }
 
-    /// Keeps for machines that are expected back what they had.
+    /// Reserves the allocations of machines that are expected back.
     pub(crate) fn reserve(&self, published: BTreeMap<String, Allocation>) {
         let mut state = self.state.lock();
         for (name, allocation) in published {
@@ -178,7 +178,7 @@ impl Cluster {
         }
     }
 
-    /// The machine is not expected back.
+    /// Releases the allocation of a machine that is not expected back.
     pub(crate) fn release(&self, name: &str) {
         let mut state = self.state.lock();
         if !state.machines.contains_key(name) {
@@ -186,8 +186,8 @@ impl Cluster {
         }
     }
 
-    /// Takes a machine over: a new one gets what it does not bring along; a known one learns which update it is asked for,
-    /// and without one runs at once what it is said to run.
+    /// Admits a machine. A new one gets the parts of its allocation that it does not bring along. A known one gets the
+    /// requested update or, without an update, runs the requested software at once.
     pub(crate) fn admit(&self, mut spec: MachineSpec) -> Admission {
         let mut state = self.state.lock();
         if let Some(known) = state.machines.get_mut(&spec.id.name) {
@@ -197,9 +197,10 @@ impl Cluster {
             }
             let software = spec.software();
             let updating = spec.update.is_some();
-            // One that is over stays, to be seen by whoever asked for it.
+            // An update that has ended stays, so that its requester can see it.
             known.spec.update = spec.update.or_else(|| known.spec.update.take());
-            // Who asks for an update knows of what runs later than it does.
+            // With an update, the software in `spec` is from before the update, and the machine may already run newer
+            // software.
             if known.spec.software() != software && !known.stopping && !updating {
                 known.spec.install(software);
                 self.on_changed(known);
@@ -220,14 +221,14 @@ impl Cluster {
         Admission::New(Box::new(spec))
     }
 
-    /// Takes note of what the cloud gave a new machine.
+    /// Stores the hardware that the cloud gave a new machine.
     pub(crate) fn equip(&self, name: &str, hardware: Hardware) {
         if let Some(machine) = self.state.lock().machines.get_mut(name) {
             machine.spec.hardware = Some(hardware);
         }
     }
 
-    /// Lets be seen that a machine has reached a stage. Repeating it changes nothing.
+    /// Shows that a machine has reached a stage. Repeating it changes nothing.
     pub(crate) fn on_stage(&self, name: &str, stage: Stage, at: Timestamp) {
         let mut state = self.state.lock();
         let Some(machine) = state.machines.get_mut(name) else { return };
@@ -265,24 +266,24 @@ impl Cluster {
         if self.came_back
             && let Some(machine) = state.machines.get(name)
         {
-            // What was there may be of what the machine ran before.
+            // Kept objects may show software that the machine ran before.
             self.on_changed(machine);
         }
     }
 
-    /// Whether what the cluster has of a machine's Node is that of a former machine of the name.
+    /// Whether the Node in the cluster belongs to a former machine of the same name.
     fn is_former(&self, spec: &MachineSpec) -> bool {
         let Some(node) = self.served.store.get(&Key::new("", "nodes", "", &spec.id.name)) else {
             return true;
         };
         let created = node.value()["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
         let created = created.map_or(i64::MIN, Timestamp::as_second);
-        // A Node's time has no fractions.
+        // The creation time of a Node is in whole seconds.
         let is_older = spec.started_at.is_some_and(|at| created < at.as_second());
         !spec.reached.contains_key(&Stage::Node) || is_older
     }
 
-    /// Removes what was kept of machines that are not there any more.
+    /// Removes the kept objects of machines that no longer exist.
     pub(crate) fn remove_former_machines(&self) {
         if !self.came_back {
             return;
@@ -300,22 +301,22 @@ impl Cluster {
             !state.machines.contains_key(name) && !keeper.may_have_machine(&self.spec.id.namespace, name)
         });
         for name in names {
-            tracing::info!(cluster = %self.spec.id, machine = name, "Removed what was kept of a machine that is gone");
+            tracing::info!(cluster = %self.spec.id, machine = name, "Removed the objects of a machine that is gone");
             self.remove_objects(&name);
         }
     }
 
-    /// Removes what was kept of a machine that is being deleted and never came back.
+    /// Removes the kept objects of a machine that is being deleted and never came back.
     pub(crate) fn remove_former_machine(&self, name: &str) {
         if self.came_back && !self.state.lock().machines.contains_key(name) {
             self.remove_objects(name);
         }
     }
 
-    /// The machine is going: what ran on it stops at once, and what stood for it in the cluster goes, as a cloud
-    /// controller and the pod garbage collector would see to.
+    /// Stops a machine that is being deleted. Its software stops at once, and its objects in the cluster are removed,
+    /// as a cloud controller and the pod garbage collector would do.
     pub(crate) fn on_stopping(&self, name: &str) {
-        // What a deleted cluster had is forgotten as a whole.
+        // The objects of a deleted cluster are forgotten as a whole.
         if self.served.over.is_cancelled() {
             return;
         }
@@ -325,13 +326,14 @@ impl Cluster {
             return;
         }
         if machine.reached.contains_key(&Stage::Etcd) {
-            // Down, and a member still, as long as its machine is there: nobody has asked etcd to remove it.
+            // The etcd member is down. It stays a member while its machine exists, because nobody has asked etcd to
+            // remove it.
             self.served.etcd.lock().set_running(self.member(name), false);
         }
         self.remove_objects(name);
     }
 
-    /// Removes what stands for a machine: its Node, its lease and all pods on it.
+    /// Removes the objects of a machine: its Node, its Lease and all pods on it.
     fn remove_objects(&self, name: &str) {
         let pods = self.served.store.list(&GroupResource::new("", "pods"), None).objects;
         let on_node = pods.into_iter().filter(|pod| pod.value()["spec"]["nodeName"] == *name);
@@ -349,7 +351,7 @@ impl Cluster {
         self.count_nodes();
     }
 
-    /// The load balancer leads to a machine, or to it no more.
+    /// Adds or removes a backend in service.
     pub(crate) fn on_backend(&self, name: &str, in_service: bool) {
         let mut state = self.state.lock();
         let changed =
@@ -359,7 +361,7 @@ impl Cluster {
         }
     }
 
-    /// The load balancer leads to these machines.
+    /// Sets the backends in service.
     pub(crate) fn on_backends(&self, names: BTreeSet<String>) {
         let mut state = self.state.lock();
         if state.backends != names {
@@ -368,10 +370,10 @@ impl Cluster {
         }
     }
 
-    /// The machine is gone.
+    /// Forgets a machine that is gone.
     ///
-    /// A member that nobody removed goes with it. A real etcd would list it for ever as one that is down; here the
-    /// members have to be those that the management objects tell of, so that a restart changes nothing.
+    /// An etcd member that nobody removed goes with its machine. A real etcd would list it forever as down. Here the
+    /// members must be those that the management objects show, so that a restart changes nothing.
     pub(crate) fn on_gone(&self, name: &str) {
         let mut state = self.state.lock();
         if let Some(credentials) = &mut state.credentials {
@@ -383,8 +385,8 @@ impl Cluster {
         }
     }
 
-    /// Reports the addons as rolled out whenever they were changed, as their controllers would. Runs until the cluster
-    /// is over.
+    /// Reports the addons as rolled out whenever they are changed, as their controllers would. Runs until the cluster
+    /// is deleted.
     pub(crate) async fn keep_addons(&self) {
         let mut newest = self.served.store.subscribe();
         let mut seen = [0; 2];
@@ -403,7 +405,7 @@ impl Cluster {
         }
     }
 
-    /// The time of an update is over: the machine runs what it was asked to run.
+    /// The update of a machine has ended: the machine runs the software of the update.
     pub(crate) fn on_updated(&self, name: &str, update: &str) {
         let mut state = self.state.lock();
         let Some(machine) = state.machines.get_mut(name).filter(|machine| !machine.stopping) else { return };
@@ -414,7 +416,7 @@ impl Cluster {
         self.set_backends(&state);
     }
 
-    /// What a machine runs was changed in place: its kubelet, its static pods and its files follow.
+    /// Updates the Node and the static pods of a machine whose software was changed in place.
     fn on_changed(&self, machine: &Machine) {
         let Machine { spec, reached, .. } = machine;
         let name = spec.id.name.as_str();
@@ -427,8 +429,8 @@ impl Cluster {
         }
     }
 
-    /// What the whole control plane shares; there from its first API server on. Made with the cluster's time, so that
-    /// it is the same whichever machine comes first after a restart.
+    /// Projects the objects that the whole control plane shares, once there is an API server. Their creation time is
+    /// the cluster's, so that they are the same whichever machine comes first after a restart.
     fn project_control_plane(&self, state: &State) {
         let first = state
             .machines
@@ -447,7 +449,7 @@ impl Cluster {
         self.edit(&projection::addon_keys()[0], |object| projection::count_nodes(object, nodes));
     }
 
-    /// Has the front lead to the machines that the load balancer leads to; the newest says the version.
+    /// Gives the front the number of backends in service and the version of the newest one.
     fn set_backends(&self, state: &State) {
         let backends = state.backends.iter().filter_map(|name| state.machines.get(name));
         let newest = backends
@@ -456,7 +458,8 @@ impl Cluster {
         self.served.front.set_backends(state.backends.len(), newest);
     }
 
-    /// The shares of the pod networks that the kept Node of a machine has: managers did not always note them elsewhere.
+    /// The pod networks of the machine's kept Node. Earlier releases of the manager did not always store them
+    /// elsewhere.
     fn kept_pod_cidrs(&self, machine: &str) -> Vec<String> {
         let Some(node) = self.served.store.get(&Key::new("", "nodes", "", machine)) else {
             return Vec::new();
@@ -478,7 +481,8 @@ impl Cluster {
         (self.served.shared.clock)()
     }
 
-    /// Makes objects that are not there. Those that are belong to their clients as well, who may have deleted them too.
+    /// Creates objects that do not exist. Existing ones belong to clients as well, and objects that clients deleted
+    /// stay deleted.
     fn project(&self, objects: Vec<Projected>) {
         for Projected { key, value } in objects {
             if self.deleted.lock().contains(&key) {
@@ -493,7 +497,7 @@ impl Cluster {
         }
     }
 
-    /// Changes an object that may be gone.
+    /// Changes an object, if it exists.
     fn edit(&self, key: &Key, edit: impl FnOnce(&mut Value)) {
         match self.served.store.modify(self.now(), key, edit) {
             Ok(_) | Err(StoreError::NotFound { .. }) => {}
@@ -504,7 +508,7 @@ impl Cluster {
     }
 }
 
-/// Says what listens on the ports of a control plane's pods.
+/// Looks up what listens on a port of a control-plane pod.
 fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16) -> BehindPort {
     Box::new(move |pod, port| {
         let mut state = state.lock();
@@ -548,7 +552,7 @@ pub(crate) mod tests {
     use crate::metrics::Metrics;
 
     impl Cluster {
-        /// Keeps anything from being shown while it is held.
+        /// While the returned lock is held, the cluster cannot show anything.
         pub(crate) fn lock_state(&self) -> impl Drop + '_ {
             self.state.lock()
         }
@@ -610,7 +614,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Names of the members, those that run, and the leader's.
+    /// The names of the members, of the running members, and of the leader.
     fn etcd(cluster: &Cluster) -> (Vec<String>, Vec<String>, Option<String>) {
         let etcd = cluster.served.etcd.lock();
         let mut members: Vec<_> = etcd.members().map(|member| (member.name.clone(), member.id)).collect();
@@ -642,7 +646,7 @@ pub(crate) mod tests {
         for (name, addresses) in [("a", ["fd00::7", "10.0.0.7"]), ("b", ["10.0.0.8", "fd00::8"])] {
             let allocation = Allocation { addresses: addresses.map(address).into(), ..Allocation::default() };
             cluster.admit(MachineSpec { allocation, ..control_plane(&cluster, name) });
-            // The pod belongs to its Node.
+            // The pod belongs to its Node, so the Node comes first.
             for stage in [Stage::Node, Stage::Etcd] {
                 cluster.on_stage(name, stage, Timestamp::UNIX_EPOCH);
             }

@@ -1,4 +1,4 @@
-//! The engine in time: asked under a lock, polled when something is due.
+//! Runs the engine: applies operations under a lock, and polls when something is due.
 
 use std::time::Instant;
 
@@ -7,17 +7,17 @@ use parking_lot::{Mutex, MutexGuard};
 use prometheus::Histogram;
 use tokio::sync::{Notify, watch};
 
-/// Deadlines that pass under one lock. Each takes some 6 µs (a draw, a few map entries, a record), so that the lock is
+/// How many deadlines pass under one lock. Each takes some 6 µs (a draw, a few map entries, a record), so the lock is
 /// held for a fifth of a millisecond at a time, however many machines boot at once.
 const DEADLINES_MAX: usize = 32;
 
-/// The engine and who waits for it. The lock is held for single calls only, in which nothing but the engine runs: who
-/// wants to know what happened reads the journal.
+/// The engine, and the notifications about it. The lock is held for single calls that run nothing but the engine.
+/// Everybody else reads the journal to learn what happened.
 pub(crate) struct Driver {
     engine: Mutex<Engine>,
-    /// Told when the next deadline may have moved.
+    /// Notified when the next deadline may have moved.
     pub(crate) moved: Notify,
-    /// Told when the journal has grown.
+    /// Notified when the journal has grown.
     appended: watch::Sender<()>,
     /// How long the lock was held.
     held_seconds: Histogram,
@@ -29,10 +29,10 @@ impl Driver {
         Self { engine, moved: Notify::new(), appended: watch::Sender::new(()), held_seconds }
     }
 
-    /// Asks the cloud, and lets happen what is due by then, before and after it.
+    /// Applies an operation, and lets happen what is due by its time, before and after it.
     pub(crate) fn apply(&self, operation: Operation) -> Outcome {
         let (now, is_read) = (operation.at, operation.request.is_read());
-        // In parts, so that the operation finds little left to do first.
+        // Polls in small parts first, so that the operation itself finds little left to do.
         self.poll(now);
         let outcome = self.change(|engine| engine.apply(operation));
         if outcome == Outcome::Accepted && !is_read {
@@ -47,7 +47,7 @@ impl Driver {
         while self.change(|engine| engine.poll_some(now, DEADLINES_MAX)) {}
     }
 
-    /// Changes the engine, and tells those who read the journal when it has grown.
+    /// Changes the engine, and notifies the readers of the journal if it has grown.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> T {
         let (result, grew) = {
             let mut engine = self.lock();
@@ -62,7 +62,7 @@ impl Driver {
         result
     }
 
-    /// Tells when the journal has grown from now on.
+    /// Notifies when the journal grows from now on.
     pub(crate) fn appended(&self) -> watch::Receiver<()> {
         self.appended.subscribe()
     }
@@ -78,7 +78,7 @@ impl Driver {
     }
 }
 
-/// The lock while it is held. Says how long that was, after it let go.
+/// The lock while it is held. Records how long it was held after it is released.
 struct Held<'a> {
     engine: Option<MutexGuard<'a, Engine>>,
     since: Instant,

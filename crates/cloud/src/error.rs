@@ -1,4 +1,4 @@
-//! Why the cloud refuses.
+//! Errors of the cloud.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::identity::{ClusterId, MachineId};
 /// Why the cloud cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The metrics are registered already.
+    /// The metrics are already registered.
     #[error("failed to register the cloud's metrics")]
     Metrics(#[source] prometheus::Error),
     /// The state directory cannot be used.
@@ -22,32 +22,32 @@ pub enum StartError {
     State(#[source] OpenError),
 }
 
-/// Why a call of the cloud's API did nothing.
+/// Why the cloud did not carry out a call.
 #[derive(Debug, Error)]
 pub enum CallError {
     /// The cloud refuses.
     #[error("the cloud refused {verb}")]
     Refused {
-        /// What it was asked for, such as `CreateInstance`.
+        /// The name of the call, such as `CreateInstance`.
         verb: &'static str,
-        /// Why it refuses.
+        /// The cause.
         #[source]
         source: CloudError,
     },
     /// The cloud did nothing yet.
     #[error("the cloud delays {verb} until {until}")]
     Delayed {
-        /// What it was asked for.
+        /// The name of the call.
         verb: &'static str,
-        /// When it is to be asked again.
+        /// When to ask again.
         until: Timestamp,
-        /// How long that is from the request on.
+        /// The time from the request until then.
         after: Duration,
     },
 }
 
 impl CallError {
-    /// What to do about it.
+    /// What the caller should do.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
@@ -66,30 +66,30 @@ impl CallError {
     }
 }
 
-/// Why a cluster cannot be as asked.
+/// Why a cluster cannot be created or changed.
 #[derive(Debug, Error)]
 pub enum ClusterError {
-    /// The cloud did not do what it was asked for.
+    /// The cloud did not carry out the call.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The port it was published under cannot be listened on.
+    /// The cluster's published port is in use.
     #[error("failed to listen on port {port}")]
     PortInUse {
         /// The port.
         port: u16,
-        /// What the operating system says; none when a cluster that is being deleted has not let go of it.
+        /// The error of the operating system. None if a cluster that is being deleted has not released the port yet.
         #[source]
         source: Option<std::io::Error>,
     },
-    /// The port it was published under belongs to a cluster that was published under it before.
+    /// The cluster's published port belongs to a cluster that was published under it before.
     #[error("failed to listen on port {port}: it belongs to cluster {owner}")]
     PortReserved {
         /// The port.
         port: u16,
-        /// Whose it is.
+        /// The cluster that has the port.
         owner: ClusterId,
     },
-    /// It is not known yet which ports belong to clusters from before a restart, so no other cluster can have one.
+    /// The ports of clusters from before a restart are not known yet, so no new port can be chosen.
     #[error("failed to choose a port before the ports of all clusters are known")]
     PortsUnknown,
     /// No port of the range is free.
@@ -100,30 +100,30 @@ pub enum ClusterError {
         /// End of the range.
         last: u16,
     },
-    /// The cluster is not there.
+    /// The cluster does not exist.
     #[error("failed to find cluster {0}")]
     Unknown(ClusterId),
     /// A certificate could not be issued.
     #[error("failed to issue the cluster's certificates")]
     Issue(#[source] IssueError),
-    /// What was kept of it cannot be read.
-    #[error("failed to read what was kept of the cluster")]
+    /// The kept objects cannot be read.
+    #[error("failed to read the cluster's state file")]
     State(#[source] ReadError),
-    /// What was kept of it is not what was written.
-    #[error("failed to bring back the cluster's objects; its state file is damaged, or another program's")]
+    /// The kept objects are damaged.
+    #[error("failed to restore the cluster's objects: the state file is damaged or from another program")]
     Restore(#[source] RestoreError),
-    /// What was kept of it has a record that is no object's.
+    /// A kept record is not an object.
     #[error("failed to read a record of the cluster's objects: {:?}", String::from_utf8_lossy(.0))]
     Record(Vec<u8>),
 }
 
 impl ClusterError {
-    /// What to do about it.
+    /// What the caller should do.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Call(error) => error.class(),
-            // A cluster that is being deleted lets go of its port within milliseconds.
+            // A cluster that is being deleted releases its port within milliseconds.
             Self::PortInUse { source: None, .. } | Self::PortsUnknown | Self::Unknown(_) => {
                 ErrorClass::RetryAfter(Duration::from_secs(1))
             }
@@ -150,23 +150,23 @@ impl ClusterError {
     }
 }
 
-/// Why a machine cannot be as asked, or cannot be asked about.
+/// Why a machine cannot be created, changed or read.
 #[derive(Debug, Error)]
 pub enum MachineError {
-    /// Its cluster is not there (yet).
+    /// The cluster does not exist (yet).
     #[error("failed to find cluster {0}")]
     UnknownCluster(ClusterId),
-    /// The name of a control-plane machine cannot be a server's: clients of its etcd member ask TLS for `etcd-<name>`,
-    /// of which no label may have more than 63 characters.
+    /// The name of a control-plane machine does not fit into a server name. Clients of its etcd member ask TLS for
+    /// `etcd-<name>`, and a DNS label has at most 63 characters.
     #[error("failed to name an etcd member etcd-{name}: not a DNS name with labels of at most 63 characters", name = .0.name)]
     Name(MachineId),
-    /// The cloud did not do what it was asked for.
+    /// The cloud did not carry out the call.
     #[error(transparent)]
     Call(#[from] CallError),
 }
 
 impl MachineError {
-    /// What to do about it.
+    /// What the caller should do.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {

@@ -1,8 +1,8 @@
-//! How a cluster follows the engine: it shows what the journal says of its machines, at its own pace.
+//! How a cluster follows the engine: it shows the journal's records of its machines, at its own pace.
 //!
-//! The engine's lock is held only while records are taken over, never while they are shown. Whoever asks how a machine
-//! or a cluster is has the cluster catch up first and sees the engine as it was at that record, so that nobody sees a
-//! stage as reached of which the cluster shows nothing.
+//! The engine's lock is held only while records are copied, never while they are shown. A caller that reads the state
+//! of a machine or a cluster makes the cluster catch up first, and sees the engine as it was at the last record. So
+//! nobody sees a stage as reached that the cluster does not show yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use crate::driver::Driver;
 use crate::identity::{ClusterId, MachineId, Stage};
 use crate::observation::Changed;
 
-/// Records taken over under one lock: 32 pointers in 256 bytes of each cluster, and more than a machine makes at a time.
+/// Records copied under one lock: 32 pointers in 256 bytes per cluster, and more than a machine makes at a time.
 const BATCH: usize = 32;
 
-/// Where a cluster is in the journal.
+/// The position of a cluster in the journal.
 pub(crate) struct Follower {
     group: GroupId,
     load_balancer: ResourceId,
     cursor: Cursor,
     batch: Vec<Arc<Entry>>,
-    /// The cluster is deleted: nothing is made in it any more.
+    /// The cluster is deleted: nothing is created in it any more.
     pub(crate) over: bool,
 }
 
-/// What was read under one lock.
+/// The result of one read of the journal.
 enum Read<T> {
-    /// There may be more.
+    /// There may be more records.
     Some,
-    /// Nothing is left, and this is what the engine says.
+    /// No records are left. Has the result of `look`.
     All(T),
-    /// Records were missed: this is how the cluster is, and what the engine says.
+    /// Records were missed. Has the current resources of the cluster and the result of `look`.
     Behind(Snapshot, T),
 }
 
-/// What there is of a cluster.
+/// The resources of a cluster in the engine.
 struct Snapshot {
     resources: Vec<Resource>,
-    /// The machines that its load balancer leads to.
+    /// The backends of its load balancer that are in service.
     in_service: BTreeSet<String>,
 }
 
@@ -79,8 +79,8 @@ impl Follower {
 }
 
 impl Cluster {
-    /// Shows all that the journal has of the cluster, adds to `changed` what is to be looked at again, and answers with
-    /// what `look` sees in the engine right after the last record shown.
+    /// Shows all records of the cluster, adds the objects to look at again to `changed`, and returns the result of
+    /// `look` on the engine right after the last record.
     pub(crate) fn follow<T>(
         &self,
         follower: &mut Follower,
@@ -114,7 +114,7 @@ impl Cluster {
             {
                 self.on_stopping(&id.name);
             }
-            // Who asked knows.
+            // The caller of the operation knows.
             Record::Operation { .. } => {}
             Record::Event(Event { at, kind, .. }) => {
                 match kind {
@@ -126,11 +126,11 @@ impl Cluster {
                     EventKind::StageReached(stage) => self.show_stage(&id, stage, *at, changed),
                     EventKind::Updated(update) => {
                         self.on_updated(&id.name, update);
-                        // Who looks at the cluster may see another version of its API.
+                        // A reader of the cluster may see another version of its API.
                         changed.insert(Changed::Cluster(id.cluster.clone()));
                     }
                     EventKind::StageFailed { .. } => {}
-                    // Load balancers have backends.
+                    // Only load balancers have backends.
                     EventKind::BackendInService(_) | EventKind::BackendOutOfService(_) => {}
                     EventKind::Deleted => self.on_gone(&id.name),
                 }
@@ -141,19 +141,19 @@ impl Cluster {
         }
     }
 
-    /// Shows what the journal says of the load balancer.
+    /// Shows a record of the load balancer.
     fn show_load_balancer(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
         match record {
-            // It leads nowhere from the beginning of its deletion.
+            // A load balancer has no backends in service from the beginning of its deletion on.
             Record::Operation { operation, outcome: Outcome::Accepted }
                 if matches!(operation.request, Request::Delete(_)) =>
             {
                 self.on_backends(BTreeSet::new());
             }
-            // One that is made anew leads to nobody who does not ask again.
+            // A new load balancer reports nothing by itself: machines have to be registered again.
             Record::Operation { operation, outcome: Outcome::Accepted }
                 if matches!(operation.request, Request::Create(_)) => {}
-            // Who asked knows.
+            // The caller of the operation knows.
             Record::Operation { .. } | Record::TurnEnded { .. } => return,
             Record::Event(Event { kind, .. }) => match kind {
                 EventKind::BackendInService(name) => self.on_backend(name, true),
@@ -173,8 +173,8 @@ impl Cluster {
         }
     }
 
-    /// Starts again from the state: shows what the engine has. What is shown already stays as it is. That the cluster
-    /// changed is told to all of its machines, those that wait for room among them.
+    /// Starts again from the state of the engine. Objects that are already shown stay as they are. All machines of the
+    /// cluster learn of a changed cluster, also those that wait for room.
     fn show_state(&self, snapshot: Snapshot, changed: &mut BTreeSet<Changed>) {
         let Snapshot { resources, in_service } = snapshot;
         let machines: BTreeMap<&str, &Resource> = resources
@@ -184,7 +184,7 @@ impl Cluster {
             .collect();
         let gone = self.machine_names().into_iter().filter(|name| !machines.contains_key(name.as_str()));
         for name in gone {
-            // Its end was missed as well, and that takes its objects away.
+            // The record of its deletion was missed as well. `on_stopping` removes its objects.
             self.on_stopping(&name);
             self.on_gone(&name);
             changed.insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name }));
@@ -206,7 +206,7 @@ impl Cluster {
             }
             changed.insert(Changed::Machine(id));
         }
-        // Once what it leads to is shown.
+        // Last, when the backends themselves are shown.
         self.on_backends(in_service);
         changed.insert(Changed::Cluster(self.spec.id.clone()));
     }
@@ -222,7 +222,7 @@ mod tests {
     use crate::cluster::Admission;
     use crate::cluster::tests::{cluster_following, control_plane, driver};
 
-    /// What is asked of a machine of two, and how many records of others there are before it.
+    /// A step for one of two machines. Each step may come after many records of other groups.
     #[derive(Clone, Debug)]
     enum Step {
         Create,
@@ -257,7 +257,7 @@ mod tests {
         })
     }
 
-    /// All that can be seen of a cluster.
+    /// All observable state of a cluster.
     fn shown(cluster: &Cluster) -> (Vec<String>, Vec<String>, BTreeSet<String>, Vec<String>) {
         let objects = |resource: &str| {
             let objects = cluster.served.store.list(&GroupResource::new("", resource), None).objects;
@@ -271,7 +271,7 @@ mod tests {
         (objects("nodes"), objects("pods"), cluster.backends(), cluster.etcd_members())
     }
 
-    /// Follows what a script does by two clusters: one that reads after each step and one that reads only when it has to.
+    /// Two clusters follow the same script: one reads after each step, and one reads only when it has to.
     fn lag(script: Vec<(Step, usize, usize)>) -> Result<(), TestCaseError> {
         let driver = driver();
         let (prompt, late) = (cluster_following(&driver), cluster_following(&driver));
@@ -330,8 +330,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// A cluster that reads after each step and one that reads only when it has to, before a machine is made, show
-        /// the same in the end, also when the journal has dropped what the latter did not read.
+        /// A cluster that reads after each step and one that reads only before a machine is created show the same in
+        /// the end, even when the journal has dropped records that the second one did not read.
         #[test]
         fn cluster_that_lags_shows_what_one_that_does_not_shows(script in script()) {
             lag(script)?;
@@ -346,7 +346,7 @@ mod tests {
         cluster.admit(machine.clone());
         let now = SimTime::from_millis(1_000_000);
         assert_eq!(driver.apply(operation(now, creation(&machine.id, 0))), Outcome::Accepted);
-        // Who shows a machine waits for the state of its cluster, as if that took long, and holds nothing else.
+        // Showing a machine blocks on the state of its cluster here, as if it took long, and holds no other lock.
         let busy = cluster.lock_state();
         std::thread::scope(|scope| {
             let following = scope.spawn(|| {

@@ -1,13 +1,14 @@
 //! The load balancer in front of a cluster's API servers.
 //!
-//! Before its first backend it is a waiting room: connections wait for the cluster's certificate, then requests for
-//! the backend, for a bounded time, as in a load balancer with a surge queue. Cluster API's cluster cache tries once
-//! when infrastructure is provisioned and then only every 30 s, so a refusal costs half a minute where a wait costs
-//! what the machine takes to boot. What the cache asks first, the health check `GET /` and discovery, the load balancer
-//! answers itself shortly before the cache would give up, so that the waiting goes on in the next request.
+//! Before its first backend the front is a waiting room: connections wait for the cluster's certificate, and requests
+//! wait for the backend, for a bounded time, as in a load balancer with a surge queue. Cluster API's cluster cache
+//! tries once when infrastructure is provisioned and then only every 30 s. So a refusal costs half a minute, where a
+//! wait costs only the boot time of the machine. The load balancer itself answers the first requests of the cache, the
+//! health check `GET /` and discovery, shortly before the cache would give up. So the waiting continues in the next
+//! request.
 //!
-//! After the last backend went it is an outage: connections end, and new ones wait before TLS is spoken, so that a
-//! health check finds out.
+//! After the last backend has gone it is an outage: connections end, and new ones wait before the TLS handshake, so
+//! that a health check notices.
 
 use std::sync::Arc;
 
@@ -17,18 +18,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tls::ApiServerTls;
 
-/// What the connections of a cluster look at and wait on.
+/// The state of a front that connections read and wait for.
 #[derive(Clone)]
 pub(crate) struct FrontState {
-    /// Known once the cluster's authority is.
+    /// Set when the cluster's authority is known.
     pub(crate) tls: Option<Arc<ApiServerTls>>,
-    /// API servers that are up.
+    /// The number of backends in service.
     pub(crate) backends: usize,
-    /// Whether there ever was one.
+    /// Whether there ever was a backend.
     pub(crate) was_up: bool,
-    /// Those of the newest API server.
+    /// The settings of the newest API server.
     settings: Arc<Settings>,
-    /// Ends the connections when the last backend goes.
+    /// Cancelled when the last backend goes, which ends the connections.
     pub(crate) epoch: CancellationToken,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// `settings` are those of the API server but for its version, which comes with the first backend.
+    /// `settings` are the settings of the API server except the version, which comes with the first backend.
     pub(crate) fn new(settings: Settings) -> Self {
         let state = FrontState {
             tls: None,
@@ -54,7 +55,7 @@ impl Front {
         self.state.send_modify(|state| state.tls = Some(tls));
     }
 
-    /// `version` is that of the newest API server.
+    /// `version` is the version of the newest API server.
     pub(crate) fn set_backends(&self, backends: usize, version: &str) {
         self.state.send_modify(|state| {
             if backends > 0 && version != state.settings.version.git_version {
@@ -64,7 +65,7 @@ impl Front {
             state.backends = backends;
             state.was_up |= backends > 0;
             if backends == 0 && state.was_up {
-                // Those who are connected lose their connection with the server behind it; those who come wait.
+                // Open connections end with the server behind them; new connections wait.
                 std::mem::take(&mut state.epoch).cancel();
             }
         });
@@ -78,19 +79,19 @@ impl Front {
         self.state.borrow().backends > 0
     }
 
-    /// Ends what depends on the API servers of today.
+    /// Cancelled when the current API servers are gone.
     pub(crate) fn epoch(&self) -> CancellationToken {
         self.state.borrow().epoch.clone()
     }
 
-    /// The API server as a request that comes now reaches it. Costs three reference counts.
+    /// The API server that answers a request that arrives now. Costs three reference counts.
     pub(crate) fn api_server(&self, store: &Arc<Store>, tunnel: Arc<dyn PortForward>) -> ApiServer {
         let settings = self.state.borrow().settings.clone();
         ApiServer::new(store.clone(), settings).with_port_forward(tunnel)
     }
 }
 
-/// `v1.36.3` as `/version` says it.
+/// A version such as `v1.36.3`, in the form of `/version`.
 pub(crate) fn parse_version(text: &str) -> Version {
     let mut parts = text.trim_start_matches('v').split('.');
     let mut part = || parts.next().unwrap_or_default().to_owned();

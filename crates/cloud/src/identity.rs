@@ -1,4 +1,4 @@
-//! What clusters, machines and their stages are called.
+//! Names of clusters, machines and stages.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct ClusterId {
 }
 
 impl ClusterId {
-    /// The engine's name for what belongs to it.
+    /// The engine's name for the group of its resources.
     pub(crate) fn group(&self) -> GroupId {
         GroupId { account: self.namespace.clone(), name: self.name.clone() }
     }
@@ -29,7 +29,7 @@ impl ClusterId {
         }
     }
 
-    /// The cluster that a load balancer stands in front of; none when it is something else.
+    /// The cluster of a load balancer. None if the resource is not a load balancer.
     pub(crate) fn of_load_balancer(id: &ResourceId) -> Option<Self> {
         let cluster = Self { namespace: id.account.clone(), name: id.group.clone() };
         (id.kind == ResourceKind::LoadBalancer).then_some(cluster)
@@ -42,7 +42,7 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// A machine of a cluster. Its name is its Node's.
+/// A machine of a cluster. Its Node has the same name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineId {
     /// The cluster.
@@ -52,7 +52,7 @@ pub struct MachineId {
 }
 
 impl MachineId {
-    /// The engine's name for it.
+    /// The engine's name for the machine.
     pub(crate) fn resource(&self) -> ResourceId {
         ResourceId {
             account: self.cluster.namespace.clone(),
@@ -62,13 +62,13 @@ impl MachineId {
         }
     }
 
-    /// The machine that a resource is; none when it is something else.
+    /// The machine of a resource. None if the resource is not an instance.
     pub(crate) fn of_resource(id: &ResourceId) -> Option<Self> {
         let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
         (id.kind == ResourceKind::Instance).then(|| Self { cluster, name: id.name.clone() })
     }
 
-    /// What its Node and Machine are tied together by.
+    /// The provider ID, which links its Node and its Machine.
     #[must_use]
     pub fn provider_id(&self) -> String {
         format!("in-memory://{}", self.name)
@@ -81,7 +81,7 @@ impl fmt::Display for MachineId {
     }
 }
 
-/// What a machine is to its cluster.
+/// The role of a machine in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Runs an API server and an etcd member.
@@ -90,7 +90,7 @@ pub enum Role {
     Worker,
 }
 
-/// What a machine passes through to be up.
+/// A stage that a machine passes through until it is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// The virtual machine boots.
@@ -116,7 +116,7 @@ impl Stage {
         }
     }
 
-    /// Its name.
+    /// The name of the stage.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl Stage {
         }
     }
 
-    /// The stages that come right before it.
+    /// The stages that come right before this one.
     pub(crate) fn after(self) -> &'static [Self] {
         match self {
             Self::Vm => &[],

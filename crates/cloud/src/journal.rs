@@ -1,4 +1,4 @@
-//! The journal of the engine, for who keeps it.
+//! Keeps the journal of the engine in a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,18 +15,18 @@ use crate::driver::Driver;
 
 /// Records read at a time: 256 pointers, for which the lock is held for some microseconds.
 const RECORDS_MAX: usize = 256;
-/// A file that has more bytes than this makes room for the next one. The one before it is kept: 512 MiB together are the
-/// last million records.
+/// A file with more bytes than this is replaced by a new one. The previous file is kept: 512 MiB together hold the last
+/// million records.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Until a file that could not be written is tried again.
+/// The wait before a failed file is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// Reads the journal at its own pace. One that falls behind goes on with the state of the engine.
+/// Reads the journal at its own pace. When it falls behind, it continues with the state of the engine.
 pub struct JournalReader {
     driver: Arc<Driver>,
     appended: watch::Receiver<()>,
     over: CancellationToken,
-    /// None when the next thing to read is the state.
+    /// None when the next line is the state.
     cursor: Option<Cursor>,
     batch: Vec<Arc<Entry>>,
 }
@@ -37,11 +37,11 @@ impl JournalReader {
         Self { driver, appended, over, cursor: None, batch: Vec::with_capacity(RECORDS_MAX) }
     }
 
-    /// What comes next: first the state of the cloud, then what is recorded from there. Waits while there is nothing;
-    /// nothing comes after the cloud was shut down.
+    /// The next lines: first the state of the cloud, then the records from there on. Waits while there are none.
+    /// Returns no lines after the cloud was shut down.
     pub async fn next(&mut self) -> Vec<Line> {
         loop {
-            // Before anything is read, so that nothing is missed.
+            // Before anything is read, so that no notification is missed.
             let over = self.over.is_cancelled();
             self.appended.mark_unchanged();
             let lines = self.read();
@@ -71,7 +71,7 @@ impl JournalReader {
         batch.iter().map(|entry| Line::Record(Entry::clone(entry))).collect()
     }
 
-    /// How the cloud stands, and with which state a next file begins; none before all that was recorded is read.
+    /// The digest of the cloud, and the state that begins the next file. None until all records are read.
     fn end(&self) -> Option<[Line; 2]> {
         let cursor = self.cursor?;
         self.driver.look(|engine| {
@@ -80,8 +80,9 @@ impl JournalReader {
         })
     }
 
-    /// Keeps the journal in a file, a line of JSON each, until the cloud is shut down. A file that is there already, or
-    /// that has grown too large, gets the ending `.1`, and what had that is gone. A disk that is full stops nothing else.
+    /// Keeps the journal in a file, one line of JSON per record, until the cloud is shut down. An existing file, or one
+    /// that has grown too large, is renamed to end in `.1` and replaces the previous one. A full disk stops nothing
+    /// else.
     pub async fn keep(self, path: PathBuf) {
         self.keep_within(path, FILE_BYTES_MAX).await;
     }
@@ -101,7 +102,7 @@ impl JournalReader {
         }
     }
 
-    /// Fills a new file, and says with which line the next one begins.
+    /// Fills a new file, and returns the first line of the next one.
     async fn fill(&mut self, path: &Path, first: Option<Line>, bytes_max: u64) -> io::Result<Line> {
         let new = path.to_owned();
         let file = on_disk(move || open(&new)).await?;
@@ -124,7 +125,7 @@ impl JournalReader {
     }
 }
 
-/// Opens a new file, for its owner's eyes only: it has names and labels of everything.
+/// Opens a new file that only its owner can read, because it has the names and labels of all resources.
 fn open(path: &Path) -> io::Result<Arc<File>> {
     if path.exists() {
         let mut former = path.as_os_str().to_owned();
@@ -134,7 +135,7 @@ fn open(path: &Path) -> io::Result<Arc<File>> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(Arc::new)
 }
 
-/// Appends lines, and says how many bytes they took.
+/// Appends lines, and returns their number of bytes.
 async fn append(file: &Arc<File>, lines: Vec<Line>) -> io::Result<u64> {
     let file = file.clone();
     let write = move || {

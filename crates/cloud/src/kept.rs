@@ -1,18 +1,19 @@
-//! What clients wrote to clusters, kept over a restart: the objects of a cluster's store as records of its partition.
+//! Keeps the objects of clusters over a restart, as records in a partition of the state file per cluster.
 //!
-//! All objects of a cluster are kept, those of the projection among them, as clients change these too: a Node keeps the
-//! labels that it was given. What follows from management objects is made to follow again when the cluster comes back:
-//! what the projection makes is made if it is not there; what was changed about a machine since is changed on its Node
-//! and its pods; and what stands for a machine that is not there any more goes. An object of the projection that a
-//! client deleted leaves a mark behind, so that it does not come back, but for what stands for a machine.
+//! All objects of a cluster are kept, also those of the projection, because clients change these too: a Node keeps the
+//! labels that it was given. Everything that follows from management objects is derived again when the cluster comes
+//! back. Missing objects of the projection are created. Changes of a machine since then are applied to its Node and its
+//! pods. Objects of machines that no longer exist are removed. An object of the projection that a client deleted leaves
+//! a mark, so that it is not created again; objects of machines leave none.
 //!
-//! A partition belongs to the cluster of that name that was created at that time. The time is the Cluster's own and
-//! stays when its objects are moved or restored, as a uid would not; a cluster that is made again has another one and
-//! begins anew.
+//! A partition belongs to the cluster of that name that was created at that time. The creation time is the Cluster's
+//! own. Unlike a uid, it stays the same when objects are moved or restored. A cluster that is created again has another
+//! time and starts empty.
 //!
-//! Versions grow over a restart whatever was lost: the counter starts at the milliseconds of the wall clock, which grow
-//! faster than any cluster changes, and further than [`UNKEPT_MAX`] beyond the latest version that was kept, should the
-//! clock have been set back. So nobody is told of two states under one version, and who watched has to list again.
+//! Resource versions grow over a restart, whatever was lost. The counter starts at the milliseconds of the wall clock,
+//! which grow faster than the changes of any cluster. It also starts at least [`UNKEPT_MAX`] above the latest version
+//! that was kept, in case the clock was set back. So no version stands for two states, and clients with a watch have to
+//! list again.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -33,35 +34,35 @@ use crate::network::Network;
 use crate::projection;
 use crate::spec::ClusterSpec;
 
-/// More versions than a store spends between two commits, those that a crash may take away. A commit that took a minute
-/// would have to miss a thousand changes a second.
+/// An upper bound for the versions that a store assigns between two commits, which a crash may lose. If a commit took a
+/// minute, this would be a thousand changes per second.
 const UNKEPT_MAX: u64 = 1 << 16;
 
-/// Stands for an object of the projection that a client deleted.
+/// The record of an object of the projection that a client deleted.
 const DELETED: Bytes = Bytes::new();
 
-/// Keeps the objects of all clusters, or none.
+/// Keeps the objects of all clusters. Without a state directory it keeps nothing.
 #[derive(Default)]
 pub(crate) struct Keeper {
     state: Option<State>,
-    /// The machines that there are objects for, by namespace and name, once they have been counted.
+    /// The machines that have objects, by namespace and name. None until they were listed.
     machines: Mutex<Option<BTreeSet<(String, String)>>>,
 }
 
 /// The store of a cluster.
 pub(crate) struct KeptStore {
     pub(crate) store: Arc<Store>,
-    /// Whether there were objects in it when the cluster was made.
+    /// Whether the store had kept objects when the cluster was created.
     pub(crate) came_back: bool,
     pub(crate) deleted: Deleted,
 }
 
-/// The objects of the projection that clients deleted. Noted under the store's lock.
+/// The objects of the projection that clients deleted. Changed under the store's lock.
 pub(crate) type Deleted = Arc<Mutex<BTreeSet<Key>>>;
 
 impl Keeper {
-    /// Opens the directory, if there is one. Without sockets it is in memory, and there is no thread that writes: time
-    /// that is simulated would not wait for either.
+    /// Opens the directory, if there is one. Without sockets, it is in memory and has no writer thread, because
+    /// simulated time would not wait for a disk or a thread.
     pub(crate) fn open(
         directory: Option<&Path>,
         network: &Network,
@@ -77,11 +78,11 @@ impl Keeper {
         Ok(Self { state: Some(state), machines: Mutex::default() })
     }
 
-    /// The store of a cluster, with what was kept of it.
+    /// The store of a cluster, with its kept objects.
     pub(crate) fn store(&self, cluster: &ClusterSpec, now: Timestamp) -> Result<KeptStore, ClusterError> {
         let options = StoreOptions {
             uid_seed: cluster.id.to_string(),
-            // Milliseconds grow faster than any cluster changes, so that versions grow over a restart.
+            // Milliseconds grow faster than the changes of any cluster, so versions grow over a restart.
             first_version: u64::try_from(now.as_millisecond()).unwrap_or(1),
             ..StoreOptions::default()
         };
@@ -108,7 +109,7 @@ impl Keeper {
         }
         if came_back {
             let (objects, deleted) = (objects.len(), deleted.len());
-            tracing::info!(cluster = %cluster.id, objects, deleted, "Brought back a cluster's objects");
+            tracing::info!(cluster = %cluster.id, objects, deleted, "Restored a cluster's objects");
         }
         let deleted = Arc::new(Mutex::new(deleted));
         let journal =
@@ -120,14 +121,14 @@ impl Keeper {
         Ok(KeptStore { store, came_back, deleted })
     }
 
-    /// Forgets what is kept of a cluster.
+    /// Deletes the kept objects of a cluster.
     pub(crate) fn forget(&self, cluster: &ClusterId) {
         if let Some(state) = &self.state {
             state.remove(&cluster.to_string());
         }
     }
 
-    /// The clusters of which something is kept.
+    /// The clusters that have kept objects.
     pub(crate) fn clusters(&self) -> BTreeSet<ClusterId> {
         let names = self.state.as_ref().map(State::names).unwrap_or_default();
         let id = |name: &String| {
@@ -137,12 +138,12 @@ impl Keeper {
         names.iter().filter_map(id).collect()
     }
 
-    /// Whether something is kept of a cluster.
+    /// Whether a cluster has kept objects.
     pub(crate) fn knows(&self, id: &ClusterId) -> bool {
         self.state.as_ref().is_some_and(|state| state.names().contains(&id.to_string()))
     }
 
-    /// Notes which machines there are objects for. Tells whether that matters to anybody.
+    /// Stores which machines have objects. Returns whether there is a state directory.
     pub(crate) fn note_machines(&self, there: BTreeSet<(String, String)>) -> bool {
         let keeps = self.state.is_some();
         if keeps {
@@ -151,20 +152,20 @@ impl Keeper {
         keeps
     }
 
-    /// There is no object of that machine any more, or soon.
+    /// Removes a machine whose object is gone or will be soon.
     pub(crate) fn forget_machine(&self, machine: &MachineId) {
         if let Some(machines) = &mut *self.machines.lock() {
             machines.remove(&(machine.cluster.namespace.clone(), machine.name.clone()));
         }
     }
 
-    /// Whether a machine may be there: nobody has counted, or it was among those that were.
+    /// Whether a machine may exist: the machines were not listed yet, or it was among them.
     pub(crate) fn may_have_machine(&self, namespace: &str, name: &str) -> bool {
         let machines = self.machines.lock();
         machines.as_ref().is_none_or(|there| there.contains(&(namespace.to_owned(), name.to_owned())))
     }
 
-    /// Keeps what is not kept yet, and lets go of the directory.
+    /// Writes all pending changes and closes the directory.
     pub(crate) async fn close(&self) {
         if let Some(state) = &self.state {
             state.close().await;
@@ -180,8 +181,8 @@ struct ClusterJournal {
 }
 
 impl ClusterJournal {
-    /// Whether an object is the projection's, and goes for good when a client deletes it. What stands for a machine
-    /// comes and goes with that.
+    /// Whether an object is of the projection and stays deleted when a client deletes it. Objects of a machine come and
+    /// go with the machine.
     fn marks(&self, key: &Key, object: &Object) -> bool {
         let resource = key.resource.resource.as_str();
         !matches!(resource, "nodes" | "pods" | "leases") && projection::made(&self.cluster, key, object)
@@ -220,7 +221,7 @@ impl Journal for ClusterJournal {
     }
 }
 
-/// The key of the record of an object: its parts, which have no zeros in them, with a zero between two.
+/// The key of the record of an object: its parts, which contain no zero bytes, joined by zero bytes.
 fn record_of(key: &Key) -> Vec<u8> {
     let parts = [&key.resource.group, &key.resource.resource, &key.namespace, &key.name];
     parts.map(String::as_str).join("\0").into_bytes()

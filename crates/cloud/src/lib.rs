@@ -1,4 +1,4 @@
-//! The running cloud: the shell round the engine.
+//! The running cloud: the shell around the engine.
 //!
 //! ```text
 //!  infra ──ensure, observe, delete──▶ Cloud ──apply, poll──▶ engine
@@ -9,9 +9,9 @@
 //!                                     etcd  ◀─ tunnel (port-forward, TLS) ◀──┘
 //! ```
 //!
-//! It owns what has to do with the outside: the clock, listeners, certificates in use, connections. What happens and
-//! when is the engine's; what a cluster looks like is the projection's, a set of pure functions. The crate knows
-//! nothing of Cluster API's objects: `infra` speaks to it in its own terms and reads everything back by observing.
+//! It owns everything that touches the outside: the clock, listeners, certificates in use, connections. The engine
+//! decides what happens and when. The projection, a set of pure functions, decides what a cluster looks like. The crate
+//! knows nothing of Cluster API's objects: `infra` uses the crate's own types and reads everything back by observing.
 
 mod allocation;
 mod certificates;

@@ -21,15 +21,15 @@ use crate::served::{LIMITS, Served};
 use crate::tls::ApiServerTls;
 use crate::tunnel::Tunnel;
 
-/// Opens the listener. The port is free again when the returned socket is dropped. `SO_REUSEADDR` is set by the
-/// standard library, so that connections in TIME_WAIT do not stand in the way.
+/// Opens the listener. The port is free again when the returned socket is dropped. The standard library sets
+/// `SO_REUSEADDR`, so connections in TIME_WAIT do not block the port.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }
 
-/// Accepts connections until the cluster is over; then closes the listener and lets go of its port, in this order.
+/// Accepts connections until the cluster is deleted. Then closes the listener and releases its port, in this order.
 pub(crate) async fn serve(cluster: Arc<Served>, listener: TcpListener, lease: PortLease) {
     let places = Budget::new(LIMITS.connections_max, LIMITS.unauthenticated_max);
     let (tasks, over) = (&cluster.shared.tasks, &cluster.over);
@@ -69,7 +69,7 @@ impl Connection {
         serve_http(stream, &self.cluster, Tunnel::of(&self.cluster), user, Some(self.place), stop).await;
     }
 
-    /// Waits for the cluster to be able to answer, then for the TLS handshake.
+    /// Waits until the cluster can answer, then for the TLS handshake.
     async fn hold_and_greet(&self, stream: TcpStream) -> Option<Greeted> {
         let (tls, epoch) = self.wait_for_front().await?;
         match handshake(stream, TlsAcceptor::from(tls.config.clone()), LIMITS.handshake).await {
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Waits, for a bounded time, until TLS can be spoken and, after the first backend's time, until one is up.
+    /// Waits, for a bounded time, until TLS is possible and, during an outage, until a backend is in service.
     async fn wait_for_front(&self) -> Option<(Arc<ApiServerTls>, CancellationToken)> {
         let ready = |state: &FrontState| state.tls.is_some() && (state.backends > 0 || !state.was_up);
         let mut front = self.cluster.front.subscribe();
@@ -94,5 +94,5 @@ impl Connection {
     }
 }
 
-/// A connection after its handshake: the user that it proved, and what ends it.
+/// A connection after its handshake: the stream, the user that its certificate proves, and the token that ends it.
 type Greeted = (tokio_rustls::server::TlsStream<TcpStream>, Option<UserInfo>, CancellationToken);

@@ -1,4 +1,4 @@
-//! What is asked of the cloud about the load balancers of clusters, and about who is behind them.
+//! Operations on the load balancers of clusters and their backends.
 
 use nephele_engine::{CloudError, Endpoint, Engine, Request, ResourceSpec};
 
@@ -9,14 +9,14 @@ use crate::identity::{ClusterId, MachineId, Stage};
 use crate::observation::{Deletion, LoadBalancer};
 
 impl Cloud {
-    /// Has a load balancer in front of a cluster, which is reached there.
+    /// Creates the load balancer of a cluster at an endpoint.
     pub(crate) fn create_load_balancer(&self, id: &ClusterId, endpoint: &Endpoint) -> Result<(), CallError> {
         let endpoint = Some(endpoint.clone());
         let spec = ResourceSpec { endpoint, ..ResourceSpec::new(id.load_balancer()) };
         self.ask(sim_time(self.now()), Request::Create(spec))
     }
 
-    /// Asks the cloud how the load balancer of a cluster is; none when it is not there.
+    /// Asks the cloud for the load balancer of a cluster. None if it does not exist.
     ///
     /// # Errors
     /// When the cloud refuses.
@@ -36,11 +36,11 @@ impl Cloud {
         }
     }
 
-    /// Deletes the load balancer of a cluster: it leads nowhere at once, and goes when the engine says. The cluster is
-    /// ended by [`Cloud::delete_cluster`].
+    /// Deletes the load balancer of a cluster. Its backends go out of service at once, and it is gone when the engine
+    /// says so. [`Cloud::delete_cluster`] deletes the cluster itself.
     ///
     /// # Errors
-    /// When the cloud refuses; then it stays as it is.
+    /// When the cloud refuses. Then the load balancer stays as it is.
     pub fn delete_load_balancer(&self, id: &ClusterId) -> Result<Deletion, CallError> {
         let balancer = id.load_balancer();
         self.ask(sim_time(self.now()), Request::Delete(balancer.clone()))?;
@@ -52,11 +52,11 @@ impl Cloud {
         Ok(if left { Deletion::InProgress } else { Deletion::Gone })
     }
 
-    /// Has the load balancer of its cluster lead to a machine that has an API server, from when that is up until the
-    /// machine goes. For a machine that goes or is gone there is nothing to do.
+    /// Registers a control-plane machine with the load balancer of its cluster. It is in service while its API server
+    /// is up. For a machine that is gone or being deleted, this does nothing.
     ///
     /// # Errors
-    /// When its cluster is not there or the cloud refuses.
+    /// When its cluster does not exist or the cloud refuses.
     pub fn register_backend(&self, id: &MachineId) -> Result<(), MachineError> {
         let cluster =
             self.cluster(&id.cluster).ok_or_else(|| MachineError::UnknownCluster(id.cluster.clone()))?;
@@ -72,16 +72,16 @@ impl Cloud {
             }) if refused == id.resource() => {}
             asked => asked?,
         }
-        // What is up already is led to when this returns.
+        // A machine whose API server is already up is in service when this returns.
         self.catch_up(&cluster, |_| ());
         Ok(())
     }
 
-    /// Has the load balancer of its cluster lead to a machine no more. Nothing is asked for a machine that is not
-    /// registered.
+    /// Deregisters a machine from the load balancer of its cluster. If the machine is not registered, no request is
+    /// sent.
     ///
     /// # Errors
-    /// When the cloud refuses; then the load balancer leads to the machine still.
+    /// When the cloud refuses. Then the machine stays in service.
     pub fn deregister_backend(&self, id: &MachineId) -> Result<(), CallError> {
         let balancer = id.cluster.load_balancer();
         let is_registered = |engine: &Engine| {

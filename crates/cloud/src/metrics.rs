@@ -1,4 +1,4 @@
-//! What the cloud counts.
+//! The metrics of the cloud.
 
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ pub(crate) struct Metrics {
     pub(crate) connections: IntGauge,
     pub(crate) connections_held: IntGauge,
     pub(crate) tunnels: IntGauge,
-    /// How long the engine's lock is held at a time.
+    /// How long the engine's lock is held each time.
     pub(crate) engine_lock_seconds: Histogram,
     state_commit_seconds: Histogram,
     state_commit_failures: IntCounter,
     state_bytes: IntGauge,
 }
 
-/// Kinds that appear under their own name; all others count as `other`, since clients can define kinds at will.
+/// Resources that appear under their own name. All others count as `other`, because clients can define any kind.
 const RESOURCES: [&str; 20] = [
     "clusterrolebindings",
     "clusterroles",
@@ -106,13 +106,13 @@ impl Metrics {
             engine_lock_seconds: Histogram::with_opts(
                 HistogramOpts::new(
                     "nephele_engine_lock_seconds",
-                    "Time for which the lock of the simulated cloud's engine was held at a time.",
+                    "How long the lock of the simulated cloud's engine was held each time.",
                 )
                 .buckets(vec![0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03]),
             )?,
             state_commit_seconds: Histogram::with_opts(seconds(
                 "nephele_state_commit_seconds",
-                "Time to write and synchronise what was changed in simulated clusters to the state file.",
+                "Time to write and synchronise the changes of simulated clusters to the state file.",
             )?)?,
             state_commit_failures: IntCounter::new(
                 "nephele_state_commit_failures_total",
@@ -139,7 +139,7 @@ impl Metrics {
 }
 
 impl Metrics {
-    /// Sets how many machines there are, and how many have reached each stage.
+    /// Sets the number of machines, and how many have reached each stage.
     pub(crate) fn count_machines(&self, machines: u64, reached: impl Iterator<Item = (Stage, u64)>) {
         let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         self.machines.set(gauge(machines));
@@ -178,7 +178,7 @@ impl CallObserver for Metrics {
     }
 }
 
-/// One more on a gauge, for as long as this lives: a task may be dropped at any await.
+/// Counts one on a gauge while this value lives. A guard, because a task may be dropped at any await.
 pub(crate) struct Counted<'a>(&'a IntGauge);
 
 impl<'a> Counted<'a> {

@@ -1,4 +1,4 @@
-//! How the clusters of a cloud are reached: through sockets, or within this process.
+//! How clients reach the clusters of a cloud: through sockets, or within this process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,23 +19,23 @@ use crate::serve;
 use crate::served::Served;
 use crate::tunnel::Tunnel;
 
-/// How the clusters of a cloud are reached.
+/// How clients reach the clusters of a cloud.
 #[derive(Clone, Default)]
 pub enum Network {
     /// Each cluster listens on a TCP port of this machine.
     #[default]
     Sockets,
-    /// Clusters have ports, and only this process reaches them: for simulations on paused time, which a socket would not
-    /// keep to.
+    /// Clusters have ports that only this process can reach. For simulations on paused time, which sockets do not
+    /// follow.
     InProcess(InProcess),
 }
 
-/// The ports of clusters without sockets behind them. Cheap to clone, and all clones are one.
+/// The ports of clusters without sockets. Cheap to clone; all clones share the same ports.
 #[derive(Clone, Default)]
 pub struct InProcess {
-    /// As many as the range of ports of the cloud.
+    /// At most as many as the cloud's port range has.
     clusters: Arc<Mutex<BTreeMap<u16, Arc<Served>>>>,
-    /// In the place of the state directory.
+    /// Takes the place of the state directory.
     disk: MemoryDisk,
 }
 
@@ -56,8 +56,8 @@ impl InProcess {
         self.clusters.lock().keys().copied().collect()
     }
 
-    /// Sends a request to the load balancer at `port`, as an authenticated user. It waits for the first backend as a
-    /// request over a socket does.
+    /// Sends a request to the load balancer at `port`, as an authenticated user. It waits for the first backend like a
+    /// request over a socket.
     ///
     /// # Errors
     /// When nothing listens on the port.
@@ -80,7 +80,7 @@ impl InProcess {
     }
 }
 
-/// A port that is open, and not yet served.
+/// A port that is open but not served yet.
 pub(crate) enum Listening {
     Socket(TcpListener),
     InProcess(InProcess),
@@ -90,7 +90,7 @@ impl Network {
     /// Opens a port.
     ///
     /// # Errors
-    /// When another has it.
+    /// When the port is already in use.
     pub(crate) fn open(&self, address: IpAddr, port: u16) -> io::Result<Listening> {
         match self {
             Self::Sockets => listener::bind(SocketAddr::new(address, port)).map(Listening::Socket),
@@ -103,7 +103,7 @@ impl Network {
 }
 
 impl Listening {
-    /// Serves the cluster until it is over; then closes the port and gives it back, in this order.
+    /// Serves the cluster until it is deleted. Then closes the port and releases it, in this order.
     pub(crate) async fn serve(self, cluster: Arc<Served>, lease: PortLease) {
         match self {
             Self::Socket(socket) => listener::serve(cluster, socket, lease).await,

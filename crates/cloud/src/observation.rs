@@ -1,4 +1,4 @@
-//! What can be seen of clusters and machines.
+//! The observable state of clusters and machines.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use nephele_engine::{Endpoint, Hardware};
 use crate::identity::{ClusterId, MachineId, Stage};
 use crate::spec::{Allocation, Software};
 
-/// A cluster as it is.
+/// The state of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterObservation {
-    /// Where it is reached.
+    /// Its published endpoint.
     pub endpoint: Endpoint,
     /// Whether its authorities are known.
     pub authorities_set: bool,
-    /// Machines that its load balancer leads to.
+    /// How many backends are in service.
     pub backends: usize,
-    /// Machines.
+    /// How many machines it has.
     pub machines: usize,
     /// The members of etcd, by name.
     pub etcd_members: Vec<String>,
@@ -26,50 +26,50 @@ pub struct ClusterObservation {
 /// A load balancer as the cloud describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadBalancer {
-    /// Where it is reached.
+    /// Its endpoint.
     pub endpoint: Endpoint,
     /// The names of the machines that are registered with it, in order.
     pub backends: Vec<String>,
-    /// Those of them that it leads to.
+    /// The registered machines that are in service.
     pub in_service: Vec<String>,
 }
 
-/// A machine as it is.
+/// The state of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineObservation {
     /// When it began to boot.
     pub started_at: Timestamp,
-    /// Its stages.
+    /// The state of its stages.
     pub stages: BTreeMap<Stage, StageObservation>,
-    /// What ties it to its Node.
+    /// The provider ID, which links it to its Node.
     pub provider_id: String,
-    /// What it has to itself in its cluster.
+    /// Its allocation in its cluster.
     pub allocation: Allocation,
-    /// Where it is.
+    /// Its zone.
     pub zone: Option<String>,
-    /// The region of its zone, where it was told.
+    /// The region of its zone, if known.
     pub region: Option<String>,
-    /// What it has.
+    /// Its hardware.
     pub hardware: Hardware,
-    /// What it runs.
+    /// Its software.
     pub software: Software,
-    /// The last update in place that it was asked for.
+    /// The last update in place that was requested.
     pub update: Option<UpdateObservation>,
     /// Whether it is being deleted.
     pub deleting: bool,
 }
 
-/// How far an update in place is.
+/// The state of an update in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateObservation {
-    /// When it was asked for, which tells it from others.
+    /// When it was requested. This identifies the update.
     pub asked_at: Timestamp,
-    /// When it was over; none while it is under way.
+    /// When it ended; none while it is under way.
     pub ended: Option<Timestamp>,
 }
 
 impl MachineObservation {
-    /// When a stage was reached; none while it was not.
+    /// When a stage was reached. None if it was not.
     #[must_use]
     pub fn reached(&self, stage: Stage) -> Option<Timestamp> {
         match self.stages.get(&stage)? {
@@ -81,44 +81,44 @@ impl MachineObservation {
     }
 }
 
-/// Where a machine stands in a stage.
+/// The state of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StageObservation {
     /// An earlier stage is not reached yet.
     Blocked,
     /// Under way.
     Waiting {
-        /// When it will be decided.
+        /// When it will end.
         due: Timestamp,
     },
-    /// Passed.
+    /// Reached.
     Reached {
-        /// When.
+        /// The time.
         at: Timestamp,
     },
     /// Failed.
     Failed {
-        /// Why.
+        /// The cause.
         cause: String,
     },
 }
 
-/// How far a deletion is.
+/// The state of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// There is nothing left.
+    /// Nothing is left.
     Gone,
-    /// It takes its time; a change will tell.
+    /// The deletion takes time. A change will report its end.
     InProgress,
 }
 
-/// What changed. Ids only: look again.
+/// A change. It has only ids: read the state again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Changed {
     /// A cluster.
     Cluster(ClusterId),
     /// A machine.
     Machine(MachineId),
-    /// More than could be told.
+    /// More changes than could be reported one by one.
     Everything,
 }

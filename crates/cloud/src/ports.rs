@@ -1,8 +1,8 @@
 //! The ports of the workload API servers.
 //!
-//! A published endpoint never changes, so a port belongs to the cluster that it was published for, whether or not that
-//! runs: until its object is gone nobody else gets the port. Clusters that were published with the same port, as a move
-//! from another management cluster can bring about, stand in line for it.
+//! A published endpoint never changes, so a port belongs to the cluster that was published with it, whether or not the
+//! cluster runs. No other cluster gets the port until the object of the cluster is gone. Clusters that were published
+//! with the same port, which a move from another management cluster can cause, wait in a line for it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -12,24 +12,24 @@ use parking_lot::Mutex;
 
 use crate::identity::ClusterId;
 
-/// Which ports are taken, and for whom others are reserved.
+/// Which ports are taken, and for which clusters ports are reserved.
 #[derive(Clone, Debug)]
 pub(crate) struct Ports {
     range: RangeInclusive<u16>,
     /// Ports with a listener.
     taken: BTreeSet<u16>,
-    /// Who a port is reserved for, the first in line first. No line is empty.
+    /// The clusters that a port is reserved for, in the order of the line. No line is empty.
     reserved: BTreeMap<u16, VecDeque<ClusterId>>,
-    /// The port that is reserved for a cluster.
+    /// The reserved port of each cluster.
     port_of: BTreeMap<ClusterId, u16>,
 }
 
-/// Why a cluster cannot have its port.
+/// Why a cluster cannot take its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Its listener is not closed yet.
+    /// The listener on it is not closed yet.
     Taken,
-    /// It is this cluster's.
+    /// The port belongs to this cluster.
     Reserved(ClusterId),
 }
 
@@ -38,7 +38,7 @@ impl Ports {
         Self { range, taken: BTreeSet::new(), reserved: BTreeMap::new(), port_of: BTreeMap::new() }
     }
 
-    /// Takes the lowest port from `from` on that nobody has and that is reserved for nobody; none when there is none.
+    /// Takes the lowest port from `from` on that is neither taken nor reserved. None if there is none.
     pub(crate) fn take_lowest(&mut self, from: u16) -> Option<u16> {
         let is_free = |port: &u16| !self.taken.contains(port) && !self.reserved.contains_key(port);
         let port = (from.max(*self.range.start())..=*self.range.end()).find(is_free)?;
@@ -46,7 +46,7 @@ impl Ports {
         Some(port)
     }
 
-    /// Takes this port, which may lie outside of the range, for a cluster. It is reserved for the cluster from then on.
+    /// Takes this port, which may be outside of the range, for a cluster. From then on it is reserved for the cluster.
     pub(crate) fn take(&mut self, port: u16, cluster: &ClusterId) -> Result<(), Refused> {
         self.reserve(cluster, port);
         match self.reserved.get(&port).and_then(VecDeque::front) {
@@ -56,12 +56,12 @@ impl Ports {
         }
     }
 
-    /// Nobody listens on the port any more.
+    /// Releases a port without a listener.
     pub(crate) fn release(&mut self, port: u16) {
         self.taken.remove(&port);
     }
 
-    /// Keeps a port for the cluster that it was published for, behind those that it is reserved for already.
+    /// Reserves a port for a cluster that was published with it, at the end of the line.
     pub(crate) fn reserve(&mut self, cluster: &ClusterId, port: u16) {
         if self.port_of.get(cluster) == Some(&port) {
             return;
@@ -71,12 +71,13 @@ impl Ports {
         self.reserved.entry(port).or_default().push_back(cluster.clone());
     }
 
-    /// The clusters for which a port is reserved.
+    /// The clusters with a reserved port.
     pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
         self.port_of.keys()
     }
 
-    /// The cluster is gone: its port is the next one's in line, or free once its listener is closed.
+    /// Removes a cluster that is gone. Its port goes to the next cluster in the line, or is free once its listener is
+    /// closed.
     pub(crate) fn forget(&mut self, cluster: &ClusterId) {
         let Some(port) = self.port_of.remove(cluster) else { return };
         let Some(line) = self.reserved.get_mut(&port) else { return };
@@ -87,7 +88,7 @@ impl Ports {
     }
 }
 
-/// A port that is taken for as long as this lives: whoever closes the listener lets go of it.
+/// A port that is taken while this value lives. The owner of the listener drops it after closing the listener.
 pub(crate) struct PortLease {
     ports: Arc<Mutex<Ports>>,
     pub(crate) port: u16,

@@ -1,4 +1,4 @@
-//! HTTP on a connection whose TLS has been spoken.
+//! Serves HTTP on a connection after the TLS handshake.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,17 +16,19 @@ use tokio_rustls::server::TlsStream;
 
 use crate::served::{LIMITS, Served};
 
-/// Time that the health check `GET /` waits for the first backend before the load balancer answers it: a second less
-/// than Cluster API's cluster cache gives it (`healthProbeConfig` in controllers/clustercache/cluster_accessor.go).
+/// How long the health check `GET /` waits for the first backend before the load balancer answers it. This is a second
+/// less than the timeout of Cluster API's cluster cache (`healthProbeConfig` in
+/// controllers/clustercache/cluster_accessor.go).
 const PROBE_HOLD: Duration = Duration::from_secs(4);
 
-/// Time that discovery waits for the first backend before it is answered without one, since it is the same whichever
-/// backend answers: a second less than the cluster cache gives any request. It asks twice (`/api`, `/apis`) and then
-/// for a Pod of its own, which only a backend answers, so that it connects when there is one and not before.
+/// How long discovery waits for the first backend before it is answered without one; the answer is the same for every
+/// backend. This is a second less than the cluster cache's timeout for a request. The cache asks twice (`/api`,
+/// `/apis`) and then for a Pod of its own, which only a backend answers. So it connects once there is a backend and not
+/// before.
 const DISCOVERY_HOLD: Duration = Duration::from_secs(9);
 
-/// Serves HTTP/2 or HTTP/1.1, as TLS negotiated, for the user that the connection proved, until the client goes or
-/// `stop` is ready. `place` is that of the connection, if it has one of its own.
+/// Serves HTTP/2 or HTTP/1.1, as TLS negotiated, for the user that the connection proved, until the client disconnects
+/// or `stop` is ready. `place` is the place of the connection in the budget, if it has one.
 pub(crate) async fn serve_http<IO>(
     io: TlsStream<IO>,
     cluster: &Arc<Served>,
@@ -78,7 +80,7 @@ impl Waiting {
     }
 }
 
-/// Answers a request as the load balancer does: itself or, once there is one, by a backend.
+/// Answers a request like the load balancer: itself, or by a backend once there is one.
 pub(crate) async fn answer(
     cluster: &Served,
     tunnel: Arc<dyn PortForward>,
@@ -99,7 +101,7 @@ pub(crate) async fn answer(
     cluster.front.api_server(&cluster.store, tunnel).handle(request).await
 }
 
-/// A refusal that asks to come again.
+/// A 503 response that asks the client to retry.
 pub(crate) fn unavailable(message: &str) -> Response<Body> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "ServiceUnavailable",

@@ -1,4 +1,4 @@
-//! What the connections of a cluster take.
+//! The parts of a cluster that its connections need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +19,24 @@ use crate::kept::Keeper;
 use crate::metrics::Metrics;
 use crate::tls::ApiServerTls;
 
-/// What clients of one cluster may hold.
+/// The limits for clients of one cluster.
 ///
-/// Three controllers open some four connections each, a busy test suite some dozens. A held one costs a socket and a task
-/// of a few kilobytes, so that 256 are about a megabyte. Clients show a certificate with the handshake; 64 places are
-/// enough for those who are in it, wait for the cluster, or have none.
+/// Three controllers open some four connections each, a busy test suite some dozens. An open connection costs a socket
+/// and a task of a few kilobytes, so 256 are about a megabyte. Clients present a certificate in the handshake. So 64
+/// places are enough for connections that are in the handshake, wait for the cluster, or have no certificate.
 pub(crate) const LIMITS: Limits = Limits {
     connections_max: 256,
     unauthenticated_max: 64,
-    // An answer takes microseconds; watches never end by themselves and are cut.
+    // An answer takes microseconds. Watches never end by themselves and are cut.
     drain: Duration::from_millis(100),
-    // Bodies are small objects.
+    // Request and response bodies are small objects.
     connection_window: 128 * 1024,
     ..Limits::DEFAULT
 };
 
-/// What serving a cluster needs beside the cluster.
+/// What serving a cluster needs besides the cluster.
 pub(crate) struct Shared {
-    /// Every task that serves anything.
+    /// All tasks that serve connections.
     pub(crate) tasks: TaskTracker,
     pub(crate) metrics: Metrics,
     pub(crate) keeper: Keeper,
@@ -45,15 +45,15 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
-/// Port-forwards of one cluster at a time. A control plane's manager has two per etcd member it looks at. Each holds two
-/// zlib states and some buffers, 0.3 MiB together, so that 64 are 20 MiB.
+/// Open port-forwards per cluster. KCP's manager has two per etcd member that it looks at. Each has two zlib states and
+/// some buffers, 0.3 MiB together, so 64 are 20 MiB.
 const TUNNELS_MAX: usize = 64;
 
-/// A cluster as its connections see it: a load balancer, the objects behind it, and ports of pods. They reach nothing else
-/// of the cluster.
+/// A cluster as its connections see it: a load balancer, the objects behind it, and the ports of pods. Connections
+/// reach no other part of the cluster.
 ///
-/// Every connection passes `listener`, every request passes `serve::answer`, and every port-forward passes `tunnel`: what is
-/// to refuse, delay or cut one stands there, and finds here what it needs to know.
+/// Every connection passes `listener`, every request passes `serve::answer`, and every port-forward passes `tunnel`.
+/// Code that refuses, delays or cuts one of them belongs there, and finds the state it needs here.
 pub(crate) struct Served {
     pub(crate) id: ClusterId,
     pub(crate) store: Arc<Store>,
@@ -62,24 +62,24 @@ pub(crate) struct Served {
     pub(crate) shared: Arc<Shared>,
     /// Places for port-forwards.
     pub(crate) tunnels: Arc<Semaphore>,
-    /// Ends everything that runs for the cluster.
+    /// Cancelled when the cluster is deleted, which ends everything that runs for it.
     pub(crate) over: CancellationToken,
     behind: BehindPort,
 }
 
-/// Says what listens on the port of a pod now.
+/// Looks up what currently listens on a port of a pod.
 pub(crate) type BehindPort = Box<dyn Fn(&str, u16) -> Option<Behind> + Send + Sync>;
 
-/// What a port-forward reaches.
+/// The server that a port-forward reaches.
 pub(crate) enum Behind {
-    /// A member of etcd.
+    /// An etcd member.
     Etcd { tls: Arc<ServerConfig>, member: u64 },
     /// An API server.
     ApiServer(Arc<ApiServerTls>),
 }
 
 impl Served {
-    /// `settings` are those of the API servers but for their version.
+    /// `settings` are the settings of the API servers except the version.
     pub(crate) fn new(
         id: ClusterId,
         store: Arc<Store>,
@@ -101,7 +101,7 @@ impl Served {
         }
     }
 
-    /// What listens on the port of a pod now, with the TLS it speaks.
+    /// What currently listens on a port of a pod, with its TLS configuration.
     pub(crate) fn behind(&self, pod: &str, port: u16) -> Option<Behind> {
         (self.behind)(pod, port)
     }

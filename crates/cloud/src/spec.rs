@@ -1,4 +1,4 @@
-//! What clusters and machines shall be.
+//! Specifications of clusters and machines.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,16 +11,17 @@ use nephele_pki::Authority;
 use crate::cidr;
 use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 
-/// What a cluster shall be.
+/// The specification of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSpec {
     /// Its name.
     pub id: ClusterId,
-    /// Where it was published before, or where its user wants it; an empty host and port zero are chosen.
+    /// The endpoint that was published before, or that the user wants. An empty host and port zero are chosen by the
+    /// cloud.
     pub endpoint: Option<Endpoint>,
-    /// When it was created. What comes with the cluster itself bears this time, after a restart too.
+    /// When it was created. Objects that come with the cluster itself have this creation time, also after a restart.
     pub created_at: Timestamp,
-    /// Pod networks; none leaves the Nodes without one.
+    /// Pod networks. Without any, Nodes have no pod network.
     pub pod_cidrs: Vec<String>,
     /// Service networks; none means kubeadm's default, `10.96.0.0/12`.
     pub service_cidrs: Vec<String>,
@@ -55,113 +56,114 @@ impl ClusterSpec {
     }
 }
 
-/// The authorities of a cluster.
+/// The certificate authorities of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorities {
-    /// Of the API server and its clients.
+    /// The authority of the API server and its clients.
     pub cluster: Authority,
-    /// Of etcd. Without it no etcd member can be reached.
+    /// The authority of etcd. Without it no etcd member can be reached.
     pub etcd: Option<Authority>,
 }
 
-/// How long a stage takes: `duration`, and up to `jitter` of it on top.
+/// How long a stage takes: `duration`, plus up to `jitter` of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StartUp {
-    /// The least it takes.
+    /// The minimum.
     pub duration: Duration,
-    /// How much of it may come on top, 0 to 1.
+    /// The part of `duration` that may be added, 0 to 1.
     pub jitter: f64,
 }
 
-/// What a machine shall be.
+/// The specification of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineSpec {
     /// Its name.
     pub id: MachineId,
-    /// What it is to the cluster.
+    /// Its role in the cluster.
     pub role: Role,
-    /// The Kubernetes version it runs, `v1.36.3`.
+    /// The Kubernetes version that it runs, `v1.36.3`.
     pub version: String,
-    /// Where it is.
+    /// Its zone.
     pub zone: Option<String>,
-    /// The region of its zone; none lets the zone's name tell.
+    /// The region of its zone. If none, it is derived from the zone's name.
     pub region: Option<String>,
     /// The catalog of its namespace that it is made from, see [`crate::Cloud::put_catalog`].
     pub catalog: String,
-    /// How large it is, in a word.
+    /// The name of its instance type.
     pub instance_type: Option<String>,
-    /// What it consists of, as published before; the cloud says what a new one consists of.
+    /// Its hardware, as published before. The cloud chooses the hardware of a new machine.
     pub hardware: Option<Hardware>,
-    /// What it booted from.
+    /// The image that it booted from.
     pub image: Option<String>,
-    /// How long its stages take; a missing one takes no time. Drawn once: later changes do not count.
+    /// How long its stages take; a missing stage takes no time. Drawn once: later changes do not count.
     pub start_up: BTreeMap<Stage, StartUp>,
-    /// What it holds in its cluster, as published before; the cloud chooses what is missing.
+    /// Its allocation, as published before. The cloud chooses the missing parts.
     pub allocation: Allocation,
-    /// When it began to boot, if it did before a restart: its first stage counts from then.
+    /// When it began to boot, if that was before a restart. Its first stage counts from then.
     pub started_at: Option<Timestamp>,
-    /// The stages that it had reached before a restart, and when.
+    /// The stages that it had reached before a restart, with their times.
     pub reached: BTreeMap<Stage, Timestamp>,
-    /// Whether its etcd member was removed before a restart: it does not come back by itself.
+    /// Whether its etcd member was removed before a restart. Then it does not come back by itself.
     pub etcd_member_removed: bool,
-    /// The tag of etcd's image; none for the one that the version comes with.
+    /// The tag of the etcd image. None for the default of the version.
     pub etcd_image_tag: Option<String>,
-    /// The files that it was given, where that is known.
+    /// Its files, if known.
     pub files: Option<Files>,
-    /// The last update in place that it was asked for, unless that is over.
+    /// The last update in place that was requested, unless it has ended.
     pub update: Option<Box<MachineUpdate>>,
 }
 
-/// What a machine has to itself in its cluster for as long as it lives. No other machine gets it.
+/// What a machine has to itself in its cluster for as long as it lives. No other machine gets these values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allocation {
-    /// Its addresses; none before the cloud has chosen.
+    /// Its addresses. Empty until the cloud has chosen.
     pub addresses: Vec<MachineAddress>,
-    /// The shares of the pod networks that its Node has, one of each network at most; none before the cloud has chosen,
-    /// or when no network has a share left.
+    /// The parts of the pod networks for its Node, at most one of each network. Empty until the cloud has chosen, or if
+    /// no network has a free part.
     pub pod_cidrs: Vec<String>,
-    /// The set of interchangeable machines that it is one of, such as a MachineDeployment. What chance decides about the
-    /// machine is keyed by the set and the ordinal, as names of machines are random. Empty keys it by the name.
+    /// The set of interchangeable machines that it is part of, such as a MachineDeployment. The draws of the machine
+    /// are keyed by the set and the ordinal, because names of machines are random. If empty, they are keyed by the
+    /// name.
     pub set: String,
-    /// Its number in the set; none before the cloud has chosen, which takes the lowest that is free.
+    /// Its number in the set. None until the cloud has chosen the lowest free one.
     pub ordinal: Option<u32>,
 }
 
-/// A machine from before a restart, which is not there again yet.
+/// A machine from before a restart that has not come back yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerMachine {
-    /// Its name and its cluster's.
+    /// The name of the machine and its cluster.
     pub id: MachineId,
-    /// Whether its creation had begun: then the cloud keeps room for it.
+    /// Whether its creation had begun. Then the cloud reserves room for it.
     pub has_begun: bool,
-    /// The zone that it is in, as far as that is known.
+    /// Its zone, if known.
     pub zone: Option<String>,
-    /// What it has to itself.
+    /// Its allocation.
     pub allocation: Allocation,
 }
 
 impl Allocation {
-    /// What chance is keyed by, to the engine.
+    /// The key of its draws in the engine.
     pub(crate) fn draw_key(&self) -> Option<DrawKey> {
         Some(DrawKey { set: self.set.clone(), ordinal: self.ordinal? })
     }
 }
 
-/// What of a machine may change in place.
+/// The parts of a machine that can change in place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Software {
-    /// The Kubernetes version it runs.
+    /// The Kubernetes version that it runs.
     pub version: String,
-    /// What it runs from.
+    /// The image that it runs from.
     pub image: Option<String>,
-    /// The tag of etcd's image; none for the one that the version comes with.
+    /// The tag of the etcd image. None for the default of the version.
     pub etcd_image_tag: Option<String>,
-    /// The files that it was given, where that is known.
+    /// Its files, if known.
     pub files: Option<Files>,
 }
 
 impl Software {
-    /// A text that is the same for the same software alone.
+    /// A text that is equal exactly for equal software.
     pub(crate) fn key(&self) -> String {
         let Self { version, image, etcd_image_tag, files } = self;
         let files = files.as_ref().map(|files| &files.digest);
@@ -172,52 +174,52 @@ impl Software {
 /// The files of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// Stands for all of them.
+    /// A digest of all files.
     pub digest: String,
-    /// What stands for the contents of those that are shown on the Node, by path.
+    /// The files that are shown on the Node, by path: a digest of the contents, or the Secret that has them.
     pub contents: BTreeMap<String, String>,
 }
 
 /// An update in place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineUpdate {
-    /// When it was asked for: it counts from then, and is told from others by that.
+    /// When it was requested. Its duration counts from then, and the time identifies the update.
     pub asked_at: Timestamp,
     /// How long it takes.
     pub takes: StartUp,
-    /// What the machine runs when it is over.
+    /// The software of the machine when the update has ended.
     pub software: Software,
-    /// Whether it fails: then it takes its time and changes nothing.
+    /// Whether it fails. Then it takes its time and changes nothing.
     pub fails: bool,
 }
 
 impl MachineUpdate {
-    /// The engine's name for it.
+    /// The engine's name for the update.
     pub(crate) fn name(&self) -> String {
         self.asked_at.as_microsecond().to_string()
     }
 }
 
 impl MachineSpec {
-    /// What it runs.
+    /// The software of the machine.
     pub(crate) fn software(&self) -> Software {
         let Self { version, image, etcd_image_tag, files, .. } = self.clone();
         Software { version, image, etcd_image_tag, files }
     }
 
-    /// Has it run something else.
+    /// Replaces the software of the machine.
     pub(crate) fn install(&mut self, software: Software) {
         let Software { version, image, etcd_image_tag, files } = software;
         (self.version, self.image) = (version, image);
         (self.etcd_image_tag, self.files) = (etcd_image_tag, files);
     }
 
-    /// The address that others reach it at; empty when it was published without one.
+    /// The address at which others reach the machine. Empty if it was published without one.
     pub(crate) fn internal_address(&self) -> &str {
         self.internal_addresses().next().unwrap_or_default()
     }
 
-    /// Its addresses in the cluster's network: one, or one of each family.
+    /// Its addresses in the cluster's network: one, or one of each IP family.
     pub(crate) fn internal_addresses(&self) -> impl Iterator<Item = &str> {
         self.allocation.addresses.iter().filter(|a| a.kind == "InternalIP").map(|a| a.address.as_str())
     }

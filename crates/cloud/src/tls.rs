@@ -1,4 +1,4 @@
-//! TLS: what a cluster's servers show, and how their clients are told apart.
+//! TLS: the certificates of a cluster's servers, and the identification of their clients.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -19,7 +19,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConf
 use crate::certificates;
 use crate::spec::{Authorities, ClusterSpec, MachineSpec};
 
-/// Without the post-quantum group: it doubles what a handshake costs, and nothing here has to stay secret.
+/// Without the post-quantum group: it doubles the cost of a handshake, and nothing here has to stay secret.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
     Arc::new(CryptoProvider {
         kx_groups: vec![kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1],
@@ -36,14 +36,15 @@ pub(crate) struct Credentials {
     pub(crate) front: Arc<ApiServerTls>,
     authorities: Authorities,
     verifier: Arc<dyn ClientCertVerifier>,
-    /// What tickets are bound to.
+    /// Session tickets are bound to this fingerprint of the authority.
     realm: [u8; 32],
-    /// Made when a tunnel first asks for them: most machines are asked every few seconds, workers never.
+    /// Issued when a tunnel first asks for them: most control-plane machines are asked every few seconds, workers
+    /// never.
     api_servers: BTreeMap<String, Arc<ApiServerTls>>,
     etcd_members: BTreeMap<String, Arc<ServerConfig>>,
 }
 
-/// How an API server speaks TLS.
+/// The TLS configuration of an API server.
 pub(crate) struct ApiServerTls {
     pub(crate) config: Arc<ServerConfig>,
     verifier: Arc<dyn ClientCertVerifier>,
@@ -65,7 +66,7 @@ impl Credentials {
         })
     }
 
-    /// How the API server of one machine speaks TLS, to those who ask past the load balancer.
+    /// The TLS configuration of one machine's API server, for clients that bypass the load balancer.
     pub(crate) fn api_server(
         &mut self,
         spec: &ClusterSpec,
@@ -81,7 +82,7 @@ impl Credentials {
         Ok(tls)
     }
 
-    /// How the etcd member of a machine speaks TLS; none without an etcd authority.
+    /// The TLS configuration of a machine's etcd member. None without an etcd authority.
     pub(crate) fn etcd_member(
         &mut self,
         spec: &ClusterSpec,
@@ -100,7 +101,7 @@ impl Credentials {
         Ok(Some(config))
     }
 
-    /// Forgets what a machine that is gone had.
+    /// Removes the credentials of a machine that is gone.
     pub(crate) fn forget(&mut self, machine: &str) {
         self.api_servers.remove(machine);
         self.etcd_members.remove(machine);
@@ -108,8 +109,8 @@ impl Credentials {
 }
 
 impl ApiServerTls {
-    /// The user that a connection's client certificate proves, or none when there is no certificate or it proves
-    /// nothing to this cluster: such a client is answered 401, not cut off.
+    /// The user of a connection's client certificate. None if there is no certificate or this cluster does not trust
+    /// it: such a client gets a 401 response and keeps its connection.
     pub(crate) fn user(
         &self,
         certificates: Option<&[CertificateDer<'_>]>,
@@ -134,7 +135,7 @@ fn api_server(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>, realm: [u8; 32
     Arc::new(ApiServerTls { config: Arc::new(config), verifier })
 }
 
-/// Trusts clients whose certificate the authority signed; nobody, when the authority is of no use as a trust anchor.
+/// Trusts clients whose certificate the authority signed. Trusts no client if the authority cannot be a trust anchor.
 fn client_verifier(authority: &Authority) -> Arc<dyn ClientCertVerifier> {
     let mut roots = RootCertStore::empty();
     if roots.add(CertificateDer::from(authority.certificate_der().to_vec())).is_err() {
@@ -155,7 +156,7 @@ fn server_config(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>, realm: [u8;
         .with_client_cert_verifier(verifier)
         .with_single_cert(vec![certificate], key)
         .expect("the leaf's key is its certificate's, and of a kind the provider signs with");
-    // Sessions are resumed by ticket; a cache per cluster would cost more than the clusters.
+    // Sessions are resumed by ticket. A session cache per cluster would need more memory than the cluster itself.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if let Some(ticketer) = &*TICKETER {
         config.ticketer = Arc::new(RealmTicketer { realm, inner: ticketer.clone() });
@@ -164,8 +165,8 @@ fn server_config(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>, realm: [u8;
     config
 }
 
-/// Binds tickets to an authority. All listeners share a host, by which clients keep their tickets, and whoever
-/// resumes a session is shown no certificate: a ticket of one cluster must not open another.
+/// Binds tickets to an authority. All listeners share a host, by which clients store their tickets, and a resumed
+/// session presents no certificate. So a ticket of one cluster must not be valid at another.
 #[derive(Debug)]
 struct RealmTicketer {
     realm: [u8; 32],
@@ -191,9 +192,9 @@ impl ProducesTickets for RealmTicketer {
     }
 }
 
-/// Lets every handshake with a certificate through, whoever signed it, so that a client who is not known gets an
-/// answer: 401, as a real API server gives. The client must still prove that the certificate is its own. Who it is
-/// gets decided by [`ApiServerTls::user`].
+/// Accepts every client certificate in the handshake, whoever signed it, so that an unknown client gets a 401 response,
+/// as from a real API server. The client must still prove that it has the private key. [`ApiServerTls::user`] decides
+/// who the client is.
 #[derive(Debug)]
 struct DeferredVerifier {
     hints: Vec<DistinguishedName>,
@@ -241,7 +242,7 @@ impl ClientCertVerifier for DeferredVerifier {
     }
 }
 
-/// Knows nobody.
+/// Trusts no client.
 #[derive(Debug)]
 struct NobodyVerifier;
 

@@ -1,5 +1,5 @@
-//! Port-forward: what is behind the ports of the control plane's pods. Nothing is dialled: the other end of a tunnel
-//! is in this process.
+//! Port-forwards to the ports of the control plane's pods. Nothing is dialled: the other end of a tunnel is in this
+//! process.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::metrics::Counted;
 use crate::serve::{serve_http, unavailable};
 use crate::served::{Behind, LIMITS, Served};
 
-/// Bytes between a tunnel and what is behind it, each way: one TLS record.
+/// Bytes buffered between a tunnel and its server, each way: one TLS record.
 const PIPE_BYTES: usize = 17 * 1024;
 
 /// The tunnels of one cluster.

@@ -5,7 +5,7 @@ use prometheus::{Histogram, HistogramOpts};
 
 use super::*;
 
-/// A file of its own, with the one before it; both are removed at the end.
+/// A path of its own for a journal file and the previous file; both are removed at the end.
 struct Files(PathBuf);
 
 impl Files {
@@ -34,7 +34,7 @@ fn driver() -> Arc<Driver> {
     Arc::new(Driver::new(Config::default(), "seed", seconds))
 }
 
-/// Has the cloud make a load balancer.
+/// Creates a load balancer in the cloud.
 fn create(driver: &Driver, number: u64) {
     let id = ResourceId {
         account: "default".into(),
@@ -52,7 +52,7 @@ fn lines(path: &Path) -> Vec<Line> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect()
 }
 
-/// Plays the lines; how many records they had, and how many resources there are in the end.
+/// Replays the lines. Returns the number of records, and the number of resources at the end.
 fn played(lines: &[Line]) -> (u64, usize) {
     let mut replay = Replay::default();
     lines.iter().for_each(|line| replay.play(line).expect("no difference"));
@@ -67,7 +67,7 @@ async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state
     let mut made = 0;
     let filled = async {
         while !files.former().exists() {
-            // In step with the writer, who would fall behind otherwise.
+            // In step with the writer, which would fall behind otherwise.
             let before = files.bytes();
             if before > 0 {
                 create(&driver, made);

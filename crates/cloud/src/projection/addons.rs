@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Projected, Scope};
 
-/// A CoreDNS version that KCP's Corefile migration knows.
+/// A CoreDNS version that KCP's Corefile migration supports.
 pub const DNS_IMAGE_TAG: &str = "v1.13.1";
 
 const COREFILE: &str = ".:53 {
@@ -112,13 +112,13 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
     ]
 }
 
-/// The addons that clients upgrade: kube-proxy, then CoreDNS.
+/// The keys of the addons that clients upgrade: kube-proxy, then CoreDNS.
 pub(crate) fn addon_keys() -> [Key; 2] {
     [("daemonsets", "kube-proxy"), ("deployments", "coredns")]
         .map(|(resource, name)| Key::new("apps", resource, "kube-system", name))
 }
 
-/// kube-proxy's status when it runs on so many Nodes.
+/// Sets kube-proxy's status for this number of Nodes.
 pub(crate) fn count_nodes(daemon_set: &mut Value, nodes: usize) {
     for field in [
         "currentNumberScheduled",
@@ -131,7 +131,7 @@ pub(crate) fn count_nodes(daemon_set: &mut Value, nodes: usize) {
     }
 }
 
-/// An addon's status once its controller has rolled out what is desired, which takes no time here.
+/// Sets an addon's status to fully rolled out. Rollouts take no time here.
 pub(crate) fn roll_out(addon: &mut Value) {
     addon["status"]["observedGeneration"] = addon["metadata"]["generation"].clone();
     if let Some(replicas) = addon["spec"]["replicas"].as_u64() {

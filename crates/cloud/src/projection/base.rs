@@ -1,4 +1,4 @@
-//! What any cluster has before its first Node: namespaces, service accounts, the API server's Service.
+//! The objects of every cluster before its first Node: namespaces, service accounts, the API server's Service.
 
 use serde_json::json;
 

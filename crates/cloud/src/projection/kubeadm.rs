@@ -1,12 +1,12 @@
-//! What `kubeadm init` leaves in a cluster.
+//! The objects that `kubeadm init` creates in a cluster.
 
 use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::json;
 
 use super::{Projected, Scope};
 
-/// `authority` is the cluster's: what its key is, kubeadm would have been told as the algorithm of all keys. One that
-/// kubeadm does not know stands as its default.
+/// `authority` is the cluster's. The algorithm of its key is shown as kubeadm's algorithm for all keys. If kubeadm does
+/// not know the algorithm, kubeadm's default is shown.
 pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority: &Authority) -> Vec<Projected> {
     let cluster = scope.cluster;
     let algorithm = authority.key_algorithm().unwrap_or(KeyAlgorithm::Rsa2048);

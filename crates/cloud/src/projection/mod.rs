@@ -1,8 +1,8 @@
-//! What lives in a simulated cluster: pure functions from what the cloud knows to Kubernetes objects.
+//! The objects of a simulated cluster: pure functions from the cloud's state to Kubernetes objects.
 //!
-//! Names, uids and creation times depend on the cluster, the object and the instants at which stages were reached,
-//! so a restarted process projects the same objects with the same identities. Nothing that a client has changed is
-//! ever written over: objects are made if they are not there.
+//! Names, uids and creation times depend only on the cluster, the object and the times at which stages were reached. So
+//! a restarted process projects the same objects with the same identities. Objects are created only if they do not
+//! exist, so changes by clients are never overwritten.
 
 mod addons;
 mod base;
@@ -27,22 +27,22 @@ pub(crate) use static_pod::{API_SERVER_PORT, Component, change_pod, static_pod};
 use crate::identity::ClusterId;
 use crate::spec::ClusterSpec;
 
-/// An object to be made.
+/// An object to create.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Projected {
     pub(crate) key: Key,
     pub(crate) value: Value,
 }
 
-/// What every projected object of a cluster is made with.
+/// The inputs that all projected objects of a cluster share.
 pub(crate) struct Scope<'a> {
     pub(crate) cluster: &'a ClusterSpec,
-    /// When the objects come to be.
+    /// The creation time of the objects.
     pub(crate) at: Timestamp,
 }
 
 impl Scope<'_> {
-    /// Completes `value` with name, identity and creation time.
+    /// Completes `value` with name, uid and creation time.
     pub(crate) fn object(
         &self,
         group: &str,
@@ -62,17 +62,17 @@ impl Scope<'_> {
     }
 }
 
-/// RFC 3339 with seconds, as Kubernetes writes times.
+/// A time in RFC 3339 with seconds, as Kubernetes writes it.
 pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Whether an object is one that the projection made, whatever clients have made of it since: they cannot choose uids.
+/// Whether the projection created an object, even if clients changed it since. Clients cannot choose uids.
 pub(crate) fn made(cluster: &ClusterId, key: &Key, object: &Object) -> bool {
     *object.uid == *uid(cluster, &key.resource.resource, &key.namespace, &key.name)
 }
 
-/// The identity of a projected object: the same whenever it is projected.
+/// The uid of a projected object. It is the same whenever the object is projected.
 pub(crate) fn uid(cluster: &ClusterId, resource: &str, namespace: &str, name: &str) -> String {
     let mut hash = Sha256::new();
     for part in [cluster.namespace.as_str(), &cluster.name, resource, namespace, name] {

@@ -9,8 +9,8 @@ use crate::spec::MachineSpec;
 
 /// The Node as kubeadm and the kubelet would have registered it, and its Lease.
 ///
-/// Heartbeats are not renewed: no controller in a simulated cluster looks for missing ones, and renewing them would
-/// wake every watcher of every cluster for nothing.
+/// Heartbeats are not renewed: no controller in a simulated cluster checks for missing ones, and renewals would wake
+/// every watch of every cluster for nothing.
 pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
     let name = machine.id.name.as_str();
     let now = time(scope.at);
@@ -21,7 +21,7 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
         "kubernetes.io/arch": architecture, "kubernetes.io/os": operating_system,
         "kubernetes.io/hostname": name,
     });
-    // CABPK has kubeadm register Nodes with this taint; core takes it away when it has labelled them.
+    // CABPK makes kubeadm register Nodes with this taint. Cluster API core removes it after it has labelled the Node.
     let mut taints = vec![json!({"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"})];
     if machine.role == Role::ControlPlane {
         labels["node-role.kubernetes.io/control-plane"] = "".into();
@@ -104,23 +104,23 @@ fn os_image(machine: &MachineSpec) -> &str {
     machine.image.as_deref().unwrap_or("Nephele (simulated)")
 }
 
-/// The region of a zone, as clouds name them: `sim-1a` lies in `sim-1`; a zone of another form is its own region.
+/// The region of a zone by the naming of clouds: `sim-1a` is in `sim-1`. A zone of another form is its own region.
 fn region(zone: &str) -> &str {
     let region = zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
     let one_letter = zone.len() - region.len() == 1;
     if one_letter && region.ends_with(|c: char| c.is_ascii_digit()) { region } else { zone }
 }
 
-/// On a Node: what its machine's files have in them, by path; JSON.
+/// An annotation of a Node with [`crate::spec::Files::contents`] of its machine, as JSON.
 const FILES_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/files";
 
-/// The annotation that shows files, where it is known which there are.
+/// The value of the files annotation. None if the files are not known.
 fn files(machine: &MachineSpec) -> Option<String> {
     let files = machine.files.as_ref()?;
     Some(json!(files.contents).to_string())
 }
 
-/// The Node after its machine was changed in place.
+/// Updates the Node after its machine was changed in place.
 pub(crate) fn change_node(node: &mut Value, machine: &MachineSpec) {
     for (field, value) in [("kubeletVersion", machine.version.as_str()), ("osImage", os_image(machine))] {
         if let Some(info) = node.pointer_mut("/status/nodeInfo").and_then(Value::as_object_mut) {

@@ -1,11 +1,11 @@
-//! The static pods of a control-plane machine, as their kubelet would mirror them.
+//! The static pods of a control-plane machine, as its kubelet would mirror them.
 
 use serde_json::{Value, json};
 
 use super::{Projected, Scope, time, uid};
 use crate::spec::MachineSpec;
 
-/// Where kubeadm has the API server listen on each machine.
+/// The port on which the API server listens on each machine, as set up by kubeadm.
 pub(crate) const API_SERVER_PORT: u16 = 6443;
 
 /// A component that runs as a static pod.
@@ -29,7 +29,7 @@ impl Component {
         }
     }
 
-    /// Its pod on a machine.
+    /// The name of its pod on a machine.
     pub(crate) fn pod_name(self, machine: &str) -> String {
         format!("{}-{machine}", self.name())
     }
@@ -55,9 +55,10 @@ impl Component {
     }
 }
 
-/// The etcd that kubeadm runs with a Kubernetes version (`SupportedEtcdVersion` in `cmd/kubeadm/app/constants` of
-/// Kubernetes 1.36.3 and, for what that does not know any more, 1.34): one per minor version. A version beyond the table
-/// gets its nearest entry, as with kubeadm; one that is none gets the newest.
+/// The tag of the etcd image that kubeadm runs with a Kubernetes version (`SupportedEtcdVersion` in
+/// `cmd/kubeadm/app/constants` of Kubernetes 1.36.3 and, for older versions that this table no longer has, of 1.34).
+/// There is one per minor version. A version outside of the table gets the nearest entry, as with kubeadm. A text that
+/// is not a version gets the newest.
 fn etcd_image_tag(version: &str) -> &'static str {
     let mut parts = version.trim_start_matches('v').split('.');
     let minor = parts.nth(1).and_then(|minor| minor.parse::<u32>().ok());
@@ -71,7 +72,7 @@ pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Co
     let node = machine.id.name.as_str();
     let name = component.pod_name(node);
     let now = time(scope.at);
-    // The kubelet's hash of the manifest: any 32 hexadecimal digits that stay.
+    // The kubelet's hash of the manifest: 32 hexadecimal digits that never change.
     let hash = uid(&scope.cluster.id, "manifest", "kube-system", &name).replace('-', "");
     let host = machine.internal_address();
     let addresses: Vec<Value> = machine.internal_addresses().map(|ip| json!({"ip": ip})).collect();
@@ -117,7 +118,7 @@ pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Co
     scope.object("", "pods", "kube-system", &name, value)
 }
 
-/// The pod after its machine was changed in place.
+/// Updates the pod after its machine was changed in place.
 pub(crate) fn change_pod(pod: &mut Value, component: Component, machine: &MachineSpec) {
     let image = component.image(machine);
     for path in ["/spec/containers/0/image", "/status/containerStatuses/0/image"] {

@@ -1,4 +1,4 @@
-//! What is projected, whole.
+//! Tests of the complete projection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -95,7 +95,7 @@ fn store_takes_every_object_and_keeps_its_identity() {
             assert_eq!(stored.get(field), value.get(field), "{key:?} {field}");
         }
     }
-    // The control plane's pods belong to their Node, and go with it.
+    // The control plane's pods belong to their Node, and are deleted with it.
     let nodes = Key::new("", "nodes", "", "m1");
     store.delete(at(), &nodes, &DeleteOptions::default()).unwrap();
     assert!(store.list(&nephele_apiserver::GroupResource::new("", "pods"), None).objects.is_empty());
