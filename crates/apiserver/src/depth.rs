@@ -10,7 +10,7 @@ use serde_json::Value;
 /// parsed again, also inside a list or a table.
 pub(crate) const DEPTH_MAX: usize = 100;
 
-/// Whether a value has at most that many levels; a scalar has one. Looks no deeper.
+/// Whether a value has at most `levels` levels; a scalar has one. Looks no deeper than that.
 pub(crate) fn fits(value: &Value, levels: usize) -> bool {
     levels > 0
         && match value {

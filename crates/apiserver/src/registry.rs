@@ -1,4 +1,4 @@
-//! The kinds a server serves.
+//! The kinds that a server serves.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -45,11 +45,11 @@ pub struct PrinterColumn {
     pub name: String,
     /// OpenAPI type.
     pub kind: String,
-    /// Where the cell's value is.
+    /// JSONPath of the cell's value.
     pub json_path: String,
     /// Zero for the standard view, more for the wide one.
     pub priority: i64,
-    /// What it shows.
+    /// Description of the column.
     pub description: String,
 }
 
@@ -100,7 +100,7 @@ impl Registry {
     }
 }
 
-/// The table that a registry is made from.
+/// The table from which a registry is built.
 #[derive(Default)]
 struct Table(BTreeMap<GroupResource, Arc<ResourceType>>);
 

@@ -20,14 +20,14 @@ const BODY_MAX: usize = 3 * 1024 * 1024;
 /// How long a client may take to send a body, as the real server's `--request-timeout`.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes of bodies that all servers of the process read or work on at once: 21 of the largest. An object is a few
-/// kilobytes, so thousands of writers stay far below.
+/// How many bytes of bodies all servers of the process may hold at once: 21 bodies of the largest size. An object is a
+/// few kilobytes, so thousands of writers stay far below.
 const BODIES_MAX: usize = 64 * 1024 * 1024;
 
 /// One for all servers, because they share the process's memory.
 static BODIES: Bodies = Bodies(Semaphore::const_new(BODIES_MAX));
 
-/// Memory for bodies, a permit a byte.
+/// The memory for bodies, one permit per byte.
 struct Bodies(Semaphore);
 
 /// A body and the memory permits it holds.
@@ -39,7 +39,7 @@ pub(crate) struct Read {
 /// Reads the whole body.
 ///
 /// # Errors
-/// When it is too large, takes too long or ends early, or when other bodies hold the memory.
+/// When the body is too large, takes too long or ends early, or when other bodies use up the memory.
 pub(crate) async fn read(body: Body) -> Result<Read, ApiError> {
     BODIES.read(body).await
 }
@@ -58,7 +58,7 @@ impl Bodies {
             if bytes.len() + data.len() > BODY_MAX {
                 return Err(ApiError::too_large(BODY_MAX));
             }
-            // Does not wait: those who hold the rest may wait for more, too.
+            // Does not wait, because the requests that hold the rest may wait for more, too.
             let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
             let more = self.0.try_acquire_many(count).map_err(|_| ApiError::too_many_bodies())?;
             match &mut held {
@@ -111,7 +111,7 @@ pub(crate) fn check_types(kind: &ResourceType, value: &Value) -> Result<(), ApiE
     };
     let set = |field: &str| value.get(field).filter(|value| !value.is_null());
     for field in ["metadata", "spec", "status"] {
-        // The schema of a custom kind says what its spec and status are.
+        // The schema of a custom kind decides the types of its spec and status.
         let ours = field == "metadata" || !kind.custom;
         if let Some(other) = set(field).filter(|value| ours && !value.is_object()) {
             return wrong(field, other, "object");
@@ -134,7 +134,7 @@ pub(crate) fn check_types(kind: &ResourceType, value: &Value) -> Result<(), ApiE
     Ok(())
 }
 
-/// Sets a field of the object field `object` of `value`; makes that an object where it is not.
+/// Sets a field of the object field `object` of `value`. Replaces `object` first if it is not an object.
 pub(crate) fn set_in(value: &mut Value, object: &str, field: &str, to: Value) {
     let Some(root) = value.as_object_mut() else { return };
     let inner = root.entry(object).or_insert(Value::Null);

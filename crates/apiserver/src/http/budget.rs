@@ -39,7 +39,7 @@ pub(crate) fn admit(store: &Store, pod: &Object) -> Result<(), ApiError> {
 
 struct Budget {
     name: String,
-    /// None selects nothing, an empty one everything.
+    /// None selects no pods, an empty selector selects all.
     selector: Option<LabelSelector>,
     min_available: Value,
     max_unavailable: Value,
@@ -62,7 +62,7 @@ impl Budget {
         self.selector.as_ref().is_some_and(|selector| selector.matches(pod))
     }
 
-    /// How many of `total` pods have to be healthy.
+    /// How many of `total` pods must be healthy.
     fn desired(&self, total: usize) -> usize {
         if !self.max_unavailable.is_null() {
             total.saturating_sub(share(&self.max_unavailable, total))

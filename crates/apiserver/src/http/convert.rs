@@ -1,7 +1,7 @@
 //! Conversion between the form an object is stored in and the forms it is served in.
 //!
-//! To this server, the versions of a kind differ by name only. One pair of kinds shares its objects: `events` of
-//! the core group and of `events.k8s.io`, stored as the former (`kubernetes/pkg/apis/events/v1/conversion.go`).
+//! In this server, the versions of a kind differ by name only. One pair of kinds shares its objects: `events` of the
+//! core group and of `events.k8s.io`, stored as the former (`kubernetes/pkg/apis/events/v1/conversion.go`).
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -32,7 +32,7 @@ pub(crate) fn stored_in(kind: &ResourceType) -> GroupResource {
 
 /// A stored object as JSON of the requested version.
 pub(crate) fn outward(kind: &ResourceType, version: &str, object: &Object) -> Bytes {
-    // Fields are sorted, so a serialised object begins with its version: mostly there is nothing to convert.
+    // Fields are sorted, so a serialised object begins with its version. In most cases there is nothing to convert.
     let api_version = kind.api_version(version);
     let expected = format!("{{\"apiVersion\":\"{api_version}\",");
     if object.bytes.starts_with(expected.as_bytes()) {

@@ -14,7 +14,7 @@ use crate::store::Store;
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Kinds that are answered and not stored: (group, plural, kind).
+/// Kinds whose requests are answered but not stored: (group, plural, kind).
 const REVIEWS: [(&str, &str, &str); 4] = [
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),

@@ -1,4 +1,4 @@
-//! Acting as somebody else: `kubectl --as` (`apiserver/pkg/endpoints/filters/impersonation.go`).
+//! Impersonation: `kubectl --as` (`apiserver/pkg/endpoints/filters/impersonation.go`).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const EXTRA: &str = "impersonate-extra-";
 const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// The user a request is answered for.
+/// The user on whose behalf a request is answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requester {
     pub(crate) user: UserInfo,
@@ -26,7 +26,7 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// The user that the connection proved; a fixed one where the server does not authenticate.
+    /// The user that the connection proved, or a fixed one if the server does not authenticate.
     fn authenticated(user: Option<UserInfo>) -> Self {
         // The user of the insecure port that Kubernetes once had.
         let mut user = user.unwrap_or_else(|| UserInfo {
@@ -38,8 +38,8 @@ impl Requester {
     }
 }
 
-/// The user a request is answered for: the user of the connection, or the one that the headers name if that user
-/// may impersonate.
+/// The user on whose behalf a request is answered: the user of the connection, or the one that the headers name if the
+/// user of the connection may impersonate.
 ///
 /// # Errors
 /// When the user may not impersonate, or the headers name groups or other attributes without a user.

@@ -1,11 +1,11 @@
-//! The shape in which the client wants its answer.
+//! The shape in which the client wants the response.
 
 use http::{HeaderMap, StatusCode, header};
 
 use super::status::ApiError;
 
-/// The shapes objects are served in. The encoding is always JSON: every Kubernetes client that prefers protobuf takes
-/// JSON as well.
+/// The shapes in which objects are served. The encoding is always JSON: every Kubernetes client that prefers protobuf
+/// accepts JSON as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Whole objects.

@@ -11,7 +11,7 @@ use super::status::json_response;
 use crate::registry::ResourceType;
 use crate::store::Store;
 
-/// Answers `/openapi/…`; none when there is no such document.
+/// Answers `/openapi/…`. None if there is no such document.
 pub(crate) fn answer(
     store: &Store,
     git_version: &str,

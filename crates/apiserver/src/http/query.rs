@@ -8,7 +8,7 @@ use super::request::percent_decode;
 use super::selector::{FieldSelector, LabelSelector};
 use super::status::ApiError;
 
-/// The options of list, watch and write requests that change the answer.
+/// The options of list, watch and write requests that change the response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) watch: bool,
@@ -102,7 +102,7 @@ impl Options {
 }
 
 fn truth(value: &str) -> bool {
-    // Go's conversion of query parameters: one without a value is true.
+    // Go's conversion of query parameters: a parameter without a value is true.
     !matches!(value, "false" | "0")
 }
 

@@ -1,4 +1,4 @@
-//! Which object or objects a request is about.
+//! Finds the object or objects of a request.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) struct Page {
     pub(crate) objects: Vec<Arc<Object>>,
     pub(crate) resource_version: u64,
     continue_token: Option<String>,
-    /// How many there are beyond this page, where it is known without reading them.
+    /// How many objects follow this page. None for a list with selectors.
     remaining: Option<usize>,
 }
 

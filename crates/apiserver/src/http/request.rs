@@ -1,4 +1,4 @@
-//! What a request is about, derived from path and method as Kubernetes does
+//! The verb and target of a request, derived from path and method as Kubernetes does
 //! (`apiserver/pkg/endpoints/request/requestinfo.go`).
 
 use http::Method;
@@ -6,8 +6,8 @@ use http::Method;
 /// A parsed request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for other paths than
-    /// those of resources, the method in lower case.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`. For paths that are not
+    /// resource paths, the method in lower case.
     pub verb: &'static str,
     /// API group, empty for the core group.
     pub group: String,
@@ -15,7 +15,7 @@ pub struct RequestInfo {
     pub version: String,
     /// Namespace, empty for none.
     pub namespace: String,
-    /// Plural of the kind; empty for other paths than those of resources.
+    /// Plural of the kind. Empty for paths that are not resource paths.
     pub resource: String,
     /// Name of the object, empty for collections.
     pub name: String,
@@ -24,7 +24,7 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Whether it is about a resource.
+    /// Whether the path is a resource path.
     #[must_use]
     pub fn is_resource(&self) -> bool {
         !self.resource.is_empty()
@@ -50,8 +50,8 @@ impl RequestInfo {
             }
             _ => return info,
         };
-        // `namespaces/x` is the namespace itself, `namespaces/x/pods` is something inside it, and a namespace has
-        // subresources of known names.
+        // `namespaces/x` is the namespace itself, `namespaces/x/pods` is a collection in it. The subresources of a
+        // namespace have known names.
         let rest = match rest {
             ["namespaces", namespace, inner, ..] if !matches!(*inner, "status" | "finalize") => {
                 (*namespace).clone_into(&mut info.namespace);
@@ -98,7 +98,7 @@ fn plain_verb(method: &Method) -> &'static str {
     }
 }
 
-/// Decodes `%xx`; none when an escape is broken or the bytes are not UTF-8.
+/// Decodes `%xx`. None if an escape is invalid or the bytes are not UTF-8.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

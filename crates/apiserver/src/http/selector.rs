@@ -35,11 +35,13 @@ impl LabelSelector {
             .collect::<Option<Vec<_>>>()
             .map(Self)
             .ok_or_else(|| {
-                ApiError::bad_request(format!("unable to parse requirement: {text:?} is no label selector"))
+                ApiError::bad_request(format!(
+                    "unable to parse requirement: {text:?} is not a label selector"
+                ))
             })
     }
 
-    /// From the `LabelSelector` object of an API type (`matchLabels`, `matchExpressions`).
+    /// Reads the `LabelSelector` object of an API type (`matchLabels`, `matchExpressions`).
     pub(crate) fn from_object(selector: &Value) -> Self {
         let labels = selector["matchLabels"].as_object().cloned().unwrap_or_default();
         let equal = labels.into_iter().map(|(key, value)| Requirement {

@@ -1,4 +1,4 @@
-//! Requests and their answers.
+//! Answers requests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub struct ApiServer {
     port_forward: Option<Arc<dyn PortForward>>,
 }
 
-/// What the API servers of one process share.
+/// The settings of an API server. Several servers may share them.
 #[derive(Clone)]
 pub struct Settings {
     /// The answer to `/version`.
@@ -84,7 +84,7 @@ pub trait PortForward: Send + Sync {
     ) -> BoxFuture<'static, Response<Body>>;
 }
 
-/// Receives each answered request, for metrics. A watch counts as answered when it begins.
+/// Receives each answered request, for metrics. A watch counts as answered when it starts.
 pub trait RequestObserver: Send + Sync {
     /// `request` was answered with `code` after `duration`.
     fn observe(&self, request: &RequestInfo, code: u16, duration: Duration);
@@ -104,7 +104,7 @@ impl ApiServer {
         self
     }
 
-    /// The store that is served.
+    /// The store behind the server.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
@@ -154,10 +154,10 @@ impl ApiServer {
         }
         let (parts, body) = request.into_parts();
         let body = body::read(body).await?;
-        // The body's memory stays reserved until the answer is made.
+        // The body's memory stays reserved until the response is built.
         let response = self.answer_resource(info, &parts, &body.bytes, &requester)?;
         if is_write(info.verb) && discovery::review_named(&info.group, &info.resource).is_none() {
-            // Other clients may see the change before it is kept; only its writer has a promise.
+            // Other clients may see the change before it is kept. Only its writer waits until it is kept.
             self.store.kept().await.map_err(|error| ApiError::not_kept(&error))?;
         }
         Ok(response)
@@ -239,7 +239,7 @@ impl ApiServer {
         }
     }
 
-    /// Paths that answer everybody.
+    /// Answers paths that need no authentication.
     fn open_path(&self, path: &str, query: Option<&str>) -> Option<Response<Body>> {
         match path.trim_end_matches('/') {
             name @ ("/healthz" | "/livez" | "/readyz") => {
@@ -267,7 +267,7 @@ impl ApiServer {
         }
     }
 
-    /// Other paths than those of resources.
+    /// Answers paths that are not resource paths.
     fn plain_path(&self, request: &Request<Body>) -> Result<Response<Body>, ApiError> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Err(ApiError::method_not_allowed());

@@ -1,4 +1,4 @@
-//! `Status`: the body of an answer that is an error, and of some that are not.
+//! `Status`: the body of error responses and of some others.
 
 use axum::body::Body;
 use http::{Response, StatusCode, header};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::store::{Expired, Fault, StoreError, Unkept};
 
-/// An answer that is an error.
+/// An error response.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ApiError {
     pub(crate) code: StatusCode,
@@ -58,34 +58,34 @@ impl ApiError {
         )
     }
 
-    /// The body of the request did not come in time.
+    /// The body of the request did not arrive in time.
     pub(crate) fn body_timeout() -> Self {
         let message = "Timeout: request did not complete within the allotted timeout";
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
     }
 
-    /// Bodies of other requests fill the memory for them.
+    /// The bodies of other requests use up the memory for bodies.
     pub(crate) fn too_many_bodies() -> Self {
         let details = json!({"retryAfterSeconds": 1});
         let message = "too many requests, please try again later";
         Self { details, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
     }
 
-    /// The user may not do this. For things that are not objects of this server.
+    /// The user may not do this. For targets that are not objects of this server.
     pub(crate) fn forbidden(group: &str, resource: &str, name: &str, message: impl Into<String>) -> Self {
         let details = json!({"name": name, "group": group, "kind": resource});
         Self { details, ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message) }
     }
 
-    /// Nothing was changed, because it could not be kept. The client may try again.
+    /// The change was refused because it cannot be kept now. The client may try again.
     pub(crate) fn not_admitted(error: &Unkept) -> Self {
         let details = json!({"retryAfterSeconds": 1});
         let message = format!("nothing can be changed for now: {error}");
         Self { details, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message) }
     }
 
-    /// The change was made, but is lost if the server ends now: as with a real server whose etcd does not answer,
-    /// the client cannot tell.
+    /// The change was made, but is lost if the server ends now. As with a real server whose etcd does not answer, the
+    /// client cannot know.
     pub(crate) fn not_kept(error: &Unkept) -> Self {
         let message = format!("the change may be lost: {error}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)

@@ -1,4 +1,4 @@
-//! Subresources that are more than a part of their object, and kinds whose requests are answered and not stored.
+//! Subresources that are more than a part of their object, and kinds whose requests are answered but not stored.
 
 use axum::body::Body;
 use http::{HeaderMap, Method, Response, StatusCode};
@@ -106,7 +106,7 @@ impl Write<'_> {
     }
 }
 
-/// Answers what the user may do. Every authenticated user may do everything.
+/// Answers which requests the user may send. Every authenticated user may send all requests.
 pub(crate) fn review(
     api_version: &str,
     kind: &str,
@@ -115,7 +115,7 @@ pub(crate) fn review(
     body: &[u8],
 ) -> Result<Response<Body>, ApiError> {
     let mut review = match kind {
-        // It has no field that the answer depends on.
+        // The response depends on no field of the body.
         "SelfSubjectReview" => json!({"metadata": {}}),
         _ => decode(headers, body)?,
     };

@@ -47,7 +47,7 @@ impl View {
         }
     }
 
-    /// One object as an answer.
+    /// One object as a response.
     pub(crate) fn response(&self, code: StatusCode, object: &Object, now: Timestamp) -> Response<Body> {
         bytes_response(code, self.object(object, now))
     }
@@ -101,7 +101,7 @@ fn metadata_only(object: &Object) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
-/// A list made of its other fields and serialised items, which are not parsed.
+/// Joins a list from its other fields and its serialised items, which are not parsed.
 fn list_of(head: &[u8], items: &[Bytes]) -> Bytes {
     let size: usize = items.iter().map(|item| item.len() + 1).sum();
     let mut out = BytesMut::with_capacity(head.len() + size + 12);

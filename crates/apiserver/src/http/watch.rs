@@ -1,8 +1,8 @@
 //! Watching: a stream of JSON frames, pulled from the store's log as fast as the client reads.
 //!
-//! Between two frames a watcher holds a position in the log and no object. A client that does not read keeps only
-//! the frame on its way alive; when it reads again and the log no longer reaches back that far, the answer is 410
-//! and it lists again.
+//! Between two frames a watcher holds a position in the log and no object. If a client does not read, only the frame in
+//! flight stays in memory. When the client reads again and the log no longer reaches back that far, it gets a 410
+//! response and lists again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use super::status::{ApiError, bytes_response};
 use super::view::View;
 use crate::store::{Change, ChangeKind, Expired, GroupResource, Object, Store};
 
-/// How often a watcher that allows bookmarks gets one; the real server's cache sends one each minute.
+/// How often a watcher that allows bookmarks gets one. The real server's cache sends one each minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Least lifetime of a watch without `timeoutSeconds`; the real server's default is 1,800 s to twice that.
+/// The shortest lifetime of a watch without `timeoutSeconds`. The real server's default is 1,800 s to twice that.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1800);
 
-/// How much is written at once: some dozen objects, so that a watch of thousands costs little memory while it
-/// begins.
+/// How many bytes are written at once: some dozen objects, so that a watch of thousands of objects costs little memory
+/// while it starts.
 const CHUNK: usize = 64 * 1024;
 
 /// How many objects or changes are taken from the store at once.
@@ -48,7 +48,7 @@ struct Watcher {
     cursor: u64,
     /// While the objects at `cursor` are being sent: the namespace and name of the last one.
     beginning: Option<Option<(Box<str>, Box<str>)>>,
-    /// Whether the end of the initial events is to be sent.
+    /// Whether the end of the initial events still has to be sent.
     initial_end: bool,
     ends: Instant,
     next_bookmark: Instant,
@@ -63,7 +63,7 @@ pub(crate) fn watch(
     clock: &Arc<dyn Fn() -> Timestamp + Send + Sync>,
 ) -> Result<Response<Body>, ApiError> {
     options.fields.check(&view.kind.group, &view.kind.kind, view.kind.custom)?;
-    // Subscribing comes before listing, so that no change falls between.
+    // The subscription comes before the list, so that no change is missed in between.
     let newest = store.subscribe();
     let started = Instant::now();
     let mut watcher = Watcher {
@@ -83,7 +83,7 @@ pub(crate) fn watch(
     };
     let current = store.resource_version();
     if watcher.cursor > current {
-        // The client knows a later version than this server, which has lost its past. Listing brings both in step.
+        // The client knows a later version than this server, which has lost its past. The client has to list again.
         return Err(Expired { requested: watcher.cursor, oldest: current }.into());
     }
     if options.send_initial_events.unwrap_or(watcher.cursor == 0) {
@@ -94,7 +94,7 @@ pub(crate) fn watch(
     } else if watcher.cursor == 0 {
         watcher.cursor = current;
     }
-    // Spread over half an hour, so that watches that began together do not end together.
+    // Spread over half an hour, so that watches that started together do not end together.
     let spread = Duration::from_secs(watcher.cursor % 1800);
     watcher.ends = started + options.timeout.unwrap_or(TIMEOUT_MIN + spread);
 
@@ -132,7 +132,7 @@ impl Watcher {
         }
     }
 
-    /// Up to about [`CHUNK`] of frames that need no waiting.
+    /// The next frames, up to about [`CHUNK`] bytes, without waiting.
     fn ready_frames(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         while out.len() < CHUNK && !self.over {
@@ -156,7 +156,7 @@ impl Watcher {
         out.freeze()
     }
 
-    /// Sends more of the objects that were there when the watch began.
+    /// Sends more of the objects that existed when the watch started.
     fn tell_beginning(&mut self, out: &mut BytesMut) -> Result<bool, Expired> {
         let Some(told) = &mut self.beginning else { return Ok(false) };
         let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
@@ -177,7 +177,7 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Sends more of the changes since; false when there are none.
+    /// Sends more of the later changes. Returns false if there are none.
     fn tell_changes(&mut self, out: &mut BytesMut) -> Result<bool, Expired> {
         let seen = *self.newest.borrow_and_update();
         if seen <= self.cursor {
@@ -200,8 +200,8 @@ impl Watcher {
         Ok(true)
     }
 
-    /// The event of a change for this watcher. An object that stops matching the selectors is deleted to it: in the
-    /// last state that it matched, under the version of the change.
+    /// The event of a change for this watcher. When an object stops matching the selectors, the watcher gets a
+    /// deletion, with the last state that matched and the version of the change.
     fn event(&self, change: &Change) -> Option<(&'static str, Arc<Object>)> {
         let matches = |object: &Arc<Object>| {
             (self.namespace.is_empty() || *object.namespace == *self.namespace)
@@ -226,7 +226,7 @@ impl Watcher {
     fn bookmark(&self, initial_events_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
         if initial_events_end {
-            // KEP-3157: after this bookmark the client's cache is in step.
+            // KEP-3157: after this bookmark the client's cache is up to date.
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let mut out = BytesMut::new();

@@ -1,4 +1,4 @@
-//! Creating, updating, patching and deleting.
+//! Creates, updates, patches and deletes objects.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::store::{
     DeleteOptions, Deletion, Key, Object, Part, Propagation, Store, StoreError, metadata_mut, metadata_text,
 };
 
-/// What every write needs.
+/// The inputs of every write.
 pub(crate) struct Write<'a> {
     pub(crate) store: &'a Arc<Store>,
     pub(crate) info: &'a RequestInfo,
@@ -45,7 +45,7 @@ impl Write<'_> {
         self.view.response(code, object, self.now)
     }
 
-    /// Checks that a body is of the kind that the path names, and adds its type where it is missing.
+    /// Checks that a body has the kind of the path, and adds its type if it is missing.
     fn check_type(&self, value: &mut Value) -> Result<(), ApiError> {
         let kind = self.kind();
         let api_version = kind.api_version(&self.info.version);
@@ -179,7 +179,7 @@ impl Write<'_> {
         })
     }
 
-    /// Optimistic locking: a version in the request must be the current one; without one any is fine.
+    /// Optimistic locking: a version in the request must be the current one. Without a version, any is accepted.
     pub(crate) fn check_version(&self, current: &Value, next: &Value) -> Result<(), ApiError> {
         let conflict = |message: String| {
             let Key { resource, name, .. } = self.key.clone();

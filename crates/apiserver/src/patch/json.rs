@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::PatchError;
 use crate::depth::{DEPTH_MAX, fits};
 
-/// Operations of one patch: the real server's bound (`apiserver/pkg/endpoints/handlers/patch.go`).
+/// The maximum number of operations in one patch, as in the real server (`apiserver/pkg/endpoints/handlers/patch.go`).
 const OPERATIONS_MAX: usize = 10_000;
 
-/// Bytes that the `copy` operations of one patch may copy in all: the real server's bound, without which each copy could
-/// double the object.
+/// How many bytes the `copy` operations of one patch may copy in total, as in the real server. Without this bound, each
+/// copy could double the object.
 const COPIED_MAX: usize = 3 * 1024 * 1024;
 
-/// List elements that the operations of one patch may shift, at 32 bytes each: 2 GiB, which takes some tenths of a
+/// How many list elements the operations of one patch may shift, at 32 bytes each: 2 GiB, which takes some tenths of a
 /// second. Without a bound, 10,000 insertions at the front of a long list would take minutes.
 const SHIFTED_MAX: usize = 64 * 1024 * 1024;
 
@@ -33,7 +33,7 @@ pub(crate) fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchEr
     let mut spent = Spent::default();
     for (index, operation) in patch.iter().enumerate() {
         spent.add(&patched, operation).map_err(|reason| PatchError::Beyond { operation: index, reason })?;
-        // "Unsafe" means that a failure leaves the operations before it done, here in the copy.
+        // "Unsafe" means that a failure does not undo the operations before it. They changed only the copy.
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation)).map_err(|mut error| {
             error.operation = index;
             PatchError::DoesNotApply(error)
@@ -42,7 +42,7 @@ pub(crate) fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchEr
     Ok(patched)
 }
 
-/// What the operations of a patch have cost so far.
+/// The cost of a patch's operations so far.
 #[derive(Default)]
 struct Spent {
     copied: usize,
@@ -70,13 +70,13 @@ impl Spent {
             self.copied += source.to_string().len();
         }
         if self.copied > COPIED_MAX {
-            return Err(format!("copies more than {COPIED_MAX} bytes in all"));
+            return Err(format!("copies more than {COPIED_MAX} bytes in total"));
         }
         if !matches!(operation, PatchOperation::Replace(_) | PatchOperation::Test(_)) {
             self.shifted += shifted(value, path) + from.map_or(0, |from| shifted(value, from));
         }
         if self.shifted > SHIFTED_MAX {
-            return Err(format!("moves more than {SHIFTED_MAX} elements of lists in all"));
+            return Err(format!("moves more than {SHIFTED_MAX} list elements in total"));
         }
         Ok(())
     }

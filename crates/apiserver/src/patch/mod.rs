@@ -5,8 +5,8 @@ mod strategic;
 
 use thiserror::Error;
 
-/// JSON merge patch (RFC 7396). It recurses as deep as the patch was parsed; its result is no deeper than the
-/// deeper of object and patch.
+/// JSON merge patch (RFC 7396). It recurses as deep as the patch was parsed. Its result is at most as deep as the
+/// deeper one of object and patch.
 pub(crate) use json_patch::merge as json_merge;
 
 pub(crate) use json::json_patch;
@@ -15,22 +15,22 @@ pub(crate) use strategic::strategic_merge;
 /// Why a patch cannot be applied.
 #[derive(Debug, Error)]
 pub(crate) enum PatchError {
-    /// The patch itself is not in its format.
+    /// The patch is not in its format.
     #[error("failed to read the patch: {0}")]
     Malformed(String),
     /// The patch does not fit the object.
     #[error("failed to apply the patch")]
     DoesNotApply(#[source] json_patch::PatchError),
-    /// An operation of a JSON patch would make the object too large, or take too long.
+    /// An operation of a JSON patch would make the object too large or take too long.
     #[error("failed to apply the patch: operation {operation} {reason}")]
     Beyond { operation: usize, reason: String },
     /// A JSON patch has more operations than a real server accepts.
     #[error("The allowed maximum operations in a JSON patch is {maximum}, got {given}")]
     TooManyOperations { maximum: usize, given: usize },
-    /// A strategic merge directive that is not allowed where it stands.
+    /// A strategic merge directive is not allowed in its place.
     #[error("failed to apply the patch: {0}")]
     Directive(String),
-    /// A strategic merge patch of a kind that is not built in; the server answers 415.
+    /// A strategic merge patch of a kind that is not built in. The server answers 415.
     #[error("strategic merge patch is not supported for {0}")]
     Unsupported(String),
 }

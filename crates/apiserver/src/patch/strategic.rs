@@ -1,6 +1,6 @@
 //! Strategic merge patch: a merge patch that knows which lists are sets (`apimachinery/pkg/util/strategicpatch`).
 //!
-//! The table of messages of the built-in kinds says which lists are merged, and by which key.
+//! The table of messages of the built-in kinds defines which lists are merged, and by which key.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ const RETAIN: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// The fields of a map, where it is a message and not free entries.
+/// The fields of a map. None for a map with free keys.
 type Fields = Option<&'static Message>;
 
 /// Applies `patch` to an object of a built-in kind.
@@ -32,7 +32,7 @@ pub(crate) fn strategic_merge(
         return Err(PatchError::Unsupported(kind.to_owned()));
     };
     let Value::Object(patch) = patch else {
-        return Err(PatchError::Malformed("a strategic merge patch is an object".to_owned()));
+        return Err(PatchError::Malformed("a strategic merge patch must be an object".to_owned()));
     };
     let current = current.as_object().cloned().unwrap_or_default();
     merge_map(Some(message), current, patch).map(Value::Object)
@@ -61,7 +61,7 @@ fn merge_map(
     for (field, change) in patch {
         if let Some(list) = field.strip_prefix(DELETE_FROM) {
             let gone =
-                change.as_array().ok_or_else(|| PatchError::Directive(format!("{field} is a list")))?;
+                change.as_array().ok_or_else(|| PatchError::Directive(format!("{field} must be a list")))?;
             if let Some(Value::Array(items)) = current.get_mut(list) {
                 let gone: HashSet<_> = gone.iter().collect();
                 items.retain(|item| !gone.contains(item));
@@ -76,7 +76,7 @@ fn merge_map(
         let merged = merge_field(fields, field, current.remove(field), change, order)?;
         current.extend(merged.map(|merged| (field.clone(), merged)));
     }
-    // A list may be given an order without being changed otherwise.
+    // A patch may set the order of a list without any other change.
     for (field, order) in patch.iter().filter_map(|(field, order)| Some((field.strip_prefix(ORDER)?, order)))
     {
         let order = list_of(order, field)?;
@@ -88,7 +88,7 @@ fn merge_map(
     Ok(current)
 }
 
-/// Merges one field; none when the field is removed.
+/// Merges one field. None if the field is removed.
 fn merge_field(
     fields: Fields,
     name: &str,
@@ -147,7 +147,7 @@ fn merge_scalars(name: &str, mut current: Vec<Value>, patch: &[Value]) -> Result
     let mut there: HashSet<_> = current.iter().cloned().collect();
     for item in patch {
         if item.is_object() || item.is_array() {
-            return Err(PatchError::Malformed(format!("the elements of {name} are scalars")));
+            return Err(PatchError::Malformed(format!("the elements of {name} must be scalars")));
         }
         if there.insert(item.clone()) {
             current.push(item.clone());
@@ -169,16 +169,16 @@ fn merge_elements(
     let mut replace = false;
     for item in patch {
         let Value::Object(item) = item else {
-            return Err(PatchError::Malformed(format!("the elements of {name} are objects")));
+            return Err(PatchError::Malformed(format!("the elements of {name} must be objects")));
         };
         match directive(item)? {
             Some(Directive::Delete) => {
                 gone.insert(item.get(key).ok_or_else(no_key)?);
             }
-            // It replaces the whole list, wherever in the list it stands.
+            // It replaces the whole list, whatever its position in the list.
             Some(Directive::Replace) => replace = true,
             Some(Directive::Merge) => {
-                return Err(PatchError::Directive("merging lists cannot be asked for".to_owned()));
+                return Err(PatchError::Directive("the directive merge is not allowed in a list".to_owned()));
             }
             None => changes.push(item),
         }
@@ -272,7 +272,7 @@ fn is_directive(field: &str) -> bool {
     field == DIRECTIVE || field == RETAIN || field.starts_with(DELETE_FROM) || field.starts_with(ORDER)
 }
 
-/// The value that a patch puts where nothing was; none for a map with a directive.
+/// The value that a patch sets where there was none. None for a map with a directive.
 fn without_directives(value: &Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
@@ -292,12 +292,12 @@ fn plain(map: &Map<String, Value>) -> Map<String, Value> {
 
 fn list_of<'a>(value: &'a Value, field: &str) -> Result<&'a [Value], PatchError> {
     let list = value.as_array().map(Vec::as_slice);
-    list.ok_or_else(|| PatchError::Directive(format!("{ORDER}{field} is a list")))
+    list.ok_or_else(|| PatchError::Directive(format!("{ORDER}{field} must be a list")))
 }
 
 fn strings<'a>(value: &'a Value, field: &str) -> Result<Vec<&'a str>, PatchError> {
     let list = value.as_array().map(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
-    list.flatten().ok_or_else(|| PatchError::Directive(format!("{field} is a list of strings")))
+    list.flatten().ok_or_else(|| PatchError::Directive(format!("{field} must be a list of strings")))
 }
 
 #[cfg(test)]

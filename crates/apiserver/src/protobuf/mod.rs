@@ -1,9 +1,9 @@
 //! Request bodies in Kubernetes' protobuf encoding, turned into JSON.
 //!
 //! Typed Go clients send protobuf for built-in kinds and do not fall back when it is refused. A body is four magic
-//! bytes and a `runtime.Unknown` (`apimachinery/pkg/runtime/generated.proto`) that holds the object's own message.
-//! Fields that are not in the table of messages are skipped. Go writes fields that are not pointers even when they
-//! are zero, so zero values are dropped, as Go's JSON encoding does.
+//! bytes and a `runtime.Unknown` (`apimachinery/pkg/runtime/generated.proto`) that contains the object's own message.
+//! Fields that are not in the table of messages are skipped. Go writes non-pointer fields even when they are zero, so
+//! zero values are dropped, as in Go's JSON encoding.
 
 mod schema;
 mod value;
@@ -24,13 +24,13 @@ const DEPTH_MAX: usize = 24;
 /// Why a body is not an object.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum ProtobufError {
-    /// It does not begin with the magic bytes.
+    /// The body does not begin with the magic bytes.
     #[error("the body does not begin with the protobuf magic")]
     Magic,
-    /// It is damaged.
+    /// The body is damaged.
     #[error("the body is truncated or damaged")]
     Damaged,
-    /// Its kind is not in the table.
+    /// The kind is not in the table.
     #[error("no protobuf decoder for {0}")]
     UnknownKind(String),
 }
@@ -38,7 +38,7 @@ pub(crate) enum ProtobufError {
 /// Decodes a body into a JSON object with `apiVersion` and `kind`.
 ///
 /// # Errors
-/// When it is damaged, or of a kind that is read from JSON only.
+/// When the body is damaged, or its kind is accepted as JSON only.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let unknown = body.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?;
     let (mut type_meta, mut raw) = (&[][..], &[][..]);

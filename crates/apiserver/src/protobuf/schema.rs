@@ -1,10 +1,10 @@
-//! The messages of the built-in kinds, read once from `messages.txt`: field numbers for decoding protobuf, patch
+//! The messages of the built-in kinds, read once from `messages.txt`: field numbers for decoding protobuf, and patch
 //! strategies for strategic merge patches.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// A message: its fields.
+/// A message and its fields.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(super) fields: Vec<Field>,
@@ -14,7 +14,7 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(super) number: u64,
-    /// Its name in JSON; none for a message whose fields are inlined into its parent's JSON.
+    /// Its name in JSON. None for a message whose fields are inlined into its parent's JSON.
     pub(super) name: Option<&'static str>,
     pub(super) kind: Kind,
     pub(super) shape: Shape,
@@ -24,7 +24,7 @@ pub(crate) struct Field {
     pub(crate) strategy: Strategy,
 }
 
-/// What a field, or each element of one, holds.
+/// The type of a field, or of each element of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -43,7 +43,7 @@ pub(super) enum Kind {
     Message(usize),
 }
 
-/// How many a field holds.
+/// Whether a field has one value, a list or a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     One,
@@ -87,7 +87,7 @@ impl Message {
 }
 
 impl Field {
-    /// What it holds, when that is a message, or a list of one.
+    /// The message type of the field or of its list elements. None for other types.
     pub(crate) fn message(&self) -> Option<&'static Message> {
         match self.kind {
             Kind::Message(index) if self.shape != Shape::Map => Some(at(index)),
@@ -109,7 +109,7 @@ struct Schema {
 static SCHEMA: LazyLock<Schema> =
     LazyLock::new(|| read(include_str!("messages.txt")).expect("the table is well-formed, as a test says"));
 
-/// Reads the table; the error is the line that is wrong.
+/// Reads the table. The error is the invalid line.
 fn read(text: &'static str) -> Result<Schema, &'static str> {
     let lines = || text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let names: HashMap<_, _> =
@@ -202,7 +202,7 @@ mod tests {
             .filter(|kind| message(&kind.group, &kind.kind).is_none())
             .map(|kind| kind.kind.clone())
             .collect();
-        // Its Go type is in no client's scheme, so nobody sends it as protobuf or uses a strategic merge patch by
+        // No client's scheme has its Go type, so no client sends it as protobuf or uses a strategic merge patch by
         // default.
         assert_eq!(missing, ["CustomResourceDefinition"]);
     }

@@ -9,7 +9,7 @@ use super::schema::{Kind, at};
 use super::wire::{self, Reader};
 use super::{ProtobufError, read_message};
 
-/// A value; none for the zero time, which means unset.
+/// A value. None for the zero time, which means unset.
 pub(super) fn read(
     kind: Kind,
     value: &wire::Value<'_>,

@@ -1,4 +1,4 @@
-//! What follows from a deletion: garbage collection by owner references as in the real controller
+//! The consequences of deletions: garbage collection by owner references as in the real controller
 //! (`kube-controller-manager`, `pkg/controller/garbagecollector`), deletion of a namespace's contents, and of the
 //! objects of a kind whose definition is deleted.
 //!
@@ -17,12 +17,12 @@ use super::definition;
 use super::object::{GroupResource, Key, Object, metadata_mut, metadata_text};
 use super::write::{FOREGROUND, ORPHAN, Propagation};
 
-/// Something to look at again because of a change.
+/// A check that a change makes necessary.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Check {
     /// A new owner reference may name an owner that does not exist.
     NewDependent(Key),
-    /// An object of this uid is gone; others may name it as their owner.
+    /// The object with this uid is gone. Other objects may name it as their owner.
     Dependents(Box<str>),
     /// The last dependent of a deleted object may be gone.
     Owner(Key),
@@ -35,7 +35,7 @@ pub(super) enum Check {
 /// An owner reference.
 struct OwnerReference {
     uid: String,
-    /// The key of the owner; none when its kind is not served.
+    /// The key of the owner. None if its kind is not served.
     key: Option<Key>,
     /// Whether foreground deletion of the owner waits for the dependent.
     blocking: bool,
@@ -53,7 +53,7 @@ enum OwnerState {
 }
 
 impl State {
-    /// Works off the queued checks.
+    /// Runs the queued checks until the queue is empty.
     pub(super) fn settle(&mut self, now: Timestamp) {
         while let Some(check) = self.checks.pop_first() {
             match check {
@@ -78,8 +78,8 @@ impl State {
         }
     }
 
-    /// The owner references of an object, with the key of each owner: in the dependent's namespace, or without one
-    /// for cluster-scoped kinds.
+    /// The owner references of an object, with the key of each owner. An owner is in the dependent's namespace, or in
+    /// none if its kind is cluster-scoped.
     fn owner_references(&self, object: &Object) -> Vec<OwnerReference> {
         self.owner_references_in(&object.value())
     }
@@ -108,7 +108,7 @@ impl State {
             .collect()
     }
 
-    /// Queues checks of the deleted owners of a dependent: it may have been the last they waited for.
+    /// Queues checks of the deleted owners of a dependent, which may have been the last one that they waited for.
     pub(super) fn check_owners(&mut self, dependent: &Value) {
         for owner in self.owner_references_in(dependent).into_iter().filter_map(|owner| owner.key) {
             if self.get(&owner).is_some_and(|found| found.deleting) {
@@ -159,7 +159,7 @@ impl State {
                 self.get(dependent).is_some_and(|found| found.deleting && has_finalizer(found, FOREGROUND))
             });
             if circle {
-                // Two owners that wait for each other would wait for ever; like the real collector, unblock one.
+                // Two owners that wait for each other would wait forever. Like the real collector, unblock one.
                 self.rewrite(key, unblock_owners);
             }
             self.delete_dependent(now, key, Propagation::Foreground);
@@ -245,7 +245,8 @@ impl State {
         keys
     }
 
-    /// Keeps the elements of a metadata list that `keep` accepts; an object without finalizers left is removed.
+    /// Keeps the elements of a metadata list that `keep` accepts. A deleted object is removed when no finalizers are
+    /// left.
     fn retain_in(&mut self, key: &Key, field: &str, keep: impl Fn(&Value) -> bool) {
         self.rewrite(key, |value| {
             let metadata = metadata_mut(value);

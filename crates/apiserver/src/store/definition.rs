@@ -1,4 +1,4 @@
-//! Kinds that are added and removed by CustomResourceDefinitions.
+//! Kinds that CustomResourceDefinitions add and remove.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ use crate::registry::{PrinterColumn, ResourceType};
 pub(super) static COLLECTION: LazyLock<GroupResource> =
     LazyLock::new(|| GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions"));
 
-/// The finalizer that holds a deleted definition until no object of its kind is left.
+/// The finalizer that keeps a deleted definition until no object of its kind is left.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The name of the definition of a collection.
@@ -22,7 +22,7 @@ pub(super) fn name_of(resource: &GroupResource) -> String {
     format!("{}.{}", resource.resource, resource.group)
 }
 
-/// The key of the definition of that name.
+/// The key of a definition.
 pub(super) fn key_of(name: &str) -> Key {
     Key { resource: COLLECTION.clone(), namespace: String::new(), name: name.to_owned() }
 }
@@ -37,20 +37,20 @@ fn collection_of(definition: &Value) -> Option<GroupResource> {
     })
 }
 
-/// The collection that the definition of that name defines, whether or not a version of it is served. None for a
-/// definition that names a built-in kind, which does not change.
+/// The collection of a definition, whether or not a version of it is served. None for a definition that names a
+/// built-in kind, because built-in kinds do not change.
 pub(super) fn defined_by(state: &State, name: &str) -> Option<GroupResource> {
     let definition = state.get(&key_of(name))?;
     collection_of(&definition.value()).filter(|resource| state.registry.get(resource).is_none())
 }
 
-/// Whether objects of the kind that the definition defines exist.
+/// Whether objects of the definition's kind exist.
 pub(super) fn in_use(state: &State, name: &str) -> bool {
     let collection = defined_by(state, name).and_then(|resource| state.collections.get(&resource));
     collection.is_some_and(|collection| !collection.objects.is_empty())
 }
 
-/// What is wrong with a definition.
+/// Adds the faults of a definition.
 pub(super) fn check(value: &Value, faults: &mut Faults) {
     let spec = &value["spec"];
     for (path, text) in [
@@ -129,8 +129,8 @@ pub(super) fn check_update(before: &Value, next: &Value, faults: &mut Faults) {
     }
 }
 
-/// Sets the names that a definition may omit, and the status that the real server's controllers give to a
-/// definition whose names are free. A version stays in `storedVersions`.
+/// Sets the names that a definition may omit, and the status that the real server's controllers give to a definition
+/// whose names are free. A version that was stored once stays in `storedVersions`.
 pub(super) fn complete(value: &mut Value, now: Timestamp) {
     let names = &mut value["spec"]["names"];
     let kind = names["kind"].as_str().unwrap_or_default().to_owned();
@@ -165,25 +165,26 @@ pub(super) fn complete(value: &mut Value, now: Timestamp) {
     }
 }
 
-/// An object was written: if it is a definition, serve the versions it names, which may be none.
+/// Called after a write. If the object is a definition, its served versions are served from now on; there may be none.
 pub(super) fn written(state: &mut State, kind: &ResourceType, object: &Object) {
     if !kind.is_definition() {
         return;
     }
     let definition = object.value();
-    // A definition can replace a kind of a definition, never a built-in kind.
+    // A definition can replace a kind of another definition, but never a built-in kind.
     let Some(resource) = collection_of(&definition).filter(|named| state.registry.get(named).is_none())
     else {
         return;
     };
     match resource_type_of_definition(&definition) {
         Some(defined) => state.defined.insert(resource, Arc::new(defined)),
-        // Its objects stay, and are back when a version is served again.
+        // The objects stay, and are served again when a version is served again.
         None => state.defined.remove(&resource),
     };
 }
 
-/// An object was removed: if it is a definition, its kind is removed too. Its objects were removed before.
+/// Called after a removal. If the object is a definition, its kind is removed too. The objects of the kind were removed
+/// before.
 pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
     if key.resource != *COLLECTION {
         return;
@@ -194,9 +195,9 @@ pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
     }
 }
 
-/// The kind that a CustomResourceDefinition defines; none when a required field is missing.
+/// The kind that a CustomResourceDefinition defines. None if a required field is missing.
 ///
-/// This server calls no conversion webhook: of a kind that one converts, only the stored version is served.
+/// This server calls no conversion webhook. For a kind with a conversion webhook, only the stored version is served.
 #[must_use]
 pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
     let spec = definition.get("spec")?;

@@ -1,16 +1,16 @@
-//! Why the store refuses.
+//! Errors of the store.
 
 use thiserror::Error;
 
 use super::object::GroupResource;
 
-/// A refusal, in the terms of the reasons of a Kubernetes `Status`.
+/// Why the store refuses a request. Each variant has a reason of a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// No such object.
     #[error("{resource} {name:?} not found")]
     NotFound {
-        /// Its collection.
+        /// The collection of the object.
         resource: GroupResource,
         /// Its name.
         name: String,
@@ -18,7 +18,7 @@ pub enum StoreError {
     /// An object of that name exists.
     #[error("{resource} {name:?} already exists")]
     AlreadyExists {
-        /// Its collection.
+        /// The collection of the object.
         resource: GroupResource,
         /// Its name.
         name: String,
@@ -26,11 +26,11 @@ pub enum StoreError {
     /// The object has changed since the writer read it.
     #[error("Operation cannot be fulfilled on {resource} {name:?}: {message}")]
     Conflict {
-        /// Its collection.
+        /// The collection of the object.
         resource: GroupResource,
         /// Its name.
         name: String,
-        /// What differs.
+        /// The difference.
         message: String,
     },
     /// The object is not valid.
@@ -48,17 +48,17 @@ pub enum StoreError {
     /// The operation is not allowed.
     #[error("{resource} {name:?} is forbidden: {message}")]
     Forbidden {
-        /// Its collection.
+        /// The collection of the object.
         resource: GroupResource,
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         message: String,
     },
     /// The object is larger than etcd would accept.
     #[error("Request entity too large: limit is {limit}")]
     TooLarge {
-        /// Bytes that an object may have.
+        /// The maximum size of an object in bytes.
         limit: usize,
     },
     /// The collection is not served.
@@ -69,7 +69,7 @@ pub enum StoreError {
         "{resource} {name:?} is forbidden: unable to create new content in namespace {namespace} because it is being terminated"
     )]
     NamespaceTerminating {
-        /// The collection of the object that was to be created.
+        /// The collection of the new object.
         resource: GroupResource,
         /// Its name.
         name: String,
@@ -78,7 +78,7 @@ pub enum StoreError {
     },
 }
 
-/// What is wrong with one field, as `apimachinery/pkg/util/validation/field` words it.
+/// A fault of one field, in the wording of `apimachinery/pkg/util/validation/field`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Path of the field.
@@ -89,7 +89,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// Bytes of a wrong value that a fault shows.
+/// How many bytes of an invalid value a fault shows.
 const SHOWN_MAX: usize = 256;
 
 impl Fault {
@@ -115,7 +115,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// A value as a fault shows it: shortened when it is long.
+/// A value as a fault shows it, shortened if it is long.
 pub(crate) fn shown(value: &serde_json::Value) -> String {
     let mut shown = value.to_string();
     if shown.len() > SHOWN_MAX {
@@ -125,7 +125,7 @@ pub(crate) fn shown(value: &serde_json::Value) -> String {
     shown
 }
 
-/// Faults that a refusal reports, of a few hundred bytes each: 40 KB at most.
+/// How many faults an error reports. Each has a few hundred bytes, so 40 KB at most.
 const FAULTS_MAX: usize = 64;
 
 /// The faults of one object, up to a bound.
@@ -133,7 +133,7 @@ const FAULTS_MAX: usize = 64;
 pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// Adds a fault unless there are enough.
+    /// Adds a fault, unless the bound is reached.
     pub(crate) fn push(&mut self, fault: Fault) {
         if !self.are_enough() {
             self.0.push(fault);
@@ -157,11 +157,11 @@ fn faults_text(faults: &[Fault]) -> String {
     }
 }
 
-/// The resource version asked for is older than the event log.
+/// The requested resource version is older than the event log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("too old resource version: {requested} ({oldest})")]
 pub struct Expired {
-    /// The version asked for.
+    /// The requested version.
     pub requested: u64,
     /// The oldest version that a watch can continue from.
     pub oldest: u64,

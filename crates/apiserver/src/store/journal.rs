@@ -1,4 +1,4 @@
-//! The journal that keeps the changes of a store, and restoring a store from one.
+//! The journal, which keeps the changes of a store, and the restoration of a store from its records.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,29 +12,28 @@ use thiserror::Error;
 use super::object::{Key, Object};
 use super::{Store, StoreOptions, definition};
 
-/// Keeps the changes of a store. A store without a journal is in memory alone.
+/// Keeps the changes of a store. A store without a journal is only in memory.
 pub trait Journal: Send + Sync {
-    /// One change of the store with everything that followed from it, to be kept as a whole, and the store's
-    /// version after it. Called in the order of the changes, under the store's lock: it must not wait and cannot
-    /// fail.
+    /// Records one change of the store with all its consequences, to be kept as a whole, and the store's version after
+    /// it. Called in the order of the changes and under the store's lock, so it must not wait and cannot fail.
     fn record(&self, resource_version: u64, changes: Vec<Recorded>);
 
-    /// Ready when everything recorded before is kept, or when that is not possible for now.
+    /// Ready when everything recorded before is kept, or when that is impossible for now.
     fn kept(&self) -> Pin<Box<dyn Future<Output = Result<(), Unkept>> + Send>>;
 
     /// Whether a change made now is likely to be kept. If not, changes by clients are refused.
     ///
     /// # Errors
-    /// When it is not.
+    /// When it is not likely to be kept.
     fn admits(&self) -> Result<(), Unkept>;
 }
 
-/// What happened to an object.
+/// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// Its key.
     pub key: Key,
-    /// Its new state, or its last.
+    /// Its new state, or its last state if it is gone.
     pub state: Kept,
 }
 
@@ -47,7 +46,7 @@ pub enum Kept {
     Gone(Arc<Object>),
 }
 
-/// Why something could not be kept, in a sentence.
+/// Why a change could not be kept, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Unkept(pub String);
@@ -55,10 +54,10 @@ pub struct Unkept(pub String);
 /// The records cannot have been written by a store.
 #[derive(Debug, Error)]
 pub enum RestoreError {
-    /// It is not JSON.
+    /// The record is not JSON.
     #[error("failed to read {}{} {:?}", resource(.0), namespace(.0), .0.name)]
     Json(Key, #[source] serde_json::Error),
-    /// The record holds another object, or none.
+    /// The record contains another object, or none.
     #[error("failed to restore {}{} {:?}: its record holds another object", resource(.0), namespace(.0), .0.name)]
     Other(Key),
 }
@@ -72,8 +71,8 @@ fn namespace(key: &Key) -> String {
 }
 
 impl Store {
-    /// A store with the objects that another store kept, at their versions, and the kinds that definitions among
-    /// them define. Later changes go to `journal`.
+    /// A store with the objects that another store kept, at their versions, and the kinds of the definitions among
+    /// them. Later changes are recorded in `journal`.
     ///
     /// The counter starts above every object's version and at least at [`StoreOptions::first_version`]. That has to
     /// be above every recorded version, because the latest may belong to a deletion. The log is empty, so earlier
@@ -111,10 +110,10 @@ impl Store {
         Ok(store)
     }
 
-    /// Ready when all earlier changes are kept; at once without a journal.
+    /// Ready when all earlier changes are kept. Ready at once without a journal.
     ///
     /// # Errors
-    /// When they cannot be kept for now.
+    /// When the changes cannot be kept for now.
     pub async fn kept(&self) -> Result<(), Unkept> {
         match &self.journal {
             Some(journal) => journal.kept().await,
@@ -122,10 +121,10 @@ impl Store {
         }
     }
 
-    /// Whether a change made now is likely to be kept; always without a journal.
+    /// Whether a change made now is likely to be kept. Always true without a journal.
     ///
     /// # Errors
-    /// When it is not.
+    /// When it is not likely to be kept.
     pub fn admits(&self) -> Result<(), Unkept> {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.admits())
     }

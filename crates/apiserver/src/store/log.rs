@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::error::Expired;
 use super::object::{GroupResource, Object};
 
-/// What a change did.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The object was created.
@@ -20,13 +20,13 @@ pub enum ChangeKind {
 /// One change.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The collection it happened in.
+    /// The collection of the object.
     pub resource: Arc<GroupResource>,
-    /// What it did.
+    /// The kind of the change.
     pub kind: ChangeKind,
-    /// The object after it.
+    /// The object after the change.
     pub object: Arc<Object>,
-    /// The object before it, for selectors that it stops or starts to match.
+    /// The object before the change, for selectors that it stops or starts to match.
     pub previous: Option<Arc<Object>>,
 }
 

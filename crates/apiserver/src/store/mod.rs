@@ -1,8 +1,8 @@
 //! The object store of one cluster: synchronous, in memory, one lock held for short blocks.
 //!
-//! Objects are kept as the bytes they are served as. A single counter numbers every change of the store, as etcd's
-//! revision does. A bounded log of the latest changes feeds the watchers, which pull: a watcher that falls behind
-//! the log gets [`Expired`] and lists again. No store or watcher has a task, thread or queue, and a kind costs
+//! Objects are stored as the bytes in which they are served. A single counter numbers every change of the store, as
+//! etcd's revision does. A bounded log of the latest changes feeds the watchers, which pull: a watcher that falls
+//! behind the log gets [`Expired`] and lists again. No store or watcher has a task, thread or queue, and a kind costs
 //! nothing until it has an object, so an empty store is a few hundred bytes.
 
 mod collect;
@@ -53,7 +53,7 @@ pub struct Store {
 /// The options of a new store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// What uids are derived from, with the object's name and version: the same history gives the same uids.
+    /// The seed of uids. A uid also depends on the object's name and version, so the same history gives the same uids.
     pub uid_seed: String,
     /// The built-in kinds.
     pub registry: Registry,
@@ -63,8 +63,8 @@ pub struct StoreOptions {
     /// How many bytes of objects the event log keeps at most; the newest change is kept whatever its size. The
     /// default, 128 KiB, is a quarter of the memory that a cluster may cost.
     pub event_log_bytes_max: usize,
-    /// Where the counter starts. A server that restarts without its past starts higher than before, so that clients
-    /// with an old version list again.
+    /// The initial value of the counter. A server that restarts without its past must start higher than before, so that
+    /// clients with an old version list again.
     pub first_version: u64,
 }
 
@@ -98,7 +98,7 @@ struct State {
     recorded: Option<Vec<Recorded>>,
 }
 
-/// The objects of one kind: by namespace (empty for cluster-scoped kinds), then by name.
+/// The objects of one kind by namespace (empty for cluster-scoped kinds), then by name.
 struct Collection {
     /// Shared by the log's entries.
     name: Arc<GroupResource>,
@@ -146,13 +146,13 @@ impl Store {
         Arc::new(Self { state: Mutex::new(state), newest: watch::Sender::new(version), uid_seed, journal })
     }
 
-    /// The counter: the version of the newest change.
+    /// The counter, which is the version of the newest change.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.state.lock().version
     }
 
-    /// The kind of a collection, while it is served.
+    /// The kind of a collection. None if it is not served.
     #[must_use]
     pub fn resource_type(&self, resource: &GroupResource) -> Option<Arc<ResourceType>> {
         self.state.lock().resource_type(resource).cloned()
@@ -165,7 +165,7 @@ impl Store {
         state.registry.types().chain(state.defined.values()).cloned().collect()
     }
 
-    /// An object.
+    /// The object with this key. None if it does not exist.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
         self.state.lock().get(key).cloned()
@@ -179,8 +179,8 @@ impl Store {
     }
 
     /// Objects of a collection as of `version`: the present with the later changes undone. Returns at most `limit`
-    /// objects after the namespace and name `after`, so that a caller that lists in pages keeps no object alive in
-    /// between.
+    /// objects after the namespace and name `after`, so that a caller that lists in pages keeps no object in memory
+    /// between pages.
     ///
     /// # Errors
     /// When the log does not reach back that far.
@@ -193,7 +193,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Arc<Object>>, Expired> {
         let state = self.state.lock();
-        // The first change of an object after `version` has its state at `version`.
+        // The first change of an object after `version` has the object's state at `version` as its previous state.
         let mut past = BTreeMap::new();
         for change in state.log.since(version, resource, usize::MAX)? {
             let place = (change.object.namespace.clone(), change.object.name.clone());
@@ -244,13 +244,13 @@ impl Store {
         self.newest.subscribe()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.lock().collections.values().map(|collection| collection.all().count()).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

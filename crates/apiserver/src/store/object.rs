@@ -25,7 +25,7 @@ impl GroupResource {
 }
 
 impl std::fmt::Display for GroupResource {
-    /// As error messages name it: `pods`, `deployments.apps`.
+    /// The name in error messages: `pods`, `deployments.apps`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.resource)?;
         if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
@@ -44,7 +44,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The object `name` of `namespace` (empty for cluster-scoped kinds) in the collection.
+    /// The key of the object `name` in `namespace` (empty for cluster-scoped kinds).
     #[must_use]
     pub fn new(group: &str, resource: &str, namespace: &str, name: &str) -> Self {
         Self {
@@ -85,7 +85,7 @@ pub struct Object {
     pub namespace: Box<str>,
     /// The name.
     pub name: Box<str>,
-    /// The identity over its life-time.
+    /// The uid, which never changes.
     pub uid: Box<str>,
     /// The store's counter when this version was written.
     pub resource_version: u64,
@@ -95,11 +95,11 @@ pub struct Object {
     pub(crate) owners: Box<[Box<str>]>,
     pub(crate) deleting: bool,
     pub(crate) has_finalizers: bool,
-    /// The whole object, JSON.
+    /// The whole object as JSON.
     pub bytes: Bytes,
 }
 
-/// Bytes of an object: the most that etcd accepts in one request (`--max-request-bytes`).
+/// The maximum size of an object in bytes: the most that etcd accepts in one request (`--max-request-bytes`).
 const BYTES_MAX: usize = 1024 * 1024 + 512 * 1024;
 
 impl Object {
@@ -112,14 +112,14 @@ impl Object {
         Ok(object)
     }
 
-    /// Serialises `value`, which the store has given its metadata.
+    /// Serialises `value`, whose metadata the store has already set.
     pub(crate) fn new(value: &Value, resource_version: u64) -> Self {
         // Boxed, to drop the buffer's spare capacity.
         let bytes = serde_json::to_vec(value).expect("a JSON value always serialises").into_boxed_slice();
         Self::of(value, resource_version, Bytes::from(bytes))
     }
 
-    /// The object `value`, serialised before as `bytes`; none without a version.
+    /// The object `value`, which was serialised earlier as `bytes`. None if it has no resource version.
     pub(super) fn kept(value: &Value, bytes: Bytes) -> Option<Self> {
         let version = metadata_text(value, "resourceVersion").parse().ok()?;
         Some(Self::of(value, version, bytes))
@@ -165,7 +165,7 @@ impl Object {
         Key { resource: resource.clone(), namespace: self.namespace.to_string(), name: self.name.to_string() }
     }
 
-    /// Whether it is deleted and waits for its finalizers.
+    /// Whether the object is deleted and waits for its finalizers.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.deleting
@@ -185,7 +185,7 @@ impl Object {
     }
 }
 
-/// The object's metadata; made an object where it is not.
+/// The object's metadata. Set to an empty object first if it is not an object.
 pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

@@ -11,12 +11,12 @@ use crate::registry::ResourceType;
 const SERVER_OWNED: [&str; 6] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
 
-/// RFC 3339 with seconds, as Kubernetes writes times.
+/// A time in RFC 3339 with seconds, as Kubernetes writes it.
 pub(super) fn time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A version 4 shaped uid, derived from what identifies the object in the store's history.
+/// A uid in the form of a version 4 UUID, derived from the identity of the object in the store's history.
 pub(super) fn uid(seed: &str, resource: &str, namespace: &str, name: &str, version: u64) -> String {
     let mut hash = Sha256::new();
     for part in [seed, resource, namespace, name] {
@@ -30,15 +30,15 @@ pub(super) fn uid(seed: &str, resource: &str, namespace: &str, name: &str, versi
     uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 
-/// The five characters appended to `generateName`, from the alphabet of the real server, which has no vowels so as
-/// not to form words.
+/// The five characters appended to `generateName`, from the alphabet of the real server, which has no vowels so that it
+/// forms no words.
 fn name_suffix(uid: &str) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let digest = Sha256::digest(uid.as_bytes());
     digest.iter().take(5).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
 }
 
-/// Puts the metadata of `current` that only the server writes into `next`.
+/// Copies the metadata that only the server writes from `current` to `next`.
 pub(super) fn keep_server_metadata(current: &Value, next: &mut Value) {
     let current = current.get("metadata").cloned().unwrap_or_default();
     let metadata = metadata_mut(next);
@@ -50,7 +50,7 @@ pub(super) fn keep_server_metadata(current: &Value, next: &mut Value) {
     }
 }
 
-/// Drops what is not stored: `managedFields` (there is no server-side apply yet), and empty maps and lists of
+/// Drops fields that are not stored: `managedFields` (there is no server-side apply yet), and empty maps and lists of
 /// metadata, which the real server omits.
 pub(super) fn tidy_metadata(value: &mut Value) {
     let metadata = metadata_mut(value);
@@ -65,7 +65,7 @@ pub(super) fn tidy_metadata(value: &mut Value) {
     });
 }
 
-/// Whether two versions of an object have the same desired state: everything but metadata and, where it has its own
+/// Whether two versions of an object have the same desired state: everything except metadata and, if status has its own
 /// subresource, status.
 pub(super) fn desires_the_same(kind: &ResourceType, a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
@@ -74,7 +74,7 @@ pub(super) fn desires_the_same(kind: &ResourceType, a: &Value, b: &Value) -> boo
     fields(a) == fields(b) && a.iter().all(|(field, value)| !desired(field) || b.get(field) == Some(value))
 }
 
-/// Sets an object's kind, in the one version it is stored in: versions differ by name only.
+/// Sets an object's kind, in the one version in which it is stored: versions differ by name only.
 pub(super) fn set_type(kind: &ResourceType, value: &mut Value) {
     if let Some(object) = value.as_object_mut() {
         object.insert("kind".to_owned(), kind.kind.clone().into());
@@ -89,7 +89,7 @@ pub(super) fn generate_name(prefix: &str, basis: &str) -> String {
     format!("{}{}", &prefix[..end], name_suffix(basis))
 }
 
-/// Moves `field` of `from`, or its absence, into `to`.
+/// Copies `field` of `from` to `to`, or removes it from `to` if `from` does not have it.
 pub(super) fn copy_field(from: &Value, to: &mut Value, field: &str) {
     if let Some(object) = to.as_object_mut() {
         match from.get(field) {

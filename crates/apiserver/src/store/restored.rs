@@ -1,4 +1,4 @@
-//! A restored store equals the one before.
+//! Tests that a restored store equals the original.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ struct Memory(Mutex<Content>);
 struct Content {
     objects: BTreeMap<Key, bytes::Bytes>,
     version: u64,
-    /// Objects that were recorded, change by change.
+    /// How many objects each change recorded.
     changes: Vec<usize>,
 }
 
@@ -66,7 +66,7 @@ fn empty() -> (Arc<Store>, Arc<Memory>) {
     (store, memory)
 }
 
-/// All objects as they are served.
+/// All objects as the server returns them.
 fn objects(store: &Store) -> BTreeMap<Key, Value> {
     let resources: Vec<_> = store.state.lock().collections.keys().cloned().collect();
     let of = |resource: &GroupResource| {
@@ -99,7 +99,7 @@ fn objects_come_back_with_versions_uids_and_kinds_and_the_counter_goes_on_above_
     create(&store, &thing, json!({"spec": {"size": 3}}));
     create(&store, &map("held"), json!({"metadata": {"finalizers": ["x.io/held"], "labels": {"a": "b"}}}));
     assert!(matches!(store.delete(NOW, &map("held"), &DeleteOptions::default()), Ok(Deletion::Pending(_))));
-    // Its definition is newer than the object.
+    // The definition is newer than its object now.
     let labelled = |value: &mut Value| value["metadata"]["labels"] = json!({"later": "yes"});
     store.modify(NOW, &definition::key_of("things.g.io"), labelled).expect("it is there");
 
@@ -176,7 +176,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn run(store: &Store, steps: &[Step]) {
     let key = |name: usize| map(&format!("m{name}"));
     for step in steps {
-        // Steps that are refused are part of the history too.
+        // Refused steps are part of the history too.
         match step {
             Step::Create { name, owners, finalizer } => {
                 let owners: Vec<_> = owners

@@ -1,4 +1,4 @@
-//! What the store promises, on small histories and on random ones.
+//! Tests of the store's guarantees, on small histories and on random ones.
 
 use std::collections::BTreeMap;
 
@@ -398,7 +398,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn run(store: &Store, step: &Step) {
     let key = |name: &u8| map(&format!("n{name}"));
     let labels = |label: &u8| json!({"l": label.to_string()});
-    // A step that is refused must leave no trace: that is the point of running it.
+    // A refused step must leave no trace: that is the point of running it.
     match step {
         Step::Create { name, label, owner: of, held } => {
             let owners: Vec<_> =
@@ -430,7 +430,7 @@ fn snapshot(objects: &[Arc<Object>]) -> BTreeMap<String, bytes::Bytes> {
 }
 
 proptest! {
-    /// A list and the changes after it give the present, whenever the list was made.
+    /// A list and the changes after it give the present state, whenever the list was made.
     #[test]
     fn list_and_replay_give_the_present(
         steps in prop::collection::vec(step(), 1..60),
@@ -455,7 +455,7 @@ proptest! {
             };
         }
         prop_assert_eq!(replayed, snapshot(&store.list(&resource, None).objects));
-        // The earlier list can still be made now, also in pages.
+        // The earlier list is still available now, also in pages.
         let mut past: Vec<Arc<Object>> = Vec::new();
         loop {
             let after = past.last().cloned();

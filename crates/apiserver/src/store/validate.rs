@@ -1,5 +1,5 @@
-//! Validation of objects: the types of metadata first, on which all later code relies, then names, labels and
-//! annotations by Kubernetes' rules (`apimachinery/pkg/api/validation/objectmeta.go`).
+//! Validates objects: first the types of metadata, on which all later code relies, then names, labels and annotations
+//! by Kubernetes' rules (`apimachinery/pkg/api/validation/objectmeta.go`).
 
 use std::collections::HashSet;
 
@@ -16,10 +16,10 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Bytes of all annotations of an object, keys and values (`TotalAnnotationSizeLimitB`).
+/// The maximum size of all annotations of an object in bytes, keys and values (`TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
-/// Checks an object about to be stored.
+/// Checks an object before it is stored.
 pub(super) fn validate(kind: &ResourceType, value: &Value) -> Result<(), StoreError> {
     let mut faults = Faults::default();
     if !fits(value, DEPTH_MAX) {
@@ -212,7 +212,7 @@ pub(super) fn is_dns_subdomain(name: &str) -> bool {
         })
 }
 
-/// `[prefix/]name`, as label and annotation keys and finalizers are.
+/// Whether a text is `[prefix/]name`, the form of label keys, annotation keys and finalizers.
 fn is_qualified(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_dns_subdomain) && name.len() <= 63 && is_label_text(name)

@@ -1,4 +1,4 @@
-//! Creating, updating and deleting.
+//! Creates, updates and deletes objects.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::registry::ResourceType;
 /// Which part of an object an update may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All but status, where status has its own subresource.
+    /// Everything except status, if status has its own subresource.
     Main,
-    /// Status alone.
+    /// Only status.
     Status,
     /// Everything: for the owner of the store, not for clients.
     Whole,
@@ -34,18 +34,18 @@ pub enum Propagation {
     Orphan,
 }
 
-/// How to delete.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// What happens to dependents.
+    /// What happens to the dependents.
     pub propagation: Propagation,
     /// Delete only the object with this uid.
     pub uid: Option<String>,
-    /// Delete only this version.
+    /// Delete only the object at this version.
     pub resource_version: Option<u64>,
 }
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Debug)]
 pub enum Deletion {
     /// The object is gone; this was its last state.
@@ -54,17 +54,17 @@ pub enum Deletion {
     Pending(Arc<Object>),
 }
 
-/// The finalizer that holds an object until its dependents are gone.
+/// The finalizer that keeps an object until its dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer that holds an object until its dependents no longer refer to it.
+/// The finalizer that keeps an object until its dependents no longer refer to it.
 pub(super) const ORPHAN: &str = "orphan";
 
 /// Namespaces that the real server creates at its start and that cannot be deleted.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 impl Store {
-    /// Stores a new object. `value` is complete except for the fields that the server sets. A given `metadata.uid`
-    /// or `creationTimestamp` is kept; clients may not give one. An empty name in `key` asks for
+    /// Stores a new object. `value` is complete except for the fields that the server sets. A given `metadata.uid` or
+    /// `creationTimestamp` is kept; clients may not set them. With an empty name in `key`, the name is generated from
     /// `metadata.generateName`.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Store {
         })
     }
 
-    /// The answer of [`Store::create`], without storing.
+    /// The result of [`Store::create`], without storing.
     ///
     /// # Errors
     /// As [`Store::create`].
@@ -91,7 +91,7 @@ impl Store {
         Ok(Arc::new(object))
     }
 
-    /// Creates those namespaces of a real server that are missing.
+    /// Creates the default namespaces of a real server that are missing.
     pub fn create_default_namespaces(&self, now: Timestamp) {
         for name in NAMESPACES {
             match self.create(now, &Key::new("", "namespaces", "", name), json!({})) {
@@ -101,11 +101,11 @@ impl Store {
         }
     }
 
-    /// Replaces an object, or a part of it, by the result of `edit`. `edit` runs under the lock and must be quick.
-    /// When the result equals the stored object, nothing is written and no version is spent.
+    /// Replaces an object, or a part of it, by the result of `edit`. `edit` runs under the lock and must be quick. If
+    /// the result equals the stored object, nothing is written and the version stays the same.
     ///
     /// # Errors
-    /// The error of `edit`, or that the object does not exist or the result is not valid.
+    /// The error of `edit`, or an error when the object does not exist or the result is not valid.
     pub fn update<E>(
         &self,
         now: Timestamp,
@@ -126,10 +126,10 @@ impl Store {
         })
     }
 
-    /// Changes an object in place, status included. For the owner of the store.
+    /// Changes an object in place, including status. For the owner of the store.
     ///
     /// # Errors
-    /// When it does not exist, or is not valid afterwards.
+    /// When the object does not exist, or is not valid afterwards.
     pub fn modify(
         &self,
         now: Timestamp,
@@ -142,7 +142,7 @@ impl Store {
         })
     }
 
-    /// Replaces an object, status included, whatever its resource version. For the owner of the store.
+    /// Replaces an object, including status, whatever its resource version. For the owner of the store.
     ///
     /// # Errors
     /// When the object does not exist, or `value` is not valid.
@@ -153,12 +153,12 @@ impl Store {
     /// Deletes an object, or marks it deleted while it has finalizers.
     ///
     /// # Errors
-    /// When it does not exist, or a precondition fails.
+    /// When the object does not exist, or a precondition fails.
     pub fn delete(&self, now: Timestamp, key: &Key, options: &DeleteOptions) -> Result<Deletion, StoreError> {
         self.change(now, |state| {
             let object = state.check_delete(key, options)?;
             let gone = state.start_delete(now, key, &object, options.propagation);
-            // Its dependents or contents may be gone already.
+            // The dependents or contents of the object may already be gone.
             state.settle(now);
             match state.get(key).filter(|left| left.uid == object.uid) {
                 Some(left) => Ok(Deletion::Pending(left.clone())),
@@ -167,7 +167,7 @@ impl Store {
         })
     }
 
-    /// The object, or the error of [`Store::delete`], without deleting.
+    /// The object or the error that [`Store::delete`] would return, without deleting.
     ///
     /// # Errors
     /// As [`Store::delete`].
@@ -181,7 +181,7 @@ impl State {
         self.resource_type(&key.resource).cloned().ok_or(StoreError::UnknownResource)
     }
 
-    /// Everything that creation does before storing.
+    /// All steps of a creation before the object is stored.
     fn prepare_new(
         &self,
         seed: &str,
@@ -238,7 +238,7 @@ impl State {
         Ok((kind, key, object))
     }
 
-    /// A namespaced object needs a namespace that exists and is not being deleted.
+    /// Checks the namespace of a namespaced object, which must exist and not be deleted.
     fn admit_to_namespace(&self, key: &Key) -> Result<(), StoreError> {
         let namespace = Key::new("", "namespaces", "", &key.namespace);
         let found = self.get(&namespace).ok_or_else(|| not_found(&namespace))?;
@@ -299,7 +299,7 @@ impl State {
         metadata_mut(&mut next).insert("resourceVersion".to_owned(), version.to_string().into());
         let object = Object::of_client(&next, version)?;
         if object.deleting && !object.has_finalizers && !self.holds_content(key) {
-            // The last finalizer was removed. As in the real server, that is the deletion itself, not a version of
+            // The last finalizer was removed. As in the real server, this deletes the object and creates no version of
             // its own.
             self.remove(key);
             return Ok(Arc::new(object));
@@ -396,7 +396,7 @@ impl State {
         None
     }
 
-    /// Stores an object that `edit` has changed, if `edit` returns true.
+    /// Stores an object after `edit` changed it, if `edit` returns true.
     pub(super) fn rewrite(&mut self, key: &Key, edit: impl FnOnce(&mut Value) -> bool) {
         let Some(object) = self.get(key) else { return };
         let mut value = object.value();
@@ -407,7 +407,7 @@ impl State {
         }
     }
 
-    /// Removes an object for good and queues the checks that follow from it.
+    /// Removes an object for good and queues the resulting checks.
     pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let gone = self.take(key)?;
         definition::removed(self, key, &gone);
@@ -432,7 +432,7 @@ impl State {
         Some(gone)
     }
 
-    /// Whether the object contains others: a namespace (always assumed to), or a definition in use.
+    /// Whether the object contains others: a namespace with objects in it, or a definition whose kind has objects.
     pub(super) fn holds_content(&self, key: &Key) -> bool {
         is_namespaces(key) && self.collections.values().any(|c| c.objects.contains_key(key.name.as_str()))
             || key.resource == *definition::COLLECTION && definition::in_use(self, &key.name)

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// The time from an RFC 3339 instant to now; `<unknown>` when there is none, `<invalid>` when it cannot be parsed.
+/// The time from an RFC 3339 instant to now. `<unknown>` if there is none, `<invalid>` if it cannot be parsed.
 pub(super) fn age(since: Option<&str>, now: Timestamp) -> String {
     match since.map(str::parse::<Timestamp>) {
         Some(Ok(since)) => between(since, now),
@@ -22,7 +22,7 @@ fn human(seconds: i64) -> String {
         if rest == 0 { format!("{whole}{unit}") } else { format!("{whole}{unit}{rest}{small}") }
     };
     match seconds {
-        // Clocks may be two seconds apart.
+        // Clocks may differ by two seconds.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),

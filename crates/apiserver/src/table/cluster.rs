@@ -99,7 +99,7 @@ pub(super) const EVENT: &[Column] = &[
     Column::NAME.wide(),
 ];
 
-/// A field of an event by its name in the core group; in `events.k8s.io` some have others.
+/// A field of an event by its name in the core group. Some fields have another name in `events.k8s.io`.
 fn event<'a>(row: Row<'a>, field: &str) -> &'a Value {
     let other = match field {
         "involvedObject" => "regarding",

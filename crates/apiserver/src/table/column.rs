@@ -1,4 +1,4 @@
-//! A column: its heading and how its cells are made.
+//! A column: its heading and the function that makes its cells.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ pub(super) struct Column {
     pub(super) cell: fn(Row<'_>) -> Value,
 }
 
-/// One object on its way into a table.
+/// The input of a row: an object and the current time.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
     pub(super) object: &'a Value,
@@ -65,7 +65,7 @@ impl<'a> Row<'a> {
         &self.object["status"][field]
     }
 
-    /// The age of an instant; `<unknown>` when it is missing.
+    /// The age of an instant. `<unknown>` if it is missing.
     pub(super) fn age_of(self, since: &Value) -> Value {
         age(since.as_str(), self.now).into()
     }

@@ -7,7 +7,7 @@ use super::column::Row;
 use super::json_path;
 use crate::registry::PrinterColumn;
 
-/// The column of a definition that has none: the age.
+/// The one column of a definition without columns: the age.
 fn age_column() -> PrinterColumn {
     PrinterColumn {
         name: "Age".to_owned(),

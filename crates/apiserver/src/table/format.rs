@@ -1,46 +1,46 @@
-//! How values of a few recurring shapes are shown in a cell.
+//! Formats values of a few recurring shapes for a cell.
 
 use serde_json::Value;
 
-/// A list's elements; none when it is not a list.
+/// A list's elements. None if it is not a list.
 pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The text; `fallback` when it is empty or missing.
+/// The text, or `fallback` if it is empty or missing.
 pub(super) fn text_or(value: &Value, fallback: &str) -> Value {
     value.as_str().filter(|text| !text.is_empty()).unwrap_or(fallback).into()
 }
 
-/// The text, or nothing.
+/// The text, or an empty one if it is missing.
 pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The number; missing is zero.
+/// The number, or zero if it is missing.
 pub(super) fn count(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
 
-/// How many entries a map or elements a list has.
+/// The number of entries of a map or elements of a list.
 pub(super) fn length(value: &Value) -> usize {
     value.as_object().map_or(items(value).len(), serde_json::Map::len)
 }
 
-/// A condition's status is True.
+/// Whether the status of a condition is True.
 pub(super) fn is_true(object: &Value, condition: &str) -> bool {
     items(&object["status"]["conditions"])
         .iter()
         .any(|other| other["type"] == condition && other["status"] == "True")
 }
 
-/// Texts with commas between them; `fallback` when there are none.
+/// Texts joined by commas, or `fallback` if there are none.
 pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a str>, fallback: &str) -> Value {
     let texts: Vec<_> = texts.collect();
     if texts.is_empty() { fallback.into() } else { texts.join(",").into() }
 }
 
-/// Labels as in `a=b,c=d`.
+/// Labels in the form `a=b,c=d`.
 pub(super) fn labels(value: &Value) -> Value {
     let mut labels: Vec<_> = value
         .as_object()
@@ -52,7 +52,7 @@ pub(super) fn labels(value: &Value) -> Value {
     joined(labels.iter().map(String::as_str), "<none>")
 }
 
-/// A label selector as `kubectl -l` takes it; `none` when it has no requirements.
+/// A label selector in the form of `kubectl -l`, or `none` if it has no requirements.
 pub(super) fn selector(value: &Value, none: &str) -> Value {
     let mut requirements: Vec<(&str, String)> = Vec::new();
     for (label, value) in value["matchLabels"].as_object().into_iter().flatten() {
@@ -75,7 +75,7 @@ pub(super) fn selector(value: &Value, none: &str) -> Value {
     joined(requirements.iter().map(|(_, requirement)| requirement.as_str()), none)
 }
 
-/// At most three of `list`, and how many more there are.
+/// At most three elements of `list`, and the number of further ones.
 pub(super) fn three_of(list: &[String]) -> Value {
     match list {
         [] => "<unset>".into(),
@@ -84,7 +84,7 @@ pub(super) fn three_of(list: &[String]) -> Value {
     }
 }
 
-/// An integer or a text as it stands; `fallback` when missing.
+/// An integer or a text, or `fallback` if it is missing.
 pub(super) fn integer_or_text(value: &Value, fallback: &str) -> Value {
     match value {
         Value::Null => fallback.into(),

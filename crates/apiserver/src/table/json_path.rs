@@ -1,4 +1,4 @@
-//! The JSONPath that printer columns use: fields, quoted fields, indexes, `*` and filters by equality.
+//! The part of JSONPath that printer columns use: fields, quoted fields, indexes, `*` and filters by equality.
 //!
 //! `jsonpath-rust` reads RFC 9535, which does not accept paths that columns use: paths without `$`, and
 //! `.metadata.labels.a\.b/c`.
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::depth::DEPTH_MAX;
 
-/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`; none when there is no value
-/// or the path has a form that columns do not use.
+/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`. None if there is no value or the
+/// path has a form that columns do not use.
 pub(super) fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     find_by(value, &parse(path)?)
 }
@@ -23,7 +23,7 @@ enum Step {
     Where(Vec<Step>, Value),
 }
 
-/// The steps of a path; none when it is malformed, or deeper than any object.
+/// The steps of a path. None if it is malformed or deeper than any object.
 fn parse(path: &str) -> Option<Vec<Step>> {
     let path = path.trim();
     let mut rest = path.strip_prefix('$').unwrap_or(path);
@@ -66,7 +66,7 @@ fn bracket(inner: &str) -> Option<Step> {
         return plain.then_some(Step::Where(path, wanted));
     }
     match unquote(inner) {
-        // Definitions escape the dots of label names here too, though they need not.
+        // Definitions escape the dots of label names here too, although they need not.
         Some(name) => Some(Step::Field(name.replace('\\', ""))),
         None => inner.parse().ok().map(Step::Index),
     }
@@ -100,7 +100,7 @@ fn unquote(text: &str) -> Option<&str> {
     quoted('\'').or_else(|| quoted('"'))
 }
 
-/// A field's name up to the next `.` or `[` that is not escaped.
+/// A field's name up to the next unescaped `.` or `[`.
 fn field(text: &str) -> (&str, &str) {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -113,7 +113,7 @@ fn field(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-/// The index of the closing bracket, outside of quotes.
+/// The index of the closing bracket outside of quotes.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {

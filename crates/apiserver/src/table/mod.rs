@@ -121,12 +121,12 @@ fn columns(group: &str, kind: &str) -> &'static [Column] {
         ("batch", "Job") => workload::JOB,
         ("batch", "CronJob") => workload::CRON_JOB,
         ("policy", "PodDisruptionBudget") => workload::POD_DISRUPTION_BUDGET,
-        // Kinds without a printer of their own, such as Role and CustomResourceDefinition.
+        // Kinds without their own printer, such as Role and CustomResourceDefinition.
         _ => cluster::NAME_AND_CREATED_AT,
     }
 }
 
-/// A pod that has ended is marked, so that clients can omit it.
+/// The condition `Completed` of a pod that has ended, so that clients can omit the pod.
 fn row_conditions(kind: &ResourceType, object: &Value) -> Option<Value> {
     if (kind.group.as_str(), kind.kind.as_str()) != ("", "Pod") {
         return None;

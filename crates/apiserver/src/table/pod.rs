@@ -1,4 +1,4 @@
-//! Pods: the status of a pod is a summary of its containers' states.
+//! Pods. The status of a pod is a summary of its containers' states.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ struct Summary<'a> {
     ready: usize,
     reason: String,
     restarts: i64,
-    /// When a container last ended; these texts sort as the instants do.
+    /// When a container last ended. RFC 3339 texts sort like the instants.
     restarted: Option<&'a str>,
 }
 
@@ -82,7 +82,7 @@ fn summarize(pod: &Value) -> Summary<'_> {
     summary
 }
 
-/// Whether an init container is still running or has failed; the reason tells which.
+/// Whether an init container is still running or has failed. The reason says which.
 fn summarize_init<'a>(summary: &mut Summary<'a>, pod: &'a Value, sidecars: &[&str]) -> bool {
     let total = items(&pod["spec"]["initContainers"]).len();
     for (index, container) in items(&pod["status"]["initContainerStatuses"]).iter().enumerate() {
@@ -124,7 +124,7 @@ fn summarize_containers<'a>(summary: &mut Summary<'a>, pod: &'a Value) {
         }
     }
     if summary.reason == "Completed" {
-        // A pod has not ended while one of its containers runs.
+        // A pod has not ended while one of its containers is running.
         match failure {
             _ if running && is_true(pod, "Ready") => "Running".clone_into(&mut summary.reason),
             Some(failure) => summary.reason = failure,

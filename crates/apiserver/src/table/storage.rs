@@ -98,7 +98,7 @@ fn is_bound(row: Row<'_>) -> bool {
     !text(row.spec("volumeName")).is_empty()
 }
 
-/// The short forms, in a fixed order.
+/// The access modes in their short forms, in a fixed order.
 fn access_modes(modes: &Value) -> Value {
     let short = [
         ("ReadWriteOnce", "RWO"),

@@ -95,7 +95,7 @@ fn of_containers(template: &Value, field: &str) -> Value {
     joined(items(&template["spec"]["containers"]).iter().map(|container| text(&container[field])), "")
 }
 
-/// A missing number of replicas is one.
+/// The desired number of replicas; one if it is missing.
 fn replicas(row: Row<'_>) -> i64 {
     row.spec("replicas").as_i64().unwrap_or(1)
 }
