@@ -149,7 +149,7 @@ impl Usage {
     /// Removes rooms that become empty, because accounts come and go without end.
     pub(crate) fn give_back(&mut self, id: &ResourceId, zone: Option<&String>) {
         for room in rooms_of(id, zone) {
-            let count = self.0.get_mut(&room).expect("what is given back was taken before");
+            let count = self.0.get_mut(&room).expect("room is taken before it is given back");
             *count -= 1;
             if *count == 0 {
                 self.0.remove(&room);

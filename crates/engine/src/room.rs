@@ -92,7 +92,7 @@ impl Waiting {
     /// Removes a resource from its line. Returns its number if it was in one.
     pub(crate) fn leave(&mut self, id: &ResourceId) -> Option<u64> {
         let Place { room, number, turn_ends } = self.places.remove(id)?;
-        let line = self.lines.get_mut(&room).expect("a place is in a line");
+        let line = self.lines.get_mut(&room).expect("a waiting resource is in a line");
         match turn_ends {
             None => drop(line.waiting.remove(&number)),
             Some(ends) => {
@@ -160,7 +160,7 @@ impl Waiting {
                 let ends = now + TURN;
                 line.told += 1;
                 self.turns.insert((ends, id.clone()));
-                self.places.get_mut(&id).expect("who is in a line has a place").turn_ends = Some(ends);
+                self.places.get_mut(&id).expect("a resource in a line has a place").turn_ends = Some(ends);
                 told.push((room.clone(), id));
             }
         }

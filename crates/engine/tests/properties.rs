@@ -1,4 +1,4 @@
-//! What holds whatever is asked, and whoever polls when.
+//! Properties that hold for any requests and polls.
 
 mod cloud;
 
@@ -90,14 +90,14 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     })
 }
 
-/// The names of the load balancers. No machine has one of them.
+/// The names of the load balancers. No machine has one of these names.
 const BALANCERS: [&str; 2] = ["lb-a", "lb-b"];
 
 fn balancer_of(stage: &str) -> &'static str {
     BALANCERS[usize::from(stage.len() == 4)]
 }
 
-/// A cloud with little room, so that scripts run into its limits.
+/// A cloud with low limits, so that scripts reach them.
 fn small_cloud() -> Watched {
     let zone = |instances_max| Zone { instances_max };
     let config = Config {
@@ -110,7 +110,7 @@ fn small_cloud() -> Watched {
 
 const END: SimTime = SimTime::from_millis(10_000_000);
 
-/// How far machines are, by name: the stages reached, and whether it is being deleted.
+/// The state of machines by name: the stages reached, and whether the machine is being deleted.
 type Standing = BTreeMap<String, (BTreeMap<StageName, SimTime>, bool)>;
 
 fn standing_of(resource: &Resource) -> (BTreeMap<StageName, SimTime>, bool) {
@@ -126,19 +126,19 @@ fn standing(engine: &Engine) -> Standing {
     machines.map(|machine| (machine.spec.id.name.clone(), standing_of(machine))).collect()
 }
 
-/// Adds what was recorded since.
+/// Appends the new records to the lines.
 fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
     let mut batch = Vec::with_capacity(nephele_engine::Journal::CAPACITY);
     engine.journal().read(cursor, &mut batch).expect("tests make fewer records");
     lines.extend(batch.iter().map(|entry| Line::Record(Entry::clone(entry))));
 }
 
-/// What a machine of another group would be called. There is none.
+/// The name of a machine in another group. It does not exist.
 fn elsewhere() -> ResourceId {
     ResourceId { group: "elsewhere".into(), ..id("m") }
 }
 
-/// A reader of a group, as a projection is one.
+/// A reader of a group, like a projection.
 #[derive(Clone)]
 struct Reader {
     cursor: Cursor,
@@ -170,7 +170,7 @@ impl Reader {
         match record {
             Record::Operation { operation, outcome: Outcome::Accepted, .. } => match &operation.request {
                 Request::Create(_) => drop(self.machines.entry(name.clone()).or_default()),
-                // One that room is kept for may never have been created.
+                // A resource with a reservation may never have been created.
                 Request::Delete(_) => {
                     if let Some(machine) = self.machines.get_mut(name) {
                         machine.1 = true;
@@ -248,7 +248,7 @@ proptest! {
             let adopt = Request::Adopt { spec: spec.clone(), created: at(1), reached, hardware: None };
             ask(&mut after, stop + Duration::from_millis(pause), adopt).unwrap();
         }
-        // What had failed fails again at the same time as it had, and is told again.
+        // A stage that had failed fails again at the same time, and the event is recorded again.
         let reached = |event: &Event| matches!(event.kind, EventKind::StageReached(_));
         let failed_before = told_before.into_iter().filter(|event| !reached(event));
         let failures: Vec<_> = failed_before.map(|event| (event.at, event.id, event.kind)).collect();
@@ -305,7 +305,7 @@ proptest! {
         let mut after = engine();
         ask(&mut after, stop, Request::Adopt { spec, created: at(1), reached, hardware: None }).unwrap();
         after.poll(stop);
-        // Who saw that it was over does not ask again.
+        // If the update was seen to be over, it is not requested again.
         if before.next_deadline().is_some() {
             ask(&mut after, stop, update()).unwrap();
         }
@@ -373,8 +373,8 @@ proptest! {
         prop_assert!(first.journal().since(1).eq(second.journal().since(1)));
     }
 
-    /// A journal that is kept is played again, whenever events were polled for and wherever a state was kept in between.
-    /// One from which a record is missing, or in which an answer is another one, is not.
+    /// A kept journal is replayed, whenever the engine was polled and wherever a state was written in between. A
+    /// journal with a missing record or another answer is not replayed.
     #[test]
     fn kept_journal_is_played_again_without_a_difference(
         script in script(), polls in prop::collection::vec(0u64..60_000, 0..30), at in 0..40usize, broken in 0..200usize,
@@ -392,7 +392,7 @@ proptest! {
                 engine.poll_some(poll, 3);
                 keep(&engine, &mut cursor, &mut lines);
             }
-            // Who asks may have looked at the clock a while before.
+            // A caller may have read the clock a while earlier.
             let asked = SimTime::from_millis(now.as_millis().saturating_sub(polls.len() as u64));
             let _ = ask(&mut engine, asked, request);
             keep(&engine, &mut cursor, &mut lines);
@@ -415,7 +415,7 @@ proptest! {
         prop_assume!(!records.is_empty());
         let mut missing = lines.clone();
         missing.remove(records[broken % records.len()]);
-        // One just before a state is as if the reader had fallen behind.
+        // A record that is missing right before a state looks like a reader that fell behind.
         prop_assert!(play(&missing).map_or(true, |(_, gaps)| gaps == 1));
         let mut other = lines;
         match &mut other[records[broken % records.len()]] {
@@ -431,8 +431,9 @@ proptest! {
         prop_assert!(play(&other).is_err());
     }
 
-    /// Two readers fold the journal into how far each machine is: one reads after each step, the other now and then,
-    /// and often after the journal has dropped what it did not read. Neither may end with anything but the state.
+    /// Two readers derive the state of each machine from the journal. One reads after each step. The other reads now
+    /// and then, often after the journal has dropped records that it did not read. Both must end with the state of the
+    /// engine.
     #[test]
     fn reader_that_lags_sees_what_one_that_does_not_sees(
         script in script(), noise in prop::collection::vec(prop_oneof![19 => Just(0), 1 => 1usize..6_000], 40),
@@ -463,7 +464,7 @@ proptest! {
         prop_assert_eq!(prompt.restarts, 0, "others' records push nothing out that it did not read");
     }
 
-    /// A model that counts: how many there are or have room kept for them, by zone, at each creation.
+    /// A model that counts the existing and reserved resources by zone at each creation.
     #[test]
     fn limits_are_kept_and_nothing_is_refused_below_them(script in script()) {
         let mut engine = small_cloud();
@@ -500,8 +501,8 @@ proptest! {
         }
     }
 
-    /// A load balancer leads to what is registered with it, is up and is not being deleted. Who reads only what it tells
-    /// knows that as well.
+    /// A backend is in service exactly while it is registered, up and not being deleted. A reader of the events alone
+    /// knows the same.
     #[test]
     fn load_balancer_leads_to_what_is_registered_and_up(script in script()) {
         let mut engine = small_cloud();
@@ -562,8 +563,8 @@ proptest! {
         }
     }
 
-    /// Whatever becomes of a catalog, an instance is made of what the catalog had when it was created, and of nothing that
-    /// the catalog did not have.
+    /// Whatever happens to a catalog, an instance keeps the hardware that the catalog had when the instance was
+    /// created. A type that the catalog does not have is refused.
     #[test]
     fn instance_is_made_of_what_its_catalog_had_then(
         steps in prop::collection::vec((0..6u8, 0..3usize, prop::bool::ANY), 1..40),
@@ -617,8 +618,8 @@ proptest! {
         }
     }
 
-    /// Clients ask again when they are told that there is room, and never by themselves: nobody who wants a machine is left
-    /// without while there is room for it.
+    /// Clients ask again only when they are told that there is room. No client waits while there is room for its
+    /// machine.
     #[test]
     fn nobody_waits_while_there_is_room(
         script in script(), deaf in prop::collection::btree_set("[a-z]{1,3}", 0..2),
@@ -643,7 +644,7 @@ proptest! {
             }
         };
         for (at, request) in script {
-            // Each turn that ends is seen when it does.
+            // The end of each turn is polled for at its time.
             while let Some(due) = engine.next_deadline().filter(|due| *due <= at) {
                 now = now.max(due);
                 engine.poll(now);

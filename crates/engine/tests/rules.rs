@@ -199,7 +199,7 @@ fn retry_of_what_cannot_be_retried_is_refused() {
     );
 }
 
-/// With odds of one in four, tried again until it works, one machine in four fails at its first attempt.
+/// With odds of one in four, and retries until each machine succeeds, one machine in four fails at its first attempt.
 #[test]
 fn odds_are_kept_and_a_retry_draws_anew() {
     let mut engine = engine();
@@ -254,7 +254,7 @@ fn small_cloud() -> Watched {
     Watched::new(config, "s")
 }
 
-/// Types of 4 processors, each.
+/// Instance types with 4 processors each.
 fn catalog(instance_types: &[&str]) -> Catalog {
     let instance_type = |name: &&str| InstanceType {
         name: (*name).into(),
@@ -343,7 +343,7 @@ fn room_comes_back_when_a_deletion_is_done_whether_or_not_anyone_polled() {
     assert_eq!(create(4), Ok(Outcome::Accepted));
 }
 
-/// One made from a type of a catalog and an image.
+/// An instance that is made from a catalog, an instance type and an image.
 fn made_from(name: &str, catalog: &str, instance_type: &str, image: &str, version: &str) -> ResourceSpec {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     ResourceSpec {
@@ -372,7 +372,7 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
     let spec = made_from("1", "north", "m.large", "windows-2025", "v1.36.3");
     ask(&mut engine, at(0), Request::Create(spec.clone())).unwrap();
     assert_eq!(engine.get(&id("1")).unwrap().hardware, made);
-    // Of what nothing is said, and of a catalog that nobody put there.
+    // Instances without an instance type, and of a catalog that was never put.
     for (name, catalog, kind) in [("2", "north", ""), ("3", "", "anything")] {
         ask(&mut engine, at(0), Request::Create(made_from(name, catalog, kind, "", ""))).unwrap();
         assert_eq!(engine.get(&id(name)).unwrap().hardware, Hardware::default());
@@ -380,7 +380,8 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
     put(&mut engine, "north", catalog(&["m.small"]));
     assert_eq!(ask(&mut engine, at(1), Request::Create(spec.clone())), Ok(Outcome::AlreadyDone));
     assert_eq!(engine.get(&id("1")).unwrap().hardware, made);
-    // After a restart it is what was noted; where nothing was noted, what there is today.
+    // After a restart the instance has the recorded hardware. If none was recorded, it has the hardware that its type
+    // has today.
     for (noted, expected) in [(Some(made.clone()), made), (None, Hardware::default())] {
         let mut engine = cloud::engine();
         put(&mut engine, "north", catalog(&["m.small"]));
@@ -423,13 +424,13 @@ fn what_a_catalog_does_not_have_is_refused_by_name_with_what_it_has() {
         let refused = ask(&mut engine, at(0), Request::Create(spec)).unwrap_err();
         let seen = (refused.category(), refused.class(), refused.to_string());
         assert_eq!(seen, (category, ErrorClass::WaitForChange, message.to_owned()));
-        // Whoever asks beforehand is told the same.
+        // A model that is described before the creation gets the same answer.
         assert_eq!(engine.hardware(&catalog, &model), Err(refused.clone()));
         assert_eq!(ask(&mut engine, at(0), Request::DescribeModel { catalog, model }), Err(refused));
     }
-    // Whoever asks for no version in particular, as a template does, gets the image.
+    // A request without a version, as from a template, gets the image.
     ask(&mut engine, at(0), Request::Create(made_from("1", "north", "m1", "ubuntu", ""))).unwrap();
-    // A catalog that is gone has nothing, and takes nothing away.
+    // A deleted catalog offers nothing, and existing instances stay.
     let north = ResourceId::catalog(id("m").account, "north");
     assert_eq!(ask(&mut engine, at(1), Request::Describe(north.clone())), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(1), Request::Delete(north.clone())), Ok(Outcome::Accepted));
@@ -449,7 +450,7 @@ fn catalog_is_put_and_never_created_and_nothing_else_is_put() {
     assert_eq!(ask(&mut engine, at(0), put), Err(CloudError::Conflict(id("m"))));
 }
 
-/// Who was told that there is room, in order, and when.
+/// The resources that were told that there is room, with the times, in order.
 fn told(engine: &Watched) -> Vec<(SimTime, Room, String)> {
     let freed = |entry: &Arc<Entry>| match &entry.record {
         Record::RoomFreed { at, room, waiting } => Some((*at, room.clone(), waiting.name.clone())),
@@ -474,14 +475,14 @@ fn who_was_refused_first_is_told_first_and_as_many_as_fit() {
     }
     let waiting: Vec<_> = engine.waiting().map(|id| id.name.as_str()).collect();
     assert_eq!(waiting, ["w", "x", "y", "z"]);
-    // The zone of y is free at the same time as a place in the account.
+    // A place in the zone of y and a place in the account become free at the same time.
     ask(&mut engine, at(2), Request::Delete(id("1"))).unwrap();
     assert_eq!(told(&engine), [], "its deletion takes three seconds");
     engine.poll(at(9));
     let first = [(at(5), quota(), "z".into()), (at(5), Room::Zone("a".into()), "y".into())];
     assert_eq!(told(&engine), first);
     assert_eq!(ask(&mut engine, at(9), create("z", "b")), Ok(Outcome::Accepted));
-    // y has room in its zone, and none in its account any more. It keeps the place that it had.
+    // There is room for y in its zone, but no longer in its account. It keeps its old place in the line.
     let exceeded = CloudError::QuotaExceeded { of: ResourceKind::Instance, limit: 2 };
     assert_eq!(ask(&mut engine, at(9), create("y", "a")), Err(exceeded));
     for name in ["2", "z"] {
@@ -585,7 +586,6 @@ fn resource_is_not_adopted_as_created_in_the_future() {
     assert_eq!(engine.get(&id("m")).unwrap().created, at(3));
 }
 
-/// The stage was reached at 2 and the machine deleted at 3, although the first poll came at 9.
 fn update(name: &str, since: u64, latency: Latency) -> Request {
     update_to(name, name, since, latency)
 }
@@ -651,6 +651,7 @@ fn what_goes_or_is_not_there_is_not_updated() {
     assert_eq!(events.into_iter().map(|event| event.kind).collect::<Vec<_>>(), [EventKind::Deleted]);
 }
 
+/// The stage was reached at 2 and the machine deleted at 3, although the first poll came at 9.
 #[test]
 fn what_was_due_before_an_operation_happens_before_it() {
     let mut engine = engine();
@@ -699,8 +700,8 @@ fn jitter_comes_on_top_of_the_base_and_uniform_stays_between_its_bounds() {
     }
 }
 
-/// Draws are part of what a seed promises: the same on every machine and in every release. The instants were computed
-/// with another implementation of SHA-256 and `ChaCha8`.
+/// A seed promises the same draws on every machine and in every release. The times were computed with another
+/// implementation of SHA-256 and `ChaCha8`.
 #[test]
 fn draws_of_a_seed_never_change() {
     let mut engine = engine();
@@ -764,7 +765,7 @@ fn in_service(engine: &Engine) -> Vec<&str> {
     engine.in_service(&load_balancer("l")).collect()
 }
 
-/// What the load balancer told since the last time.
+/// The events of the load balancer since the last poll.
 fn told_by_load_balancer(engine: &mut Watched, seconds: u64) -> Vec<(SimTime, EventKind)> {
     let events = engine.poll(at(seconds)).into_iter();
     events.filter(|event| event.id == load_balancer("l")).map(|event| (event.at, event.kind)).collect()
@@ -790,7 +791,7 @@ fn backend_is_in_service_from_its_stage_until_its_deletion_begins() {
     assert!(engine.get(&load_balancer("l")).unwrap().backends.contains_key("m"), "it is not gone yet");
     assert_eq!(told_by_load_balancer(&mut engine, 9), [(at(6), down("m"))]);
     assert_eq!(engine.get(&load_balancer("l")).unwrap().backends, BTreeMap::new());
-    // Another one of the name is another one.
+    // A new instance of the same name is not registered.
     ask(&mut engine, at(10), Request::Create(machine("m", &Latency::ZERO))).unwrap();
     assert_eq!((told_by_load_balancer(&mut engine, 20), in_service(&engine)), (vec![], vec![]));
 }
@@ -823,13 +824,13 @@ fn backend_that_is_up_is_in_service_at_once_and_out_of_it_when_it_is_deregistere
     engine.poll(at(20));
     assert_eq!(ask(&mut engine, at(21), register("l", "m", "node")), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(22), register("l", "m", "node")), Ok(Outcome::AlreadyDone));
-    // Up from another stage on, it is up still.
+    // The instance has already reached the other stage as well, so it stays in service.
     assert_eq!(ask(&mut engine, at(23), register("l", "m", "etcd")), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(24), deregister("l", "m")), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(25), deregister("l", "m")), Ok(Outcome::AlreadyDone));
     assert_eq!(in_service(&engine), [""; 0]);
     assert_eq!(told_by_load_balancer(&mut engine, 30), [(at(21), up("m")), (at(24), down("m"))]);
-    // What is deregistered before it is up never is in service.
+    // A backend that is deregistered before it is up is never in service.
     ask(&mut engine, at(31), Request::Create(machine("n", &fixed(2)))).unwrap();
     ask(&mut engine, at(31), register("l", "n", "vm")).unwrap();
     ask(&mut engine, at(32), deregister("l", "n")).unwrap();
@@ -907,7 +908,7 @@ fn load_balancer_keeps_its_endpoint_and_leads_nowhere_once_its_deletion_begins()
     assert_eq!(in_service(&engine), [""; 0]);
     let deleting = CloudError::Deleting(load_balancer("l"));
     assert_eq!(ask(&mut engine, at(5), register("l", "m", "node")), Err(deleting));
-    // Its end says all there is to say.
+    // After the end of the load balancer, no further events are recorded for it.
     ask(&mut engine, at(6), Request::Delete(id("m"))).unwrap();
     assert_eq!(told_by_load_balancer(&mut engine, 20), [(at(9), EventKind::Deleted)]);
     assert!(engine.get(&load_balancer("l")).is_none());
@@ -993,7 +994,7 @@ fn journal_keeps_operations_and_events_in_one_order_and_leaves_repeats_out() {
     ask(&mut engine, at(1), create()).unwrap();
     ask(&mut engine, at(3), Request::Delete(id("m"))).unwrap();
     ask(&mut engine, at(3), create()).unwrap_err();
-    // A read that is answered changes nothing, and nobody need know of it; one that is refused is news.
+    // A successful read changes nothing and is not recorded. A refused read is.
     let describe = |name: &str| Request::Describe(id(name));
     assert_eq!(ask(&mut engine, at(3), describe("m")), Ok(Outcome::Accepted));
     ask(&mut engine, at(3), describe("n")).unwrap_err();

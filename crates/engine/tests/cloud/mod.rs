@@ -1,4 +1,4 @@
-//! Resources to test with, and short ways to ask for them.
+//! Resources for tests, and short forms of requests.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -9,7 +9,7 @@ use nephele_engine::{
     ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageSpec, StageState,
 };
 
-/// An engine whose journal somebody reads.
+/// An engine with a reader of its journal.
 pub(crate) struct Watched {
     engine: Engine,
     cursor: Cursor,
@@ -22,8 +22,8 @@ impl Watched {
         Self { engine, cursor }
     }
 
-    /// Lets happen what is due, and says what did since the last poll. Adoptions are left out: they tell of what the
-    /// caller said.
+    /// Polls the engine, and returns the events since the last poll. Adoptions are left out, because they repeat the
+    /// caller's request.
     pub(crate) fn poll(&mut self, now: SimTime) -> Vec<Event> {
         self.engine.poll(now);
         let mut entries: Vec<Arc<_>> = Vec::with_capacity(nephele_engine::Journal::CAPACITY);
@@ -113,7 +113,7 @@ pub(crate) fn operation(at: SimTime, request: Request) -> Operation {
     Operation { caller: "test".into(), request, labels: BTreeMap::new(), at }
 }
 
-/// Asks, and answers with the error of a refusal.
+/// Applies a request, and returns the error of a refusal.
 pub(crate) fn ask(engine: &mut Engine, now: SimTime, request: Request) -> Result<Outcome, CloudError> {
     match engine.apply(operation(now, request)) {
         Outcome::Refused(error) => Err(error),
@@ -121,7 +121,7 @@ pub(crate) fn ask(engine: &mut Engine, now: SimTime, request: Request) -> Result
     }
 }
 
-/// What an earlier process would know of a machine: the stages it saw reached.
+/// The stages that an earlier process saw reached.
 pub(crate) fn reached_stages(engine: &Engine, id: &ResourceId) -> BTreeMap<StageName, SimTime> {
     let stages = engine.get(id).expect("the machine was created").stages();
     stages
