@@ -1,4 +1,4 @@
-//! Clusters as their clients meet them, over loopback.
+//! Clusters as seen by their clients, over loopback.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -27,7 +27,7 @@ async fn held_connection_proceeds_when_the_first_api_server_comes() {
         let endpoint = endpoint.clone();
         tokio::spawn(async move { Http::connect(&endpoint, &tls).await.unwrap() })
     };
-    // Without an authority there is nothing to shake hands with.
+    // Without an authority there is no TLS handshake.
     world.until("nephele_workload_connections_held", 1.0).await;
     assert!(!client.is_finished());
 
@@ -48,13 +48,13 @@ async fn connection_is_let_go_when_nothing_comes_in_time() {
     let tls = client_tls(&ECDSA.cluster, None, &["h2"]);
     assert!(support::connect(&endpoint, &tls).await.is_err());
 
-    // With an authority but no API server, requests are what is let go.
+    // With an authority but no API server, requests time out instead.
     let (_, endpoint) = world.cluster("late-requests", &ECDSA);
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     let (status, body) = http.get("/api/v1/namespaces/default/pods/own").await.unwrap();
     assert_eq!((status, &body["reason"]), (StatusCode::SERVICE_UNAVAILABLE, &"ServiceUnavailable".into()));
-    // The load balancer itself is well before anything is behind it, and discovery is the same for every backend.
+    // The load balancer itself is healthy before it has a backend, and discovery is the same for every backend.
     for path in ["/", "/api", "/apis"] {
         assert_eq!(http.get(path).await.unwrap().0, StatusCode::OK, "{path}");
     }
@@ -112,7 +112,7 @@ async fn connections_without_a_certificate_cannot_fill_the_port_of_a_cluster() {
     let nameless = client_tls(&ECDSA.cluster, None, &["h2"]);
     let mut idle = Vec::new();
     for _ in 0..300 {
-        // One that is closed to make room for the next may be so within its handshake.
+        // A connection may be closed during its handshake, to make room for the next one.
         idle.push(support::connect(&endpoint, &nameless).await);
     }
     let mut newcomer = Http::connect(&endpoint, &known).await.unwrap();
@@ -131,7 +131,7 @@ async fn ticket_of_one_cluster_does_not_open_another() {
     for id in [&one, &two] {
         support::provide(&world.cloud, machine(id, "cp", Role::ControlPlane)).unwrap();
     }
-    // One client configuration, and with it one cache of tickets by host, for two clusters of one host.
+    // One client configuration, and so one ticket cache by host, for two clusters at the same host.
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["http/1.1"]);
     for _ in 0..2 {
         let mut http = Http::connect(&first, &tls).await.unwrap();
@@ -183,7 +183,7 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
     };
     let led_to = || cloud.observe_cluster(&id).map(|seen| seen.backends);
 
-    // An API server that nobody registered is not led to.
+    // An API server that is not registered gets no requests.
     let first = machine(&id, "cp", Role::ControlPlane);
     cloud.ensure_machine(first.clone()).unwrap();
     assert!(cloud.observe_machine(&first.id).unwrap().reached(nephele_cloud::Stage::ApiServer).is_some());
@@ -195,7 +195,7 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
     cloud.deregister_backend(&first.id).unwrap();
     cloud.deregister_backend(&first.id).unwrap();
     assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[], &[])));
-    // A machine that goes is led to no more, whether or not somebody says so.
+    // A machine that is deleted goes out of service, whether or not it is deregistered.
     cloud.register_backend(&first.id).unwrap();
     assert_eq!(cloud.delete_machine(&first.id).unwrap(), Deletion::Gone);
     assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[], &[])));
@@ -241,10 +241,10 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
             "in service",
             "DeleteInstance",
             "out of service",
-            // Of a machine that is gone.
+            // For a machine that is gone.
             "RegisterBackend",
             "DeleteLoadBalancer",
-            // Of one that is gone.
+            // For a load balancer that is gone.
             "DescribeLoadBalancer",
             "CreateLoadBalancer",
             "DeleteLoadBalancer",
@@ -273,7 +273,7 @@ async fn port_of_a_deleted_cluster_is_given_to_the_next() {
     world.cloud.delete_cluster(&id);
     world.cloud.delete_cluster(&id);
     assert_eq!(world.cloud.observe_cluster(&id), None);
-    // It is the third's now, which was published with it, whoever asks first.
+    // The port now belongs to the third cluster, which was published with it, whoever asks first.
     let error = world.cloud.ensure_cluster(cluster("second")).unwrap_err();
     assert!(matches!(error, ClusterError::PortsExhausted { .. }));
     support::eventually("the port is free", || world.cloud.ensure_cluster(published.clone()).is_ok()).await;
@@ -283,7 +283,7 @@ async fn port_of_a_deleted_cluster_is_given_to_the_next() {
 #[tokio::test]
 async fn ports_of_clusters_that_are_not_back_yet_are_given_to_nobody_else() {
     let world = World::start_unprepared(30_080..=30_083);
-    // What was published is known to whoever asks.
+    // A cluster with a published endpoint gets it before the ports of all clusters are known.
     let at = |port| Some(Endpoint { host: "127.0.0.1".into(), port });
     let early = ClusterSpec { endpoint: at(30_083), ..cluster("early") };
     assert_eq!(world.cloud.ensure_cluster(early).unwrap().port, 30_083);
@@ -296,7 +296,7 @@ async fn ports_of_clusters_that_are_not_back_yet_are_given_to_nobody_else() {
     assert_eq!(world.cloud.ensure_cluster(cluster("new")).unwrap().port, 30_082);
     let late = ClusterSpec { endpoint: at(30_081), ..cluster("late") };
     assert_eq!(world.cloud.ensure_cluster(late).unwrap().port, 30_081);
-    // It never ran, and its object is gone.
+    // The cluster never ran, and its object is gone.
     world.cloud.delete_cluster(&paused);
     assert_eq!(world.cloud.ensure_cluster(cluster("next")).unwrap().port, 30_080);
     world.stop().await;
@@ -327,7 +327,7 @@ async fn twenty_rounds_of_clusters_leave_nothing_behind() {
         let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
         let mut http = Http::connect(&endpoint, &tls).await.unwrap();
         assert_eq!(http.names("/api/v1/nodes").await, ["cp", "worker"]);
-        // A watch is open, a tunnel too, and another connection has not said a word.
+        // A watch and a tunnel are open, and another connection has sent nothing.
         let mut watching = Http::connect(&endpoint, &tls).await.unwrap();
         let request =
             http::Request::get("https://127.0.0.1/api/v1/nodes?watch=1").body(Default::default()).unwrap();

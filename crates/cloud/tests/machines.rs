@@ -59,7 +59,7 @@ async fn stages_come_when_they_are_due_and_changes_say_so() {
     assert_eq!(changes.next().await, Some(Changed::Machine(id.clone())));
     assert_eq!(stages(&cloud), all(at(30), at(40), at(40), at(45)));
     assert_eq!(cloud.observe_cluster(&cluster_id).unwrap().backends, 1);
-    // The driver slept to each deadline: not a millisecond more has passed.
+    // The driver slept until each deadline: not a millisecond more has passed.
     assert_eq!(created_at() + Duration::from_secs(45), after(45));
     cloud.shutdown().await;
 }
@@ -78,7 +78,7 @@ async fn machine_that_boots_over_a_restart_is_up_when_it_would_have_been() {
             BTreeMap::from([(Stage::Vm, StartUp { duration: Duration::from_secs(30), jitter: 0.5 })]);
         spec.started_at = started_at;
         let id = spec.id.clone();
-        // Not at a whole second, and later in the second life than in the first.
+        // Not at a whole second, and later in the second run than in the first.
         tokio::time::advance(Duration::from_millis(if started_at.is_some() { 7_890 } else { 1_234 })).await;
         support::provide(&cloud, spec).unwrap();
         let seen = cloud.observe_machine(&id).unwrap();
@@ -126,7 +126,7 @@ async fn name_that_tls_cannot_ask_for_is_refused_for_control_planes_only() {
     cloud.shutdown().await;
 }
 
-/// Everything in the cluster, but for what a restart may change: the versions.
+/// All objects of the cluster, without the versions, which a restart may change.
 async fn everything(endpoint: &nephele_cloud::Endpoint) -> BTreeMap<&'static str, Value> {
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(endpoint, &tls).await.unwrap();
@@ -172,7 +172,7 @@ async fn restart_gives_the_same_endpoint_certificate_and_objects_in_whatever_ord
         .into_iter()
         .map(|(name, role)| {
             let mut spec = machine(&id, name, role);
-            // As conditions keep them.
+            // Conditions have times in whole seconds.
             spec.reached = reached(&world.cloud, &spec.id);
             for at in spec.reached.values_mut() {
                 *at = Timestamp::from_second(at.as_second()).unwrap();
@@ -296,13 +296,13 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
         zone: None,
         allocation: Allocation::default(),
     };
-    // One never began, so it has to wait as others do.
+    // The creation of c had not begun, so c has to wait like new machines.
     world.cloud.reserve_machines([former("a", true), former("b", true), former("c", false)]);
     let create = |name: &str| support::provide(&world.cloud, worker(name)).map_err(|error| error.to_string());
     let refused = Err("the cloud refused CreateInstance".to_owned());
     assert_eq!([create("new"), create("c")], [refused.clone(), refused.clone()]);
     assert_eq!([create("a"), create("new")], [Ok(()), refused]);
-    // The object of another one went, and nobody had looked at it.
+    // The object of b is gone, and no reconcile had looked at it.
     world.cloud.retain_machines([("default".to_owned(), "a".to_owned())].into());
     assert_eq!(create("new"), Ok(()));
     world.stop().await;

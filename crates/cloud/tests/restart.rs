@@ -1,4 +1,4 @@
-//! What is there of clusters after the process was killed.
+//! The objects of clusters after the process was killed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -28,7 +28,7 @@ impl Directory {
         Self(path)
     }
 
-    /// What a process that is killed now leaves.
+    /// A copy of the files that a process leaves if it is killed now.
     fn copy(&self, name: &str) -> Self {
         let copy = Self::new(name);
         for file in fs::read_dir(&self.0).unwrap() {
@@ -67,7 +67,7 @@ fn machines(id: &ClusterId) -> [MachineSpec; 2] {
     [machine(id, "cp", Role::ControlPlane), machine(id, "worker", Role::Worker)]
 }
 
-/// The machines as a manager finds them after a restart.
+/// The specifications of the machines as a manager knows them after a restart.
 fn known(world: &World, machines: &[MachineSpec]) -> Vec<MachineSpec> {
     let known = |machine: &MachineSpec| {
         let started_at = world.cloud.observe_machine(&machine.id).map(|seen| seen.started_at);
@@ -103,7 +103,7 @@ const COLLECTIONS: [&str; 13] = [
     "/apis/g.io/v1/things",
 ];
 
-/// Everything in the cluster by collection, and the newest version that was seen.
+/// All objects of the cluster by collection, and the newest version that was seen.
 async fn content(http: &mut Http) -> (BTreeMap<&'static str, Value>, u64) {
     let (mut content, mut newest) = (BTreeMap::new(), 0);
     for path in COLLECTIONS {
@@ -115,7 +115,7 @@ async fn content(http: &mut Http) -> (BTreeMap<&'static str, Value>, u64) {
     (content, newest)
 }
 
-/// Waits until the addons have noticed how many Nodes there are, after which nothing happens by itself.
+/// Waits until the addons have the right number of Nodes. After that, nothing changes by itself.
 async fn quiet(http: &mut Http, nodes: u64) {
     let waiting = async {
         while http.get(PROXY).await.unwrap().1["status"]["numberReady"] != nodes {
@@ -151,7 +151,7 @@ async fn what_clients_wrote_is_there_after_a_kill_as_they_left_it() {
     create(&mut http, MAPS, json!({"metadata": {"name": "mine"}, "data": {"k": "v"}})).await;
     create(&mut http, MAPS, json!({"metadata": {"name": "gone"}})).await;
     assert_eq!(http.write("DELETE", &format!("{MAPS}/gone"), &json!({})).await.0, StatusCode::OK);
-    // What the projection made is its clients' too.
+    // Clients may change the objects of the projection as well.
     let label = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"taints": null}});
     assert_eq!(http.write("PATCH", "/api/v1/nodes/worker", &label).await.0, StatusCode::OK);
     assert_eq!(http.write("DELETE", DNS, &json!({})).await.0, StatusCode::OK);
@@ -168,7 +168,7 @@ async fn what_clients_wrote_is_there_after_a_kill_as_they_left_it() {
     let (after, newest_after) = content(&mut http_again).await;
     assert_eq!(after, before);
     assert_eq!(http_again.get(DNS).await.unwrap().0, StatusCode::NOT_FOUND);
-    // Whoever watched has to list again, and no version is given twice.
+    // Clients with a watch have to list again, and no version is used twice.
     assert!(newest_after > newest, "{newest_after} after {newest}");
     let watch = format!("/api/v1/configmaps?watch=true&resourceVersion={newest}");
     let (_, answer) = http_again.get(&watch).await.unwrap();
@@ -176,7 +176,7 @@ async fn what_clients_wrote_is_there_after_a_kill_as_they_left_it() {
     let created = create(&mut http_again, MAPS, json!({"metadata": {"name": "new"}})).await;
     let version: u64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
     assert!(version > newest);
-    // What waited for its finalizer goes with it.
+    // The object that waited for its finalizer is deleted with the finalizer.
     let release = json!({"metadata": {"finalizers": null}});
     let (status, _) = http_again.write("PATCH", &format!("{THINGS}/held"), &release).await;
     assert_eq!(status, StatusCode::OK);
@@ -208,13 +208,13 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
     known.retain(|machine| !["gone", "deleted"].contains(&machine.id.name.as_str()));
     for machine in &mut known {
         match machine.id.name.as_str() {
-            // Another machine of the name, which has not booted yet.
+            // Another machine of the same name, which has not booted yet.
             "worker" => (machine.started_at, machine.reached) = (None, BTreeMap::new()),
             "changed" => machine.version = "v1.37.0".into(),
             _ => {}
         }
     }
-    // This one goes before its cluster is there again.
+    // The object of `gone` is missing and `deleted` is deleted before the cluster comes back.
     let names = ["cp", "worker", "changed", "deleted"].map(|name| ("default".to_owned(), name.to_owned()));
     again.cloud.retain_machines(names.into());
     let deleted = MachineId { cluster: spec.id.clone(), name: "deleted".into() };
@@ -239,7 +239,7 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
     assert_eq!(seen, [(&changed, &blue, &new), (&cp, &null, &old), (&worker, &null, &old)]);
     let leases = http.names("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases").await;
     assert_eq!(leases, ["changed", "cp", "worker"]);
-    // The machines are counted when their cluster is there already.
+    // The machines are listed while their cluster exists.
     again.cloud.retain_machines(BTreeSet::new());
     assert_eq!(http.names("/api/v1/nodes").await, ["changed", "cp", "worker"], "they are known to the cloud");
     drop(http);
@@ -264,7 +264,7 @@ async fn cluster_that_was_deleted_or_made_again_begins_anew() {
         let mut http = enter(&world, spec.clone(), &machines(&spec.id)).await;
         create(&mut http, MAPS, json!({"metadata": {"name": "mine"}})).await;
     }
-    // Deleted and made again in one life.
+    // Deleted and created again in one process.
     world.cloud.delete_cluster(&specs[2].id);
     let mut http = enter(&world, specs[2].clone(), &machines(&specs[2].id)).await;
     assert_eq!(http.names(MAPS).await, [""; 0]);
@@ -286,7 +286,7 @@ async fn cluster_that_was_deleted_or_made_again_begins_anew() {
     assert_eq!(found(&ClusterSpec { created_at: later, ..specs[1].clone() }).await, [""; 0]);
     assert_eq!(found(&specs[2]).await, ["second"]);
     assert_eq!(found(&specs[3]).await, ["mine"]);
-    // Deleted before it was made again after a restart.
+    // Deleted before it was created again after a restart.
     world.stop().await;
     let world = start();
     world.cloud.delete_cluster(&specs[3].id);

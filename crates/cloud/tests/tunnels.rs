@@ -1,4 +1,4 @@
-//! What is behind the ports of the control plane's pods, end to end.
+//! Port-forwards to the control plane's pods, end to end.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -67,7 +67,8 @@ async fn etcd_lets_nobody_in_without_a_certificate_of_its_own_authority() {
     for certificate in [None, Some(&stranger)] {
         let tunnel = forward(http(&endpoint, &ECDSA).await, "etcd-cp", 2379).await;
         let tls = client_tls(authority, certificate, &["h2"]);
-        // With TLS 1.3 the client is done before the server has looked: the refusal comes with the first answer.
+        // With TLS 1.3 the client's handshake ends before the server has checked the certificate, so the refusal comes
+        // with the first response.
         let refused = match Etcd::connect(tunnel, &tls, "cp").await {
             Err(_) => true,
             Ok(mut etcd) => etcd.call::<Members>("Cluster/MemberList", &Status::default()).await.is_err(),

@@ -35,7 +35,7 @@ fn update(asked_at: Timestamp, seconds: u64, software: Software) -> Option<Box<M
     Some(Box::new(MachineUpdate { asked_at, takes, software, fails: false }))
 }
 
-/// What a machine runs, and whether its last update is over.
+/// The software of a machine, and whether its last update has ended.
 fn seen(cloud: &Cloud, spec: &MachineSpec) -> (Software, Option<bool>) {
     let observed = cloud.observe_machine(&spec.id).unwrap();
     (observed.software, observed.update.map(|update| update.ended.is_some()))
@@ -67,7 +67,7 @@ async fn an_update_takes_its_time_and_tells_when_it_is_over() {
     let took = ended.unwrap().duration_since(asked_at).unsigned_abs();
     assert!((100..150).contains(&took.as_secs()), "{took:?}");
 
-    // Who has not noted yet that it is over changes nothing back.
+    // A caller that does not know yet that the update has ended does not undo it.
     support::provide(&cloud, machine.clone()).unwrap();
     assert_eq!(seen(&cloud, &machine), (newer(), Some(true)));
     cloud.shutdown().await;
@@ -87,7 +87,7 @@ async fn an_update_that_fails_takes_its_time_and_changes_nothing() {
     assert_eq!(seen(&cloud, &machine), (before(), Some(false)));
     changes.next().await;
     assert_eq!(seen(&cloud, &machine), (before(), Some(true)));
-    // Another one does not.
+    // Another update succeeds.
     machine.update = update(created_at() + Duration::from_secs(60), 0, newer());
     support::provide(&cloud, machine.clone()).unwrap();
     assert_eq!(seen(&cloud, &machine), (newer(), Some(true)));
@@ -169,7 +169,7 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
     spec.reached = reached(&world.cloud, &spec.id);
     world.stop().await;
 
-    // Whoever noted what it runs makes the machine so.
+    // A machine that is created with the software in its specification has it at once.
     let world = World::start(30_650..=30_659);
     let (id, endpoint) = world.cluster("updated", &ECDSA);
     assert_eq!(id, spec.id.cluster);
@@ -181,7 +181,7 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
     world.stop().await;
 }
 
-/// The moment of a request is no source of chance.
+/// The time of a request does not influence the draw.
 #[tokio::test(start_paused = true)]
 async fn the_same_update_takes_the_same_time_whenever_it_is_asked_for() {
     let cloud = on_tokio_time(30_640..=30_649, Duration::ZERO);
@@ -206,7 +206,7 @@ async fn the_same_update_takes_the_same_time_whenever_it_is_asked_for() {
         };
         ends.push(ended.await);
     }
-    // The cloud counts in milliseconds, so both began at once.
+    // The cloud counts in milliseconds, so both updates began at the same time.
     assert_eq!(ends[0], ends[1]);
     cloud.shutdown().await;
 }

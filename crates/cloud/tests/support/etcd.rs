@@ -54,7 +54,7 @@ impl Etcd {
         Ok(Self { sender })
     }
 
-    /// Calls a method; the gRPC status when it is not OK.
+    /// Calls a method. The error is the gRPC status if it is not OK.
     pub async fn call<T: Message + Default>(
         &mut self,
         method: &str,

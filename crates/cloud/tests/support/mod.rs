@@ -1,4 +1,4 @@
-//! A cloud over loopback, and a client of its clusters.
+//! A cloud over loopback and a client of its clusters, for tests.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
@@ -33,7 +33,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Long enough for a busy machine; nothing waits for it when all is well.
+/// Long enough for a busy machine. No test waits that long if all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// 2026-01-01T00:00:00Z.
@@ -41,7 +41,7 @@ pub fn created_at() -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap()
 }
 
-/// Authorities as Cluster API makes them by default, made once: RSA keys take a second to find.
+/// Authorities with Cluster API's default keys, created once because RSA keys take a second to find.
 pub static RSA: LazyLock<Authorities> = LazyLock::new(|| authorities(KeyAlgorithm::Rsa2048));
 pub static ECDSA: LazyLock<Authorities> = LazyLock::new(|| authorities(KeyAlgorithm::EcdsaP256));
 
@@ -61,7 +61,7 @@ pub struct World {
 }
 
 impl World {
-    /// A cloud with ports of its own, so that tests run side by side.
+    /// A cloud with its own ports, so that tests can run side by side.
     pub fn start(ports: RangeInclusive<u16>) -> Self {
         Self::start_with(ports, PATIENCE)
     }
@@ -75,7 +75,7 @@ impl World {
         Self::start_by(ports, PATIENCE, Some(directory.to_owned()))
     }
 
-    /// A cloud that has no more machines of one namespace than this.
+    /// A cloud with a limit of machines per namespace.
     pub fn start_within(ports: RangeInclusive<u16>, machines_max: u32) -> Self {
         let world = Self::start_unprepared_by(ports, PATIENCE, None, Some(machines_max));
         world.cloud.reserve_endpoints([]);
@@ -92,7 +92,7 @@ impl World {
         world
     }
 
-    /// A cloud that nobody has told yet which clusters there were before a restart.
+    /// A cloud that does not know yet which clusters existed before a restart.
     pub fn start_unprepared(ports: RangeInclusive<u16>) -> Self {
         Self::start_unprepared_by(ports, PATIENCE, None, None)
     }
@@ -125,7 +125,7 @@ impl World {
         assert_eq!(self.cloud.task_count(), 0);
     }
 
-    /// The value of a gauge without labels, or of the sum of those with.
+    /// The value of a gauge, summed over its labels.
     pub fn gauge(&self, name: &str) -> f64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
@@ -167,7 +167,7 @@ pub fn on_tokio_time(ports: RangeInclusive<u16>, ahead: Duration) -> Cloud {
     cloud
 }
 
-/// Waits for what other tasks do; a condition that never comes fails the test.
+/// Waits until a condition holds. Fails the test if that takes too long.
 pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
         while !condition() {
@@ -210,20 +210,20 @@ pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
     }
 }
 
-/// Makes a machine, and has the load balancer lead to one of the control plane.
+/// Creates a machine, and registers it with the load balancer if it is of the control plane.
 pub fn provide(cloud: &Cloud, spec: MachineSpec) -> Result<(), MachineError> {
     let (id, role) = (spec.id.clone(), spec.role);
     cloud.ensure_machine(spec)?;
     if role == Role::ControlPlane { cloud.register_backend(&id) } else { Ok(()) }
 }
 
-/// The stages that a machine has reached, to adopt it with.
+/// The stages that a machine has reached, for adopting it.
 pub fn reached(cloud: &Cloud, id: &MachineId) -> BTreeMap<Stage, Timestamp> {
     let seen = cloud.observe_machine(id).unwrap();
     Stage::ALL.into_iter().filter_map(|stage| Some((stage, seen.reached(stage)?))).collect()
 }
 
-/// A client certificate as KCP puts into kubeconfigs.
+/// A client certificate like those that KCP puts into kubeconfigs.
 pub fn admin(authority: &Authority) -> Leaf {
     client_certificate(authority, "kubernetes-admin", &["system:masters"])
 }
@@ -244,7 +244,7 @@ pub fn client_certificate(authority: &Authority, name: &str, groups: &[&str]) ->
     authority.issue(&request).unwrap()
 }
 
-/// A client's TLS: trusts the authority, shows the certificate, offers the protocols.
+/// TLS of a client that trusts the authority, presents the certificate and offers the protocols.
 pub fn client_tls(trusted: &Authority, certificate: Option<&Leaf>, protocols: &[&str]) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(trusted.certificate_der().to_vec())).unwrap();
@@ -301,7 +301,7 @@ impl Http {
         }
     }
 
-    /// Gets a path; the body as JSON, or as a JSON text.
+    /// Gets a path. Returns the body as JSON, or as a JSON string if it is not JSON.
     pub async fn get(&mut self, path: &str) -> hyper::Result<(StatusCode, Value)> {
         let uri = match self {
             Self::One(_) => path.to_owned(),
@@ -315,7 +315,7 @@ impl Http {
         Ok((status, serde_json::from_slice(&body).unwrap_or(Value::String(text))))
     }
 
-    /// Sends JSON, and gets the answer as [`Http::get`] does.
+    /// Sends JSON, and returns the response as [`Http::get`] does.
     pub async fn write(&mut self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = Request::builder()
@@ -330,7 +330,7 @@ impl Http {
         (status, serde_json::from_slice(&body).unwrap())
     }
 
-    /// Names of what a list holds.
+    /// The names of the items of a list.
     pub async fn names(&mut self, path: &str) -> Vec<String> {
         let (status, list) = self.get(path).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{list}");
