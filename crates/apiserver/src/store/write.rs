@@ -96,7 +96,7 @@ impl Store {
         for name in NAMESPACES {
             match self.create(now, &Key::new("", "namespaces", "", name), json!({})) {
                 Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
-                Err(error) => panic!("a namespace with a good name is refused only if it is there: {error}"),
+                Err(error) => panic!("a namespace with a valid name is refused only if it exists: {error}"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! No request, whoever sends it, ends the process, holds much more memory than it sent, or keeps the store busy.
+//! No request of any client ends the process, uses much more memory than the client sent, or keeps the store busy.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn patch_of_more_operations_than_a_real_server_takes_is_too_large() {
     assert_eq!(answer, (413, "RequestEntityTooLarge".to_owned(), message));
 }
 
-/// A request is bounded, and so is the result of many.
+/// A single request is bounded, and so is the result of many requests.
 #[tokio::test]
 async fn object_cannot_grow_beyond_what_etcd_takes() {
     let server = server();
@@ -124,7 +124,7 @@ async fn refusal_does_not_outgrow_what_it_refuses() {
     assert_eq!(status["details"]["causes"].as_array().map(Vec::len), Some(64));
 }
 
-/// The path of a column comes from a client, too.
+/// The JSONPath of a column comes from a client, too.
 #[tokio::test]
 async fn column_of_a_million_steps_is_read_without_recursion() {
     let server = server();

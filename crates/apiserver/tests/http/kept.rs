@@ -18,7 +18,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 enum Disk {
     Quick,
     Slow,
-    /// It has just refused; the next attempt may succeed.
+    /// The disk has just refused a write; the next attempt may succeed.
     Refuses,
     Full,
 }
@@ -83,7 +83,7 @@ async fn nothing_is_changed_on_a_full_disk_and_everything_can_be_read() {
         assert_eq!(failure(answer), expected, "{method} {path}");
     }
     assert_eq!(get(&server, &path).await.0, 200);
-    // A review changes nothing, though it is sent by POST.
+    // A review changes nothing, although it is sent by POST.
     let review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     assert_eq!(send(&server, "POST", review, &json!({"spec": {}})).await.0, 201);
     journal.0.send_replace(Disk::Quick);

@@ -1,4 +1,4 @@
-//! Discovery, health, authentication and other paths than those of objects.
+//! Discovery, health, authentication and other paths that are not resource paths.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A server without sockets and what its answers look like.
+//! A server without sockets, and helpers for its responses.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ impl Watch {
         Self { stream: BodyStream::new(response.into_body()), buffer: Vec::new() }
     }
 
-    /// The next event, or none when the watch has ended.
+    /// The next event. None when the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {

@@ -1,4 +1,4 @@
-//! What watchers are sent.
+//! The events that watchers receive.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -81,7 +81,7 @@ async fn object_enters_and_leaves_a_selector() {
     }
     assert_eq!(watch.brief().await, "ADDED a");
     let left = watch.next().await.unwrap();
-    // In the last state that the watcher had, under the version of the change that removed it.
+    // The event has the last state that the watcher had, with the version of the change that removed the object.
     assert_eq!(
         (brief(&left).as_str(), &left["object"]["metadata"]["labels"]["l"]),
         ("DELETED a", &json!("in"))
@@ -121,7 +121,7 @@ async fn watcher_behind_the_log_lists_again() {
     assert_eq!(slow.next().await, None);
     let mut late = Watch::open(&server, &format!("{PODS}?watch=true&resourceVersion={from}")).await;
     assert_eq!(late.next().await.unwrap()["object"]["code"], 410);
-    // A version of a past that this server has lost.
+    // A version from a past that this server has lost.
     let (code, reason, _) = failure(get(&server, &format!("{PODS}?watch=true&resourceVersion=999")).await);
     assert_eq!((code, reason.as_str()), (410, "Expired"));
 }
@@ -155,7 +155,7 @@ async fn idle_watcher_gets_bookmarks_and_an_end() {
     post(&server, "/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "other"}})).await;
     for minute in 1..=2 {
         let bookmark = watch.next().await.unwrap();
-        // Changes of other kinds advance its version.
+        // Changes of other kinds advance the version of the bookmark.
         assert_eq!(bookmark["object"]["metadata"]["resourceVersion"], version(&server).await.as_str());
         assert_eq!(
             (brief(&bookmark).as_str(), started.elapsed()),
@@ -208,7 +208,7 @@ fn run(server: &ApiServer, step: &Step) {
             }
         }
         Step::Delete { name } => {
-            // It may not exist.
+            // The pod may not exist.
             let _ = server.store().delete(now(), &key(name), &nephele_apiserver::DeleteOptions::default());
         }
     }
@@ -265,13 +265,13 @@ proptest! {
     }
 }
 
-/// A client that stops reading keeps no object alive: neither the initial objects nor later changes.
+/// A client that stops reading keeps no object in memory: neither the initial objects nor later changes.
 #[tokio::test]
 async fn watcher_that_does_not_read_holds_no_objects() {
     let server = server_with(StoreOptions { event_log_capacity: 4, ..StoreOptions::default() });
     let store = server.store();
     let key = |index: usize| Key::new("", "configmaps", "default", &format!("m{index:03}"));
-    // More than what is written at once.
+    // More than is written at once.
     for index in 0..100 {
         let map = json!({"data": {"text": "x".repeat(2000)}});
         store.create(now(), &key(index), map).unwrap();
@@ -292,7 +292,7 @@ async fn watcher_that_does_not_read_holds_no_objects() {
         }
         store.modify(now(), &key(index), |map| map["data"]["text"] = "z".into()).unwrap();
     }
-    // The log holds the latest two.
+    // The log contains the changes of the latest two objects.
     let alive = |objects: &[Weak<Object>]| objects.iter().filter(|object| object.strong_count() > 0).count();
     assert!(alive(&first) <= 2, "{} objects of the beginning", alive(&first));
     assert!(alive(&second) <= 4, "{} objects of changes", alive(&second));
