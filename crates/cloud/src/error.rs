@@ -107,7 +107,7 @@ pub enum ClusterError {
     #[error("failed to issue the cluster's certificates")]
     Issue(#[source] IssueError),
     /// The kept objects cannot be read.
-    #[error("failed to read the cluster's state file")]
+    #[error("failed to read the cluster's objects from the state file")]
     State(#[source] ReadError),
     /// The kept objects are damaged.
     #[error("failed to restore the cluster's objects: the state file is damaged or from another program")]
