@@ -171,7 +171,7 @@ async fn outage_ends_connections_and_holds_new_ones_until_it_is_over() {
 
 #[tokio::test]
 async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
-    let world = World::start(30_040..=30_049);
+    let world = World::start(30_300..=30_309);
     let cloud = &world.cloud;
     let mut journal = cloud.journal();
     let mut lines = journal.next().await;
@@ -318,7 +318,7 @@ async fn port_of_another_process_is_passed_over() {
 
 #[tokio::test]
 async fn twenty_rounds_of_clusters_leave_nothing_behind() {
-    let world = World::start(30_080..=30_099);
+    let world = World::start(30_310..=30_329);
     let mut changes = world.cloud.changes();
     for round in 0..20 {
         let (id, endpoint) = world.cluster(&format!("round-{round}"), &ECDSA);

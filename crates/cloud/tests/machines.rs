@@ -287,7 +287,7 @@ fn timestamps_of_the_tests_are_what_they_say() {
 
 #[tokio::test]
 async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
-    let world = World::start_within(30_270..=30_279, 2);
+    let world = World::start_within(30_340..=30_349, 2);
     let (id, _) = world.cluster("demo", &ECDSA);
     let worker = |name: &str| machine(&id, name, Role::Worker);
     let former = |name: &str, has_begun| FormerMachine {

@@ -184,7 +184,7 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
 /// The time of a request does not influence the draw.
 #[tokio::test(start_paused = true)]
 async fn the_same_update_takes_the_same_time_whenever_it_is_asked_for() {
-    let cloud = on_tokio_time(30_640..=30_649, Duration::ZERO);
+    let cloud = on_tokio_time(30_660..=30_669, Duration::ZERO);
     let spec = cluster("twice");
     let mut machine = machine(&spec.id, "w", Role::Worker);
     cloud.ensure_cluster(spec).unwrap();
