@@ -1,4 +1,4 @@
-//! The certificate authorities of clusters: reading them, and what came of it last time.
+//! The certificate authorities of clusters: reading them from Secrets, and the result of the last read.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,25 @@ use crate::secret::AuthoritySecret;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sources<S> {
     pub(crate) cluster: S,
-    /// None where someone else runs etcd.
+    /// None when etcd is external.
     pub(crate) etcd: Option<S>,
 }
 
-/// How a cluster stands with its authorities.
+/// The state of a cluster's certificate authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Their Secrets are not there yet.
+    /// Their Secrets do not exist yet.
     Missing,
     /// They are in use.
     InUse,
-    /// One cannot be used; the message says which and why.
+    /// One of them cannot be used; the message says which and why.
     Invalid(String),
 }
 
-/// Why a Secret holds no authority. The message names the Secret and shows nothing of what is in it.
+/// Why a Secret holds no certificate authority. The message names the Secret and shows none of its content.
 #[derive(Debug, Error)]
 pub(crate) enum InvalidAuthority {
-    /// A key of its data is absent or empty.
+    /// A key of the Secret's data is missing or empty.
     #[error("Secret {secret} has no {key}")]
     Absent {
         /// Name of the Secret.
@@ -40,7 +40,7 @@ pub(crate) enum InvalidAuthority {
         /// The key.
         key: &'static str,
     },
-    /// What is there is something else.
+    /// The data is not a usable certificate authority.
     #[error("Secret {secret} holds no usable certificate authority")]
     Unusable {
         /// Name of the Secret.
@@ -58,7 +58,7 @@ impl<S: AsRef<AuthoritySecret>> Sources<S> {
         format!("{} {}", self.cluster.as_ref().version(), etcd.unwrap_or_default())
     }
 
-    /// Reads them. An etcd Secret without a key belongs to an etcd that someone else runs.
+    /// Reads the authorities. An etcd Secret without a private key belongs to an external etcd.
     pub(crate) fn read(&self) -> Result<Authorities, InvalidAuthority> {
         let etcd = self.etcd.as_ref().map(AsRef::as_ref).filter(|etcd| !is_empty(etcd.key.as_ref()));
         Ok(Authorities { cluster: authority(self.cluster.as_ref())?, etcd: etcd.map(authority).transpose()? })
@@ -80,25 +80,25 @@ fn is_empty(bytes: Option<&ByteString>) -> bool {
     bytes.is_none_or(|bytes| bytes.0.is_empty())
 }
 
-/// What came of the authorities of each cluster, and of which versions of their Secrets: keys are not parsed each time
-/// a cluster is looked at. Entries go with their clusters. Owned by the cluster reconciler.
+/// The state of each cluster's authorities, with the versions of the Secrets that were read, so that keys are not
+/// parsed at each reconcile. An entry is removed with its cluster. Owned by the cluster reconciler.
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<BTreeMap<ClusterId, (String, Standing)>>);
 
 impl Ledger {
-    /// What came of these versions, if they were tried last.
+    /// The state for these versions of the Secrets, if they were tried last.
     pub(crate) fn known(&self, id: &ClusterId, versions: &str) -> Option<Standing> {
         let entries = self.0.lock();
         entries.get(id).filter(|(tried, _)| tried == versions).map(|(_, standing)| standing.clone())
     }
 
-    /// Notes what came of a try; tells whether it is something else than before.
+    /// Stores the state after a try; returns whether the state changed.
     pub(crate) fn note(&self, id: &ClusterId, versions: String, standing: &Standing) -> bool {
         let before = self.0.lock().insert(id.clone(), (versions, standing.clone()));
         before.is_none_or(|(_, before)| before != *standing)
     }
 
-    /// Why the authorities of a cluster cannot be used, as far as they were tried.
+    /// Why the authorities of a cluster cannot be used, if they were tried.
     pub(crate) fn fault(&self, id: &ClusterId) -> Option<String> {
         match self.0.lock().get(id) {
             Some((_, Standing::Invalid(message))) => Some(message.clone()),

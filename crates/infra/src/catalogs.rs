@@ -1,4 +1,4 @@
-//! Tells the cloud what SimulatedClouds have to make machines from.
+//! Sends the catalogs of SimulatedClouds to the cloud.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tracing::warn;
 use crate::context::Context;
 use crate::offer::catalog;
 
-/// What the cloud was told last, by namespace and name: as much as there are SimulatedClouds. Whoever tells holds the lock
-/// while it reads the cache, so that nothing older is told after something newer.
+/// The SimulatedClouds that were last sent to the cloud, by namespace and name. The lock is held while the cache is
+/// read, so that an older version is never sent after a newer one.
 #[derive(Default)]
 pub(crate) struct Catalogs(Mutex<BTreeMap<(String, String), Arc<SimulatedCloud>>>);
 
-/// The SimulatedCloud of this name, as the cloud knows it from now on.
+/// Sends the catalog of the SimulatedCloud of this name to the cloud if it changed, and returns the SimulatedCloud.
 pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc<SimulatedCloud>> {
     let mut all = context.catalogs.0.lock();
     let key = (namespace.to_owned(), name.to_owned());
@@ -31,7 +31,7 @@ pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc
         (Ok(()), None) => drop(all.remove(&key)),
         (Err(error), _) => {
             let error = nephele_kit::chain(&error);
-            warn!(namespace, name, error, "Failed to tell the cloud what a SimulatedCloud offers");
+            warn!(namespace, name, error, "Failed to send the catalog of a SimulatedCloud to the cloud");
         }
     }
     found

@@ -1,4 +1,4 @@
-//! What the reconcilers look at and act through.
+//! The caches and clients that all reconcilers share.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use crate::members::Members;
 use crate::offer::{Offer, Offers};
 use crate::secret::AuthoritySecret;
 
-/// Clusters whose machines are to be looked at, before a slow listener is told to look at all: as many as the clusters
-/// that one manager is made for.
+/// How many clusters are queued for a slow listener before it has to reconcile all machines: as many as the clusters
+/// that one manager is designed for.
 const WOKEN_MAX: usize = 1024;
 
 /// Shared by all reconcilers.
@@ -48,9 +48,9 @@ pub(crate) struct Context {
     pub(crate) clouds: Cache<SimulatedCloud>,
     pub(crate) offers: Offers,
     pub(crate) catalogs: Catalogs,
-    /// Who is asked about machines that come and go.
+    /// The hooks before a machine is created and after it is deleted.
     pub(crate) hooks: Arc<dyn MachineHooks>,
-    /// Whether to make a new cluster's credentials before its control plane provider does.
+    /// Whether to create a new cluster's credentials before its control plane provider does.
     pub(crate) prepare_credentials: bool,
 }
 
@@ -59,13 +59,13 @@ impl Context {
         (self.clock)()
     }
 
-    /// The Cluster of an id, if the cache has it.
+    /// The Cluster with this id, if the cache has it.
     pub(crate) fn cluster(&self, id: &ClusterId) -> Option<Arc<Cluster>> {
         self.clusters.get(&id.namespace, &id.name)
     }
 
-    /// What the cloud says that machines would consist of that are made from a model. None before it is known where their
-    /// cluster lies, and while the cloud does not answer.
+    /// The hardware that the cloud would give to machines of a model. None before the SimulatedCloud of their cluster
+    /// is known, and while the cloud delays the call.
     pub(crate) fn describe(
         &self,
         namespace: &str,
@@ -80,7 +80,7 @@ impl Context {
     }
 }
 
-/// Lets the cluster reconciler wake machines.
+/// Lets the cluster reconciler trigger the reconcilers of machines, pools and templates.
 pub(crate) struct Woken(broadcast::Sender<ClusterId>);
 
 impl Default for Woken {
@@ -90,9 +90,9 @@ impl Default for Woken {
 }
 
 impl Woken {
-    /// The machines of this cluster are looked at again.
+    /// Triggers a reconcile of the machines, pools and templates of this cluster.
     pub(crate) fn wake(&self, id: &ClusterId) {
-        // Fails only while nobody listens: every machine is looked at when that begins.
+        // Fails only while there is no listener: each controller reconciles all objects when it starts.
         let _ = self.0.send(id.clone());
     }
 
@@ -128,8 +128,8 @@ pub(crate) fn labelled_cluster(metadata: &ObjectMeta) -> Option<ClusterId> {
     Some(ClusterId { namespace: metadata.namespace.clone()?, name })
 }
 
-/// The Cluster that an object belongs to by its owner, else by its label. Cluster API makes the Cluster the owner of what
-/// the Cluster refers to: an InMemoryCluster, and the templates of a topology.
+/// The Cluster that an object belongs to by its owner, else by its label. Cluster API makes the Cluster the owner of
+/// the objects that it refers to: an InMemoryCluster, and the templates of a topology.
 pub(crate) fn cluster_of(metadata: &ObjectMeta) -> Option<ClusterId> {
     let owned = owner_cluster(metadata).and_then(|owner| {
         Some(ClusterId { namespace: metadata.namespace.clone()?, name: owner.name.clone() })
@@ -153,7 +153,7 @@ fn cluster_named_by(metadata: &ObjectMeta, named: Option<&str>) -> Option<Cluste
     named.or_else(|| labelled_cluster(metadata))
 }
 
-/// Whether our finalizer is on an object: nothing was made for one without.
+/// Whether our finalizer is on an object. Nothing was created for an object without it.
 pub(crate) fn is_held(metadata: &ObjectMeta, finalizer: &str) -> bool {
     metadata.finalizers.iter().flatten().any(|present| present == finalizer)
 }

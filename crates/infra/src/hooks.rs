@@ -1,5 +1,5 @@
-//! Who has a say, from outside, in machines that come and go. How they are asked is the business of whoever implements
-//! [`MachineHooks`]: nothing here knows of extensions, HTTP or JSON.
+//! Hooks before a machine is created and after it is deleted. The implementation of [`MachineHooks`] decides how they
+//! are called: nothing here knows of extensions, HTTP or JSON.
 
 use std::error::Error;
 use std::fmt;
@@ -11,79 +11,79 @@ use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, MachineAddress};
 use nephele_kit::{ReconcileError, Retry};
 
-/// Asks those outside who want to be asked. Each question may be asked again, after a restart for instance, so whoever
-/// is asked has to be prepared for that.
+/// Calls the registered extensions. A hook may be called more than once for a machine, for instance after a restart, so
+/// extensions have to be idempotent.
 pub trait MachineHooks: Send + Sync + 'static {
-    /// Whether the machine may be created. Asked at least once for each machine and, once its creation has begun, never
-    /// again.
+    /// Whether the machine may be created. Called at least once for each machine, and never again once its creation has
+    /// begun.
     fn before_create<'a>(
         &'a self,
         machine: MachineInQuestion<'a>,
     ) -> BoxFuture<'a, Result<Answer, HookError>>;
 
-    /// Whether the InMemoryMachine may go: the simulated machine has gone, and its addresses with it. Asked at least once,
-    /// also about a machine that never was created, since somebody may have taken note of it.
+    /// Whether the InMemoryMachine may go: the simulated machine and its addresses are gone. Called at least once, also
+    /// for a machine that was never created, since an extension may have recorded it.
     fn after_delete<'a>(&'a self, machine: MachineInQuestion<'a>)
     -> BoxFuture<'a, Result<Answer, HookError>>;
 
-    /// Yields whenever somebody else may be asked than before: what waits for an answer is looked at again.
+    /// Yields whenever the set of extensions changes, so that machines which wait for an answer are reconciled again.
     fn changes(&self) -> BoxStream<'static, ()>;
 }
 
-/// What a question is about.
+/// The machine that a hook is called for.
 #[derive(Clone, Debug)]
 pub struct MachineInQuestion<'a> {
-    /// The object.
+    /// The InMemoryMachine.
     pub object: &'a InMemoryMachine,
-    /// Its Machine, if there is one, as far as it is read here.
+    /// Its Machine, if there is one, with the fields that this provider reads.
     pub machine: Option<&'a Machine>,
-    /// Its Cluster, if there is one, as far as it is read here.
+    /// Its Cluster, if there is one, with the fields that this provider reads.
     pub cluster: Option<&'a Cluster>,
-    /// What is simulated, as it is to be or as it was.
+    /// The simulated machine, as it will be or as it was.
     pub instance: Instance,
 }
 
-/// A simulated machine as people know it. A text is empty where nothing is said.
+/// A simulated machine as users know it. A string is empty when the value is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
-    /// What ties it to its Node; empty after the deletion of one that never was created.
+    /// The provider ID of its Node; empty after the deletion of a machine that was never created.
     pub provider_id: String,
-    /// Whether it is of a control plane.
+    /// Whether it is a control plane machine.
     pub control_plane: bool,
-    /// The version of Kubernetes that it runs.
+    /// Its Kubernetes version.
     pub version: String,
     /// Its zone.
     pub failure_domain: String,
     /// The region of the zone.
     pub region: String,
-    /// How large it is, in a word.
+    /// Its instance type.
     pub instance_type: String,
-    /// What it boots from.
+    /// The image that it boots from.
     pub image: String,
-    /// Its addresses, as far as they are known: before it is created, those of pools.
+    /// Its known addresses: before it is created, only those from pools.
     pub addresses: Vec<MachineAddress>,
 }
 
-/// What is answered.
+/// The answer of the extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nobody objects.
+    /// No extension objects.
     GoOn,
-    /// Not now; ask again.
+    /// Not now; call the hook again.
     Wait {
-        /// After that long.
+        /// The time until the next call.
         after: Duration,
-        /// Who says so, and why. It reads the same as long as the same is said.
+        /// Which extension says so, and why. The same answer gives the same message.
         message: String,
     },
 }
 
-/// Nobody could say. It reads as what went wrong does.
+/// The hook could not be called, or failed. Displays as its cause.
 #[derive(Debug)]
 pub struct HookError {
-    /// A word for it, out of few.
+    /// The category of the error, out of a small fixed set.
     pub category: &'static str,
-    /// What went wrong.
+    /// The cause.
     pub cause: Box<dyn Error + Send + Sync>,
 }
 
@@ -109,7 +109,7 @@ impl ReconcileError for HookError {
     }
 }
 
-/// Nobody wants to be asked.
+/// No extension is registered: every machine may go on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHooks;
 

@@ -4,18 +4,18 @@
 //!  InMemoryCluster ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::cluster)
 //!  InMemoryMachine ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::machine)
 //!  InMemoryMachinePool ─▶ the same, and makes InMemoryMachines   (crate::machine_pool)
-//!  SimulatedCloud ─▶ zones of clusters (crate::offer); what machines are made from, told to the cloud (crate::catalogs)
+//!  SimulatedCloud ─▶ zones of clusters (crate::offer); its catalog, sent to the cloud (crate::catalogs)
 //!                       ▲                          │
 //!           caches, cloud.observe        cloud.ensure, patches
 //!                                     IPAddressClaims (crate::claims)
-//!  AdmissionRequest of a template ─▶ refused or not              (crate::admission)
-//!  MachineHooks ◀─ may this machine begin? may it go?            (crate::hooks)
+//!  AdmissionRequest of a template ─▶ allowed or denied           (crate::admission)
+//!  MachineHooks ◀─ may this machine be created? may it go?       (crate::hooks)
 //! ```
 //!
-//! What is decided is decided in `validate` and `plan`, pure functions of plain values; `fetch`, `act` and `report`
-//! touch the world. The crate knows no sockets, no IPAM provider and nothing of the engine: it asks the cloud, and looks again when the
-//! cloud says that something changed. All state is in the objects and in the cloud, which is made anew from the objects
-//! after a restart.
+//! All decisions are made in `validate` and `plan`, pure functions of plain values; only `fetch`, `act` and `report` do
+//! I/O. The crate knows no sockets, no IPAM provider and nothing of the engine: it calls the cloud, and reconciles
+//! again when the cloud reports a change. All state is in the objects and in the cloud. After a restart the cloud is
+//! rebuilt from the objects.
 
 pub mod admission;
 mod authorities;

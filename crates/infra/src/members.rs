@@ -1,13 +1,13 @@
-//! Which InMemoryMachines belong to which cluster.
+//! Which InMemoryMachine belongs to which cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nephele_cloud::{ClusterId, MachineId};
 use parking_lot::Mutex;
 
-/// Machines by cluster, as the machine reconciler found them: who wakes the machines of a cluster need not look at those
-/// of all others. A machine is noted before its cluster is looked at, so that a change of the cluster after that finds
-/// it. Owned by the machine reconciler.
+/// Machines by cluster, as the machine reconciler found them, so that a change of a cluster triggers its machines
+/// without a search through all machines. The reconciler adds a machine before it reads the machine's cluster, so that
+/// no later change of the cluster misses the machine. Owned by the machine reconciler.
 #[derive(Default)]
 pub(crate) struct Members(Mutex<Maps>);
 
@@ -20,7 +20,7 @@ struct Maps {
 }
 
 impl Members {
-    /// Notes that the machine of this name, in the cluster's namespace, belongs to the cluster and to no other.
+    /// Records that the machine of this name, in the cluster's namespace, belongs to the cluster and to no other.
     pub(crate) fn note(&self, id: &ClusterId, machine: &str) {
         let mut maps = self.0.lock();
         if maps.by_cluster.get(id).is_some_and(|machines| machines.contains(machine)) {
@@ -31,8 +31,8 @@ impl Members {
         maps.cluster_of.insert((id.namespace.clone(), machine.to_owned()), id.clone());
     }
 
-    /// The machines of a cluster. Those that are not there any more are forgotten: nobody tells of an object that went
-    /// without having been ours.
+    /// The machines of a cluster. Machines that no longer exist are removed: an object without our finalizer disappears
+    /// without a reconcile.
     pub(crate) fn of(&self, id: &ClusterId, is_there: impl Fn(&str) -> bool) -> Vec<String> {
         let mut maps = self.0.lock();
         let noted: Vec<String> = maps.by_cluster.get(id).into_iter().flatten().cloned().collect();
@@ -43,12 +43,12 @@ impl Members {
         there
     }
 
-    /// The cluster of a machine, if it is noted.
+    /// The cluster of a machine, if it is recorded.
     pub(crate) fn cluster_of(&self, namespace: &str, machine: &str) -> Option<ClusterId> {
         self.0.lock().cluster_of.get(&(namespace.to_owned(), machine.to_owned())).cloned()
     }
 
-    /// All machines that are noted.
+    /// All machines that are recorded.
     pub(crate) fn all(&self) -> Vec<MachineId> {
         let maps = self.0.lock();
         let id = |((_, name), cluster): (&(String, String), &ClusterId)| MachineId {
@@ -58,7 +58,7 @@ impl Members {
         maps.cluster_of.iter().map(id).collect()
     }
 
-    /// The machine of this name is gone.
+    /// Removes the machine of this name.
     pub(crate) fn forget(&self, namespace: &str, machine: &str) {
         self.0.lock().forget(namespace, machine);
     }

@@ -1,11 +1,11 @@
-//! What people want to hear of an object: that it came up or went down, that it is paused or no more.
+//! The events about an object: it became ready or not ready, it was paused or unpaused.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_kit::{Event, Events, Severity};
 
-/// Publishes what became of an object whose conditions were `before` and now are `after`.
+/// Publishes events for an object whose conditions were `before` and now are `after`.
 pub(crate) fn publish<K>(object: &K, before: &[Condition], after: &[Condition], events: &Events)
 where
     K: Resource<DynamicType = ()>,
@@ -28,12 +28,12 @@ struct Notable {
     note: String,
 }
 
-/// Pure. That something is not ready yet, or not paused from the beginning, is nothing new.
+/// Pure. An object that is not ready yet, or was never paused, gives no event.
 fn notable(before: &[Condition], after: &[Condition]) -> Vec<Notable> {
     let became = |kind: &str| {
         let (was, is) = (conditions::is_true(before, kind), conditions::find(after, kind)?);
         let holds = is.status == conditions::TRUE;
-        // Who is deleted goes down, and nobody wonders.
+        // Everybody expects a deleted object to become not ready.
         (was != holds && is.reason != reasons::DELETING).then(|| (holds, is.message.clone()))
     };
     let ready = became(types::READY).map(|(holds, note)| match holds {

@@ -1,5 +1,6 @@
-//! Where a cluster lies, and what a SimulatedCloud says in the words of the cloud. What there is to make machines from, the
-//! cloud decides. Pure but for the ledger, by which machines learn where their cluster lies.
+//! The SimulatedCloud and the failure domains of a cluster, and the conversion of a SimulatedCloud into a catalog. The
+//! cloud itself decides what machines can be made from. Everything is pure but [`Offers`], from which the other
+//! reconcilers read the SimulatedCloud of their cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,23 +11,23 @@ use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
 use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Model};
 use parking_lot::Mutex;
 
-/// On a failure domain: the region that it is in.
+/// The attribute of a failure domain that names its region.
 const REGION_ATTRIBUTE: &str = "region";
 
-/// The cloud that a cluster lies in.
+/// The SimulatedCloud of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Place {
-    /// It has none: there is what is built in.
+    /// The cluster has no SimulatedCloud: it uses the built-in catalog.
     #[default]
     BuiltIn,
-    /// This one.
+    /// This SimulatedCloud.
     Cloud(Arc<SimulatedCloud>),
-    /// The one of this name, which is not there.
+    /// The cluster names this SimulatedCloud, which does not exist.
     Missing(String),
 }
 
 impl PartialEq for Place {
-    /// A status makes no other cloud of it.
+    /// Ignores the status of a SimulatedCloud.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::BuiltIn, Self::BuiltIn) => true,
@@ -38,7 +39,7 @@ impl PartialEq for Place {
 }
 
 impl Place {
-    /// Where a cluster lies, as far as it says so: in the cloud `found` of the name that [`cloud_name`] gives.
+    /// The place of a cluster; `found` is the SimulatedCloud of the name that [`cloud_name`] gives, if it exists.
     pub(crate) fn of(object: &InMemoryCluster, found: Option<Arc<SimulatedCloud>>) -> Self {
         match (found, &object.spec.cloud_ref) {
             (Some(cloud), _) => Self::Cloud(cloud),
@@ -48,25 +49,25 @@ impl Place {
     }
 }
 
-/// The name of the SimulatedCloud that a cluster lies in, if there is one of that name.
+/// The name of the SimulatedCloud of a cluster. A SimulatedCloud of that name need not exist.
 pub(crate) fn cloud_name(object: &InMemoryCluster) -> &str {
     object.spec.cloud_ref.as_ref().map_or(DEFAULT_NAME, |reference| &reference.name)
 }
 
-/// What there is for a cluster.
+/// What a cluster gets from its SimulatedCloud.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Offer {
     pub(crate) place: Place,
-    /// Where its machines can be placed, in the order of their names; anywhere when there is none.
+    /// The failure domains of the cluster, sorted by name; empty when machines can be placed anywhere.
     pub(crate) failure_domains: Vec<FailureDomain>,
 }
 
-/// Says that a cloud is not there.
+/// The message for a SimulatedCloud that does not exist.
 pub(crate) fn missing_message(name: &str) -> String {
-    format!("The SimulatedCloud {name} is not there")
+    format!("SimulatedCloud {name} does not exist")
 }
 
-/// What a user reads of what the cloud does not have.
+/// The message for users when the cloud does not have an instance type, image or catalog.
 pub(crate) fn message(error: &CloudError) -> String {
     if let CloudError::UnknownCatalog(name) = error {
         return missing_message(name);
@@ -76,19 +77,19 @@ pub(crate) fn message(error: &CloudError) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// What a machine is to be made from; what is empty is nothing in particular.
+/// The model of a machine; an empty string means no particular value.
 pub(crate) fn model(instance_type: &str, image: &str, version: &str) -> Model {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Model { instance_type: text(instance_type), image: text(image), version: text(version) }
 }
 
-/// What machines can be made from in clusters that lie in no SimulatedCloud.
+/// The catalog of clusters without a SimulatedCloud.
 #[must_use]
 pub fn built_in_catalog() -> Catalog {
     catalog(&SimulatedCloudSpec::default())
 }
 
-/// What machines can be made from in a cloud.
+/// The catalog of a SimulatedCloud.
 pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
     let instance_type = |known: &v1alpha1::InstanceType| InstanceType {
         name: known.name.clone(),
@@ -107,31 +108,31 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
 }
 
 impl Offer {
-    /// What there is for a cluster at this place.
+    /// The offer to a cluster at this place.
     pub(crate) fn new(object: &InMemoryCluster, place: Place) -> Self {
         let own = &object.spec.failure_domains;
         let mut failure_domains = match &place {
             _ if !own.is_empty() => own.clone(),
             Place::BuiltIn => Vec::new(),
             Place::Cloud(cloud) => zones(cloud),
-            // Nobody knows better until it is back.
+            // The last known failure domains hold until the SimulatedCloud is back.
             Place::Missing(_) => {
                 object.status.as_ref().map(|status| status.failure_domains.clone()).unwrap_or_default()
             }
         };
         failure_domains.sort_by(|one, other| one.name.cmp(&other.name));
-        // A list with a name in it twice would be refused.
+        // The API server refuses a list that has a name twice.
         failure_domains.dedup_by(|next, one| next.name == one.name);
         Self { place, failure_domains }
     }
 
-    /// The region of a zone, as far as anybody says so.
+    /// The region of a zone, if the failure domain names one.
     pub(crate) fn region(&self, zone: &str) -> Option<String> {
         let domain = self.failure_domains.iter().find(|domain| domain.name == zone)?;
         domain.attributes.get(REGION_ATTRIBUTE).filter(|region| !region.is_empty()).cloned()
     }
 
-    /// The catalog that machines of the cluster are made from. What is built in has no name.
+    /// The name of the catalog for the cluster's machines; empty for the built-in catalog.
     pub(crate) fn catalog(&self) -> &str {
         match &self.place {
             Place::BuiltIn => "",
@@ -141,7 +142,7 @@ impl Offer {
     }
 }
 
-/// The zones of a cloud as failure domains, each with its region.
+/// The zones of a SimulatedCloud as failure domains, each with its region.
 fn zones(cloud: &SimulatedCloud) -> Vec<FailureDomain> {
     let zones = cloud.spec.zones().map(|(region, zone)| FailureDomain {
         name: zone.name.clone(),
@@ -151,25 +152,24 @@ fn zones(cloud: &SimulatedCloud) -> Vec<FailureDomain> {
     zones.collect()
 }
 
-/// What there is for each cluster. Written by the cluster reconciler alone, and no longer than the clusters that are
-/// there.
+/// The offer to each cluster. Only the cluster reconciler writes it. It has no more entries than there are clusters.
 #[derive(Default)]
 pub(crate) struct Offers(Mutex<BTreeMap<ClusterId, Arc<Offer>>>);
 
 impl Offers {
-    /// What there is for a cluster; none before its reconciler has said so.
+    /// The offer to a cluster; none before the cluster was reconciled.
     pub(crate) fn of(&self, id: &ClusterId) -> Option<Arc<Offer>> {
         self.0.lock().get(id).cloned()
     }
 
-    /// Takes note of what there is for a cluster, and tells whether that is news.
+    /// Stores the offer to a cluster; returns whether it changed.
     pub(crate) fn note(&self, id: &ClusterId, offer: &Arc<Offer>) -> bool {
         let mut offers = self.0.lock();
         let known = offers.insert(id.clone(), Arc::clone(offer));
         known.is_none_or(|known| known != *offer)
     }
 
-    /// The cluster is gone.
+    /// Removes the offer to a cluster that is gone.
     pub(crate) fn forget(&self, id: &ClusterId) {
         self.0.lock().remove(id);
     }

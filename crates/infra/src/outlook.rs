@@ -1,4 +1,5 @@
-//! What can be said of machines before there is one: what the cluster autoscaler reads to scale from nothing. Pure.
+//! The capacity and node info of machines before one exists: the cluster autoscaler reads them to scale from zero.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +7,22 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nephele_api::infrastructure::v1beta2::NodeInfo;
 use nephele_cloud::{CloudError, Hardware};
 
-/// What can be said of machines before there is one.
+/// What is known of machines before one exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outlook {
-    /// Nobody has said yet what there is. What was said before stands.
+    /// Not known yet. The status keeps its values.
     Open,
-    /// There will be none: the cloud does not have what they are to be made from.
+    /// The cloud does not have the instance type or image, so there will be no machines.
     Nothing,
-    /// They have this.
+    /// Machines will have this hardware.
     Machines(Hardware),
 }
 
-/// What a status says of machines before there is one.
+/// The capacity and node info in a status.
 pub(crate) type Told = (BTreeMap<String, Quantity>, Option<NodeInfo>);
 
 impl Outlook {
-    /// `described` is what the cloud says.
+    /// `described` is the answer of the cloud to [`crate::context::Context::describe`].
     pub(crate) fn new(described: Option<Result<Hardware, CloudError>>) -> Self {
         match described {
             None => Self::Open,
@@ -30,7 +31,7 @@ impl Outlook {
         }
     }
 
-    /// What a status has to say; none while what it says stands.
+    /// The values to write to the status; none when the status keeps its values.
     pub(crate) fn told(&self) -> Option<Told> {
         match self {
             Self::Open => None,

@@ -1,4 +1,4 @@
-//! What the reports of all kinds have in common: a status to which conditions are added, and the one patch that writes it.
+//! The common part of the reports of all kinds: adding conditions to a status, and the one patch that writes it.
 
 use std::fmt::Debug;
 
@@ -45,7 +45,7 @@ lists_conditions!(
     SimulatedCloudStatus
 );
 
-/// Writes the status, unless it is the same already, and publishes what people want to hear of it.
+/// Writes the status if it changed, and publishes the events that follow from it.
 pub(crate) async fn write<K>(object: &K, context: &Context, status: K::Status) -> Result<(), PatchError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -95,7 +95,7 @@ impl<Status: Conditions> Report<Status> {
     }
 }
 
-/// The status of a paused object: nothing but that changes. Pure.
+/// The status of a paused object: only the Paused condition changes. Pure.
 pub(crate) fn paused<K>(object: &K, message: &str, now: Timestamp) -> K::Status
 where
     K: Resource + HasStatus<Status: Conditions>,

@@ -1,11 +1,10 @@
-//! Keeps for objects what they were published with, before anything new is chosen.
+//! Reserves the published ports, addresses, pod networks and numbers of all objects before the cloud chooses new ones.
 //!
-//! After a restart objects are reconciled one after the other, and some are not for a long time, as they are paused. So
-//! what all of them have is reserved in the cloud first: the ports of clusters, and the addresses, pod networks and
-//! numbers of machines.
+//! After a restart objects are reconciled one after the other, and paused objects perhaps much later. So the ports of
+//! all clusters, and the addresses, pod networks and numbers of all machines, are reserved in the cloud first.
 //!
-//! A manager with a watch filter does not see the objects of other managers. It sees all Clusters, and reserves the ports
-//! of those that are published under its own host. Managers that share a host need ranges of ports of their own.
+//! A manager with a watch filter does not see the objects of other managers. But it sees all Clusters, and reserves the
+//! ports of the Clusters that are published under its own host. Managers that share a host need separate port ranges.
 
 use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
@@ -17,10 +16,10 @@ use nephele_kit::owner_machine;
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 use crate::machine;
 
-/// Reserves the ports of all clusters. To be called once, with the first list, before a cluster gets a port.
+/// Reserves the ports of all clusters. Called once, with the first list, before a cluster gets a port.
 pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filtered: bool) {
     let mut objects = store.state();
-    // Where two were published with one port, it is the older one's.
+    // If two clusters were published with one port, the older cluster keeps it.
     objects.sort_by_cached_key(|object| (object.creation_timestamp(), object.namespace(), object.name_any()));
     let ours = objects.iter().filter_map(|object| published(object));
     let clusters = if filtered { context.clusters.store().state() } else { Vec::new() };
@@ -29,9 +28,9 @@ pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filte
     context.cloud.reserve_endpoints(ours.chain(others));
 }
 
-/// Reserves the port that a cluster was published with, as one that comes from another management cluster was.
+/// Reserves the port that a cluster was published with, for example one that comes from another management cluster.
 pub(crate) fn endpoint(context: &Context, object: &InMemoryCluster) {
-    // One that goes has its port already, or has given it back.
+    // A cluster that is being deleted already has its port, or has released it.
     if object.metadata.deletion_timestamp.is_none()
         && let Some((cluster, port)) = published(object)
     {
@@ -39,19 +38,20 @@ pub(crate) fn endpoint(context: &Context, object: &InMemoryCluster) {
     }
 }
 
-/// Reserves what all machines have. To be called once, with the first list, before a machine is made.
+/// Reserves the addresses, pod networks and numbers of all machines. Called once, with the first list, before a machine
+/// is created.
 pub(crate) fn machines(context: &Context, store: &Store<InMemoryMachine>) {
     let objects = store.state();
     context.cloud.reserve_machines(objects.iter().filter_map(|object| former(context, object)));
 }
 
-/// The cluster that an InMemoryCluster stands for, and its port.
+/// The cluster of an InMemoryCluster, and its published port.
 fn published(object: &InMemoryCluster) -> Option<(ClusterId, u16)> {
     let endpoint = object.spec.control_plane_endpoint.as_ref()?;
     Some((cluster_of(&object.metadata)?, port(endpoint.port)?))
 }
 
-/// A Cluster that may be another manager's, and its port under our host.
+/// A Cluster that may belong to another manager, and its port under our host.
 fn published_elsewhere(cluster: &Cluster, host: &str) -> Option<(ClusterId, u16)> {
     infrastructure_of_cluster(cluster)?;
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.host == host)?;
@@ -59,12 +59,13 @@ fn published_elsewhere(cluster: &Cluster, host: &str) -> Option<(ClusterId, u16)
     Some((id, port(endpoint.port)?))
 }
 
-/// The schema keeps ports within their range.
+/// The port of an endpoint; none when it is 0 or out of range, which the schema refuses.
 fn port(port: i32) -> Option<u16> {
     u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
-/// A machine, and what it has.
+/// A machine that already has addresses, a number or a start time; none for a machine without them or with a terminated
+/// instance.
 fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> {
     let namespace = object.namespace()?;
     let owner = owner_machine(&object.metadata);

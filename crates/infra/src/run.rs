@@ -1,4 +1,4 @@
-//! Caches, controllers, and who wakes whom.
+//! Caches, controllers, and which changes trigger which reconcilers.
 
 use std::num::NonZeroU16;
 use std::sync::{Arc, Once};
@@ -35,19 +35,20 @@ use crate::sweep::Scope;
 use crate::template::{self, Template};
 use crate::{cluster, machine, machine_pool, reserve, simulated_cloud, sweep};
 
-/// What the controllers look after, and how much at a time.
+/// Which objects the controllers reconcile, and how many at a time.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The namespace to look at; none for all.
+    /// The namespace to watch; none means all namespaces.
     pub watch_namespace: Option<String>,
-    /// The value of `cluster.x-k8s.io/watch-filter` that an object must carry; none for any.
+    /// The value of the label `cluster.x-k8s.io/watch-filter` that an object must have; none means all objects.
     pub watch_filter: Option<String>,
-    /// Whether to make a new cluster's credentials before its control plane provider does, so that Cluster API connects
-    /// at its first attempt.
+    /// Whether to create a new cluster's credentials before its control plane provider does, so that Cluster API
+    /// connects at its first attempt.
     pub prepare_credentials: bool,
-    /// Clusters reconciled at a time, and as many machine pools.
+    /// How many clusters are reconciled at a time. The same number holds for machine pools, templates and
+    /// SimulatedClouds.
     pub cluster_concurrency: NonZeroU16,
-    /// Machines reconciled at a time.
+    /// How many machines are reconciled at a time.
     pub machine_concurrency: NonZeroU16,
 }
 
@@ -74,7 +75,7 @@ pub enum Error {
 /// Runs all controllers until `shutdown`.
 ///
 /// # Errors
-/// When one of them ends by itself.
+/// When a controller ends before `shutdown`.
 pub async fn run(
     client: Client,
     cloud: Cloud,
@@ -110,7 +111,7 @@ pub async fn run(
         everything().labels(POOL_NAME_LABEL),
         shutdown.clone(),
     );
-    // By label and not by type: authorities that users bring have a type of their own.
+    // By label and not by type: certificate authorities that users bring may have another Secret type.
     let of_clusters = everything().labels(labels::CLUSTER_NAME);
     let (secrets, follow_secrets) = Cache::<AuthoritySecret>::start(
         &services,
@@ -164,7 +165,7 @@ pub async fn run(
     let (for_clusters, store, reserved, filtered) =
         (Arc::clone(&context), runner.store(), Once::new(), scope.filtered);
     let reconcile = move |object| {
-        // The store has the whole first list by now.
+        // By now the store has the whole first list.
         reserved.call_once(|| reserve::endpoints(&for_clusters, &store, filtered));
         cluster::reconcile(object, Arc::clone(&for_clusters))
     };
@@ -236,7 +237,7 @@ pub async fn run(
     future::try_join3(run, run_templates, run_clouds).await.map(drop)
 }
 
-/// What controllers of more than one kind are run with.
+/// The arguments that several controllers share.
 struct Followed<'a> {
     services: &'a Services,
     client: &'a Client,
@@ -246,7 +247,8 @@ struct Followed<'a> {
     context: &'a Arc<Context>,
 }
 
-/// A template is looked at when its Cluster or what there is for that changes, or the clouds of its namespace do.
+/// Reconciles a template when its Cluster or the SimulatedCloud of its Cluster changes. A template without a Cluster is
+/// reconciled when a SimulatedCloud of its namespace changes.
 fn run_templates<K: Template>(
     name: &'static str,
     followed: &Followed<'_>,
@@ -286,8 +288,8 @@ fn run_templates<K: Template>(
         .map(|result| result.map_err(Error::Template))
 }
 
-/// An InMemoryCluster is looked at when its Cluster, its cloud, its authorities, its claim or the simulated cluster
-/// change.
+/// Reconciles an InMemoryCluster when its Cluster, its SimulatedCloud, its authorities, its claim or the simulated
+/// cluster changes.
 fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Runner<InMemoryCluster> {
     let of = |context: &Arc<Context>| {
         let clusters = context.clusters.clone();
@@ -320,15 +322,15 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
         .reconcile_on(claimants(context))
 }
 
-/// Whose claims were made, changed or deleted.
+/// The owners of claims that were created, changed or deleted.
 fn claimants<K: Claimant + 'static>(
     context: &Arc<Context>,
 ) -> impl Stream<Item = ObjectRef<K>> + Send + 'static {
     context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
 }
 
-/// An InMemoryMachine is looked at when its Machine, its Cluster, its claims or the simulated machine or cluster change,
-/// and one that waits for an answer when somebody else may give it.
+/// Reconciles an InMemoryMachine when its Machine, its Cluster, its claims, the simulated machine or the simulated
+/// cluster changes. A machine that waits for an extension is also reconciled when the set of extensions changes.
 fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Runner<InMemoryMachine> {
     let of = |context: &Arc<Context>| MachinesOf { context: Arc::clone(context), store: runner.store() };
     let (of_cluster, of_change, of_wake) = (of(context), of(context), of(context));
@@ -345,8 +347,8 @@ fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Run
         .reconcile_on(claimants(context))
 }
 
-/// An InMemoryMachinePool is looked at when its MachinePool, its Cluster, what there is for that, one of its machines or
-/// one of their Machines change.
+/// Reconciles an InMemoryMachinePool when its MachinePool, its Cluster, the SimulatedCloud of its Cluster, one of its
+/// InMemoryMachines or one of their Machines changes.
 fn wake_machine_pools(
     runner: Runner<InMemoryMachinePool>,
     context: &Arc<Context>,
@@ -401,7 +403,7 @@ fn machines_changed(
     })
 }
 
-/// Finds the machines of a cluster among those that are there.
+/// Finds the InMemoryMachines of a cluster in the store.
 struct MachinesOf {
     context: Arc<Context>,
     store: Store<InMemoryMachine>,

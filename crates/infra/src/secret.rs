@@ -1,4 +1,4 @@
-//! Secrets with certificate authorities, and nothing else of any Secret.
+//! Secrets with certificate authorities, without any other data of Secrets.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +8,9 @@ use k8s_openapi::{ByteString, NamespaceResourceScope};
 use kube::{Resource, ResourceExt as _};
 use serde::{Deserialize, Deserializer};
 
-/// A Secret of which only a certificate and its key are kept, and only if its name is that of a cluster's authority:
-/// kubeconfigs, bootstrap data and whatever else Cluster API keeps in Secrets is dropped as it is read.
+/// A Secret of which only a certificate and its private key are kept, and only if its name is that of a cluster's
+/// authority. Kubeconfigs, bootstrap data and all other data that Cluster API keeps in Secrets are dropped during
+/// deserialization.
 #[derive(Clone, PartialEq)]
 pub(crate) struct AuthoritySecret {
     metadata: ObjectMeta,
@@ -33,7 +34,7 @@ impl AuthoritySecret {
         name.ends_with("-ca") || name.ends_with("-etcd")
     }
 
-    /// What differs between any two contents: which object, and which version of it.
+    /// The uid and the resourceVersion: they differ whenever the content differs.
     pub(crate) fn version(&self) -> String {
         format!("{}/{}", self.uid().unwrap_or_default(), self.resource_version().unwrap_or_default())
     }

@@ -1,13 +1,14 @@
-//! Forgets what is simulated for objects that are not there any more.
+//! Deletes simulated clusters and machines whose objects no longer exist.
 //!
-//! A finalizer of ours holds most objects until nothing stands behind them. It does not where somebody took it away:
-//! by force, or as `clusterctl move` does once an object is on another management cluster (`deleteSourceObject` in
-//! `cmd/clusterctl/client/cluster/mover.go` of cluster-api), whose manager then makes the same cluster on the same
-//! port. And objects that others manage never have one.
+//! Normally our finalizer keeps an object until its simulated cluster or machine is gone. That does not work when
+//! somebody removed the finalizer: by force, or with `clusterctl move`, which removes it once the object is on another
+//! management cluster (`deleteSourceObject` in `cmd/clusterctl/client/cluster/mover.go` of cluster-api). The manager of
+//! that management cluster then creates the same cluster on the same port. Externally managed objects never have our
+//! finalizer.
 //!
-//! Only what is known to be gone is forgotten. A manager that looks at one namespace knows nothing of the others. One with
-//! a watch filter asks for all objects, labelled or not, before it takes one for gone. And where there is not a single
-//! object, they may be on their way, from a backup for instance: then it waits before it believes it.
+//! A manager deletes only when it is sure that the object is gone. A manager of one namespace does not delete anything
+//! in other namespaces. A manager with a watch filter lists all objects, labelled or not, before it treats one as gone.
+//! When there is not a single object, somebody may be restoring a backup: then the manager waits before it deletes.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -31,20 +32,21 @@ use tracing::{info, warn};
 use crate::cluster;
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 
-/// On an object that goes because it is somewhere else (`api/core/v1beta2/common_types.go` of cluster-api).
+/// The annotation on an object that is deleted because it was moved to another management cluster
+/// (`api/core/v1beta2/common_types.go` of cluster-api).
 const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
-/// How long a management cluster may be without any object of a kind before all are taken for gone. A backup is restored
-/// or a definition installed again in less.
+/// How long a management cluster may have no object of a kind before all of them are treated as gone. Restoring a
+/// backup or installing a CRD again takes less time.
 const GRACE: Duration = Duration::from_secs(600);
-/// Until objects are listed again that could not be.
+/// The time until the next try after objects could not be listed.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// Which objects this manager sees.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
-    /// Those of this namespace; of all when there is none.
+    /// The watched namespace; none means all namespaces.
     pub(crate) namespace: Option<String>,
-    /// Whether it sees only those with a label.
+    /// Whether the manager sees only objects with its watch filter label.
     pub(crate) filtered: bool,
 }
 
@@ -54,17 +56,17 @@ impl Scope {
     }
 }
 
-/// What to do about things of which something is known.
+/// What to do with the simulated clusters or machines that are known.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict<T> {
-    /// These are gone.
+    /// The objects of these are gone: delete them.
     Forget(BTreeSet<T>),
-    /// There is no object at all: look again later.
+    /// There is no object at all: check again later.
     Wait,
 }
 
-/// What of the `known` things is gone that no object of `there` stands for. `waited` tells whether the grace is over.
-/// Pure.
+/// Which of the `known` clusters or machines have no object in `there`. `waited` tells whether the grace period is
+/// over. Pure.
 fn verdict<T: Ord + Clone>(known: &BTreeSet<T>, there: &BTreeSet<T>, waited: bool) -> Verdict<T> {
     if there.is_empty() && !known.is_empty() && !waited {
         return Verdict::Wait;
@@ -72,7 +74,7 @@ fn verdict<T: Ord + Clone>(known: &BTreeSet<T>, there: &BTreeSet<T>, waited: boo
     Verdict::Forget(known.difference(there).cloned().collect())
 }
 
-/// Ends the simulated clusters of externally managed objects when their Clusters are gone.
+/// Deletes the simulated clusters of externally managed InMemoryClusters when their Clusters are gone.
 pub(crate) async fn clusters_without_cluster(context: Arc<Context>, store: Store<InMemoryCluster>) {
     let mut touched = context.clusters.touched();
     while let Some(cluster) = touched.next().await {
@@ -85,8 +87,8 @@ pub(crate) async fn clusters_without_cluster(context: Arc<Context>, store: Store
     }
 }
 
-/// Ends the simulated clusters whose objects went without asking us. The port is free at once: when the objects were
-/// moved, somebody waits for it.
+/// Deletes the simulated clusters whose InMemoryCluster disappeared although it had our finalizer. The port is free at
+/// once: when the objects were moved, another manager waits for it.
 pub(crate) async fn clusters(
     context: Arc<Context>,
     scope: Scope,
@@ -105,7 +107,8 @@ pub(crate) async fn clusters(
                     true,
                 )
             }
-            // Those that went while no manager ran are among them, as something may be kept of them.
+            // These include clusters that disappeared while no manager ran: the state directory may still have records
+            // of them.
             Next::Any { waited } => {
                 let known = context.cloud.clusters().into_iter();
                 (known.filter(|id| scope.covers(&id.namespace)).collect::<BTreeSet<_>>(), waited)
@@ -121,12 +124,15 @@ pub(crate) async fn clusters(
         };
         match verdict(&known, &there, waited) {
             Verdict::Wait => {
-                info!(clusters = known.len(), "There is no InMemoryCluster; nothing is forgotten yet");
+                info!(
+                    clusters = known.len(),
+                    "There is no InMemoryCluster; no simulated cluster is deleted yet"
+                );
                 sweep.look_again(GRACE, true);
             }
             Verdict::Forget(ids) => {
                 for id in ids {
-                    info!(cluster = %id, "Forgot a cluster whose InMemoryCluster is gone");
+                    info!(cluster = %id, "Deleted a cluster whose InMemoryCluster is gone");
                     cluster::abandon(&context, &id);
                 }
             }
@@ -134,8 +140,9 @@ pub(crate) async fn clusters(
     }
 }
 
-/// Ends the simulated machines whose objects went without asking us. Those that were moved stay until their cluster
-/// goes: their Nodes do not go, whoever looks at them last.
+/// Deletes the simulated machines whose InMemoryMachine disappeared although it had our finalizer. Machines that were
+/// moved stay until their cluster is deleted, so that clients which still read the old API server do not see their
+/// Nodes go.
 pub(crate) async fn machines(
     context: Arc<Context>,
     scope: Scope,
@@ -149,7 +156,7 @@ pub(crate) async fn machines(
                 let namespace = object.namespace().unwrap_or_default();
                 let moved = annotation(&object.metadata, DELETE_FOR_MOVE_ANNOTATION).is_some();
                 let cluster = context.members.cluster_of(&namespace, &object.name_any());
-                // Nobody has noted one that no reconcile has looked at, and room may be kept for it.
+                // A machine that was never reconciled is not in `members`, but room may be reserved for it.
                 let cluster = cluster.or_else(|| {
                     let owner = owner_machine(&object.metadata);
                     let owner = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
@@ -181,7 +188,7 @@ pub(crate) async fn machines(
         let gone =
             noted.into_iter().filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
         let gone: Vec<_> = gone.collect();
-        // Those that went while no manager ran, nobody has noted.
+        // Machines that disappeared while no manager ran are not in `members`.
         context.cloud.retain_machines(there);
         for id in gone {
             forget_machine(&context, &store, &id, false);
@@ -196,7 +203,7 @@ fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &Machin
     }
     if !moved {
         let is_there = context.cloud.observe_machine(id).is_some();
-        // The cloud tells nobody who would have to look again: there is no object left.
+        // No reconciler retries the deletion: there is no object left.
         if let Err(error) = context.cloud.delete_machine(id) {
             let error = nephele_kit::chain(&error);
             warn!(machine = %id, error, "Failed to delete a machine whose InMemoryMachine is gone");
@@ -204,20 +211,20 @@ fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &Machin
             return;
         }
         if is_there {
-            info!(machine = %id, "Forgot a machine whose InMemoryMachine is gone");
+            info!(machine = %id, "Deleted a machine whose InMemoryMachine is gone");
         }
     }
     context.members.forget(namespace, &id.name);
 }
 
-/// What goes, and when to look again.
+/// The deleted objects of a kind, and when to check all objects again.
 struct Sweep<S> {
     gone: std::pin::Pin<Box<S>>,
-    /// When to look at all again, and whether the grace is over by then.
+    /// When to check all objects again, and whether the grace period is over by then.
     again: Option<(Instant, bool)>,
 }
 
-/// What may have gone.
+/// Which objects may be gone.
 enum Next<K> {
     /// This object.
     Gone(Arc<K>),
@@ -228,7 +235,7 @@ enum Next<K> {
 impl<S> Sweep<S> {
     fn look_again(&mut self, after: Duration, waited: bool) {
         let at = Instant::now() + after;
-        // A list that is read anew meanwhile does not put off the end of the grace.
+        // Another list before that does not extend the grace period.
         self.again = Some(self.again.take().filter(|(earlier, _)| *earlier < at).unwrap_or((at, waited)));
     }
 
@@ -253,7 +260,7 @@ impl<S> Sweep<S> {
     }
 }
 
-/// What stands for the objects of a kind that are there, whether or not this manager looks after them.
+/// The ids that `of` gives for the existing objects of a kind, also for objects that this manager does not reconcile.
 async fn all<K, T: Ord>(
     context: &Context,
     scope: &Scope,
@@ -277,7 +284,7 @@ where
     Ok(listed.items.into_iter().filter_map(|object| of(&with(object.metadata))).collect())
 }
 
-/// Whether an object is there that the watch does not show any more, as it lost the label.
+/// Whether an object still exists although the watch no longer shows it, because it lost the label.
 async fn is_there<K>(context: &Context, scope: &Scope, object: &K) -> bool
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -290,7 +297,7 @@ where
     let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
     match api.get_metadata_opt(&object.name_any()).await {
         Ok(found) => found.is_some_and(|found| found.metadata.uid == object.meta().uid),
-        // The next list tells.
+        // The next list shows whether the object is gone.
         Err(error) => {
             warn!(
                 object = object.name_any(),

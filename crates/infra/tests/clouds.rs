@@ -54,7 +54,7 @@ async fn a_cluster_has_the_zones_of_its_cloud_and_loses_one_that_is_removed() {
     let now = expected(&["b", "c"]);
     let object = world.api.eventually("demo", "to have the new zones", |object| zones(object) == now).await;
     assert!(object.is_provisioned());
-    // What the user lists comes before what the cloud has.
+    // The failure domains of the InMemoryCluster come before those of the SimulatedCloud.
     let patch = json!({ "spec": { "failureDomains": [{ "name": "own" }] } });
     world.api.patch::<InMemoryCluster>("demo", &patch).await;
     let now = vec![("own".to_owned(), None)];
@@ -106,7 +106,7 @@ async fn a_machine_of_an_unknown_type_says_so_and_boots_when_the_type_is_there()
     assert_eq!((seen.zone.as_deref(), seen.region.as_deref()), (Some("a"), Some("north")));
     let Hardware { architecture, capacity, .. } = &seen.hardware;
     assert_eq!((&**architecture, &*capacity["cpu"], &*capacity["memory"]), ("arm64", "16", "64Gi"));
-    // It stays what it is, whatever becomes of its type, and over a restart too.
+    // The machine keeps its hardware when its instance type changes, and over a restart too.
     let patch = json!({ "spec": cloud("default", &["b"], &["m1"]).spec });
     world.api.patch::<SimulatedCloud>("default", &patch).await;
     let now = expected(&["b"]);
@@ -132,7 +132,8 @@ async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alo
         object.spec.template.spec.instance_type = "large".into();
         object
     };
-    // Before its cluster says where it lies, nobody knows; that of a class is of no cluster.
+    // Before the cluster is reconciled, its template has no status; the template of a ClusterClass belongs to no
+    // cluster.
     let mut of_cluster = template("of-cluster");
     objects::own(&mut of_cluster, &cluster);
     world.api.create(&of_cluster).await;
@@ -153,7 +154,7 @@ async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alo
     let node_info = told.status.and_then(|status| status.node_info).unwrap_or_default();
     assert_eq!((&*node_info.architecture, &*node_info.operating_system), ("arm64", "linux"));
 
-    // Whatever wakes them, nothing is written that is there already, and nothing but the status ever is.
+    // Templates get no second write of the same values, and only their status is ever written.
     let mut written = world.writes("of-cluster");
     assert_eq!(written, ["patch inmemorymachinetemplates/status"]);
     let patch = json!({ "metadata": { "labels": { "touched": "" } } });
@@ -225,7 +226,7 @@ async fn a_machine_for_an_unknown_zone_says_so_and_boots_there_when_the_zone_is_
     let waiting = world.waits(&object, "UnknownFailureDomain").await;
     let status = waiting.status.unwrap_or_default();
     let ready = conditions::find(&status.conditions, types::READY).expect("a summary");
-    let message = "VMProvisioned: The Machine asks for failure domain c; the cluster has a, b";
+    let message = "VMProvisioned: The Machine asks for failure domain c, but the cluster has only a, b";
     assert_eq!((ready.message.as_str(), status.failure_domain.as_str()), (message, ""));
     world.api.patch_status::<Cluster>("demo", &with_zones(&["a", "b", "c"])).await;
     let status = world.ready(&object).await.status.unwrap_or_default();

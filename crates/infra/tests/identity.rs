@@ -1,4 +1,4 @@
-//! Who is who: objects of one name in two namespaces, one after the other under one name; and what is said of them.
+//! Objects of one name in two namespaces, objects that have one name after each other, and their events.
 
 mod world;
 
@@ -34,7 +34,7 @@ where
     api.create(&PostParams::default(), &object).await.expect("created")
 }
 
-/// Waits until an object of the other namespace is as wanted.
+/// Waits until something holds for an object of the other namespace.
 async fn there<K>(world: &World, name: &str, wanted: impl Fn(&K) -> bool + Send + Sync) -> K
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -85,7 +85,7 @@ async fn clusters_and_machines_of_one_name_in_two_namespaces_are_two_of_each() {
     world.api.eventually_gone::<InMemoryCluster>("demo").await;
     assert_eq!(world.cloud.observe_cluster(&World::id("demo")), None);
     assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "cp")), None);
-    // What has the same names lives on.
+    // The objects of the same names in the other namespace keep running.
     assert_eq!(world.cloud.observe_cluster(&elsewhere).expect("it is there").machines, 1);
     assert!(world.cloud.observe_machine(&twin).is_some());
     world.stop().await;
@@ -143,7 +143,7 @@ async fn conditions_say_which_generation_they_are_of() {
     world.stop().await;
 }
 
-/// What was said of an object, as type and reason.
+/// The events of an object, as type and reason.
 async fn said(world: &World, kind: &str, name: &str) -> Vec<(String, String)> {
     let events: Api<Event> = Api::namespaced(world.api.client(), objects::NAMESPACE);
     let events = events.list(&ListParams::default()).await.expect("a list");
@@ -185,7 +185,7 @@ async fn that_clusters_and_machines_come_up_and_are_paused_is_told_by_events() {
         ("InMemoryCluster", "demo", normal(&["Ready"])),
         ("InMemoryMachine", "cp", normal(&["NotPaused", "Paused", "Ready"])),
     ] {
-        // They are published besides.
+        // Events are published in the background.
         let told = async {
             while said(&world, kind, name).await != expected {
                 tokio::task::yield_now().await;

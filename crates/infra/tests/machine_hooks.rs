@@ -1,4 +1,4 @@
-//! Extensions have a say in machines: over real TLS, with what the Runtime SDK makes of both sides.
+//! Extensions are called for machines, over real TLS, with the Runtime SDK on both sides.
 
 mod extension;
 mod world;
@@ -56,10 +56,10 @@ async fn a_machine_waits_until_an_extension_lets_it_be_created_and_is_not_asked_
     let waiting = world.waits(&machine, "WaitingForHook").await;
     let said = "BeforeMachineCreate waits for quota.ext: no quota left; asked again every 1s";
     assert_eq!(message(&waiting, types::VM_PROVISIONED), said);
-    // What Cluster API shows on the Machine.
+    // The message that Cluster API shows on the Machine.
     assert_eq!(message(&waiting, types::READY), format!("VMProvisioned: {said}"));
     assert!(!is_simulated(&world, "w"));
-    // It is asked about when the time is over, and what it says of itself stays the same meanwhile.
+    // The extension is called again when the time is over, and the machine's status does not change meanwhile.
     extension.counts(BEFORE, 3).await;
     assert_eq!(world.api.get::<InMemoryMachine>("w").await.status, waiting.status);
     let instance = Instance {
@@ -82,7 +82,7 @@ async fn a_machine_waits_until_an_extension_lets_it_be_created_and_is_not_asked_
     extension.say(Say::Go);
     let ready = world.ready(&machine).await;
     let asked = extension.count(BEFORE);
-    // Its status says that it is there: nobody is asked, whatever they would say.
+    // Its status says that it exists: no extension is called.
     extension.say(Say::Fail("asked about what is there"));
     let world = world.restart().await;
     world.until("the machine to be taken over", |_| is_simulated(&world, "w")).await;
@@ -97,7 +97,7 @@ async fn a_machine_waits_until_an_extension_lets_it_be_created_and_is_not_asked_
     assert_eq!(about_first, asked);
     assert_eq!(world.api.get::<InMemoryMachine>("w").await.status, ready.status);
 
-    // Afterwards it is asked what becomes of the object, with what is known of the machine.
+    // Afterwards the extension is called for the object, with everything that is known of the machine.
     extension.say(Say::Wait(1, "still in the inventory"));
     world.api.delete::<InMemoryMachine>("w").await;
     let said = "AfterMachineDelete waits for cleanup.ext: still in the inventory; asked again every 1s";
@@ -127,7 +127,7 @@ async fn who_has_no_say_any_more_holds_nothing_up() {
     let machine = worker(&world, "w").await;
     world.waits(&machine, "WaitingForHook").await;
     assert_eq!(extension.count(BEFORE), 1);
-    // A registration that changes is asked at once, however long it wanted to be left alone.
+    // A changed registration is called at once, even if it asked for a longer wait.
     touch(&world.api, "ext").await;
     extension.counts(BEFORE, 2).await;
     unregister(&world.api, "ext").await;
@@ -189,7 +189,7 @@ async fn without_an_extension_a_machine_waits_or_goes_on_by_the_failure_policy()
     world.stop().await;
 }
 
-/// A manager that starts while an extension is dead knows its handlers from before.
+/// A manager that starts while an extension is down knows its handlers from the registration's status.
 #[tokio::test]
 async fn an_extension_that_is_dead_at_the_start_still_has_its_say() {
     let world = start(50_400).await;
@@ -205,7 +205,7 @@ async fn an_extension_that_is_dead_at_the_start_still_has_its_say() {
     world.stop().await;
 }
 
-/// As while `clusterctl move` takes it away: whoever is paused is left alone, also when it is deleted.
+/// As `clusterctl move` does it: a paused object is left alone, also when it is deleted.
 #[tokio::test]
 async fn nobody_is_asked_about_paused_machines() {
     let world = start(50_500).await;
@@ -225,7 +225,7 @@ async fn nobody_is_asked_about_paused_machines() {
             machine.metadata.deletion_timestamp.is_some()
         })
         .await;
-    // As clusterctl does with what is on another management cluster.
+    // As clusterctl does with objects that it has moved.
     let annotations = json!({ "clusterctl.cluster.x-k8s.io/delete-for-move": "" });
     let moved = json!({ "metadata": { "annotations": annotations, "finalizers": null } });
     world.api.patch::<InMemoryMachine>("w", &moved).await;
@@ -238,7 +238,7 @@ async fn nobody_is_asked_about_paused_machines() {
     world.stop().await;
 }
 
-/// What is asked of the management API about extensions.
+/// The requests to the management API for extensions.
 static REQUESTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The controllers against a management API in this process, with a real cloud behind them. The test plays Cluster API
-//! core: it makes a Machine for each InMemoryMachine of a pool, and ends one after the other.
+//! The controllers against a management API in this process, with a real cloud. The test plays Cluster API core: it
+//! creates a Machine for each InMemoryMachine of a pool, and finishes their deletions one after the other.
 
 mod world;
 
@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use world::{World, is_ready};
 
-/// Cluster API core, as far as pools go: a Machine for each machine of a pool, and what a Machine's deletion takes.
+/// The part of Cluster API core for pools: a Machine for each machine of a pool, and the deletion of Machines.
 struct Core(JoinHandle<()>);
 
 impl Drop for Core {
@@ -47,7 +47,7 @@ impl Core {
             );
             let mut events = pin!(events);
             while events.next().await.is_some() {
-                // What is refused is tried again with the next event: the refusal is of something that changed.
+                // A refused request is tried again with the next event: it is refused because something changed.
                 let _ = look(&machines, &objects, &pools).await;
             }
         }))
@@ -98,7 +98,7 @@ async fn look(
     Ok(())
 }
 
-/// The Machine of a machine of a pool, as Cluster API makes it: without version, failure domain or bootstrap data.
+/// The Machine of a machine of a pool, as Cluster API creates it: without version, failure domain or bootstrap data.
 fn machine(pool: &MachinePool, object: &InMemoryMachine) -> Machine {
     let mut machine = objects::worker(&pool.spec.cluster_name, &object.name_any());
     machine.spec.version.clear();
@@ -150,7 +150,7 @@ async fn pool(world: &World, name: &str, replicas: i32) -> InMemoryMachinePool {
     world.api.create(&object).await
 }
 
-/// A cluster whose control plane is up, with a pool; Cluster API core looks after it.
+/// A cluster whose control plane is up, with a pool, and with Cluster API core.
 async fn running(port: u16, replicas: i32) -> (World, Core) {
     let world = World::start(port);
     world.cluster("demo").await;
@@ -203,7 +203,7 @@ async fn a_pool_of_three_gets_three_machines() {
         let labels = json!(machine.metadata.labels);
         let expected = json!({ labels::CLUSTER_NAME: "demo", POOL_NAME_LABEL: "pool" });
         assert_eq!(labels, expected);
-        // The Machine is the controller, the pool an owner besides.
+        // The Machine is the controller; the pool is another owner.
         let owners = machine.metadata.owner_references.clone().unwrap_or_default();
         let owners: Vec<_> = owners.iter().map(|owner| (owner.kind.as_str(), owner.controller)).collect();
         assert_eq!(owners, [("InMemoryMachinePool", None), ("Machine", Some(true))]);
@@ -236,7 +236,7 @@ async fn the_marked_machine_goes_first_and_by_its_machine() {
     let deleted = world.api.take_writes().into_iter().filter(|write| write.verb == "delete");
     let deleted: Vec<_> = deleted.map(|write| (write.resource, write.name)).collect();
     let of = |resource: &str| (resource.to_owned(), "pool-1".to_owned());
-    // The second is core's.
+    // The second deletion is from Cluster API core.
     assert_eq!(deleted, [of("machines"), of("inmemorymachines")]);
     world.stop().await;
 }
@@ -335,7 +335,7 @@ async fn a_paused_pool_is_left_alone() {
     world.api.patch::<MachinePool>("pool", &json!({ "spec": { "replicas": 2 } })).await;
     world.api.delete::<Machine>("pool-0").await;
     world.api.eventually_gone::<Machine>("pool-0").await;
-    // A pool made later is through: so this one had its turn.
+    // A pool that was created later is done: so this one was reconciled.
     pool(&world, "other", 1).await;
     world.api.eventually("other", "to have a machine", |object| is_settled(object, 1)).await;
     let names: Vec<_> = machines(&world).await.iter().map(ResourceExt::name_any).collect();
@@ -383,7 +383,7 @@ async fn nothing_is_made_before_there_is_an_owner_and_bootstrap_data() {
     world.stop().await;
 }
 
-/// The longest names that Kubernetes allows are no values of labels and no host names.
+/// The longest names that Kubernetes allows are too long for label values and host names.
 #[tokio::test]
 async fn a_pool_with_a_long_name_has_machines() {
     let world = World::start(47_000);
@@ -407,7 +407,7 @@ async fn a_restart_makes_no_machine_and_writes_nothing() {
     let before = settled(&world, 3).await;
     let _ = world.api.take_writes();
     let world = world.restart().await;
-    // A pool made after that is through: so this one had its turn.
+    // A pool that was created after that is done: so this one was reconciled.
     pool(&world, "other", 1).await;
     world.api.eventually("other", "to have a machine", |object| is_settled(object, 1)).await;
     let after: InMemoryMachinePool = world.api.get("pool").await;

@@ -1,5 +1,5 @@
-//! Objects that go to another management cluster, as `clusterctl move` takes them there: created anew without a status,
-//! and then taken away without their finalizers. The test plays clusterctl, Cluster API core and a foreign IPAM provider.
+//! Objects that `clusterctl move` moves to another management cluster: created there without a status, and then removed
+//! here without their finalizers. The test plays clusterctl, Cluster API core and a foreign IPAM provider.
 
 mod world;
 
@@ -22,14 +22,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use world::{Setup, World, foreign_pool, is_ready};
 
-/// What clusterctl knows of a move: the new uid of each object, by kind and name.
+/// The state of a move in clusterctl: the new uid of each object, by kind and name.
 #[derive(Default)]
 struct Moving {
     uids: BTreeMap<(String, String), String>,
 }
 
 impl Moving {
-    /// Creates an object on the other side, after its owners, without what a server adds and without a status.
+    /// Creates an object on the other side, after its owners, without the fields that a server adds and without a
+    /// status.
     async fn bring<K>(&mut self, from: &World, to: &World, name: &str)
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -55,7 +56,7 @@ impl Moving {
         self.uids.insert((K::kind(&()).into_owned(), name.to_owned()), uid);
     }
 
-    /// Takes an object away where it was.
+    /// Removes an object from the source.
     async fn take<K>(from: &World, name: &str)
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -119,7 +120,7 @@ async fn move_cluster(from: &World, to: &World) {
     pause(to, false).await;
 }
 
-/// The foreign provider finds the addresses it gave, and names them in the claims again.
+/// The foreign IPAM provider finds its addresses, and names them in the claims again.
 async fn rebind(world: &World) {
     for claim in ["demo-load-balancer", "pooled-0-0"] {
         let bound = json!({ "addressRef": { "name": format!("address-of-{claim}") } });
@@ -127,12 +128,12 @@ async fn rebind(world: &World) {
     }
 }
 
-/// All that users and Cluster API can tell a cluster by.
+/// Everything by which users and Cluster API can identify a cluster.
 #[derive(Debug, PartialEq)]
 struct Identity {
     cluster: ClusterObservation,
     machines: Vec<MachineObservation>,
-    /// Specs and statuses, but for what tells when a condition was found on this side.
+    /// Specs and statuses, without the transition times of conditions.
     endpoint: Value,
     network: (Option<InMemoryClusterStatus>, Vec<Option<MachineNetworkStatus>>),
     provider_ids: Vec<String>,
@@ -168,7 +169,7 @@ async fn start_to_move(world: &World) {
     world.authorities("demo").await;
     let machine = world.api.create(&objects::control_plane("demo", "cp")).await;
     let mut slow = objects::in_memory_machine(&machine);
-    // Its stages are drawn: drawn again, they would be others.
+    // Its stages have random durations: a second draw would give others.
     slow.spec = objects::starting_in("20ms");
     world.api.create(&slow).await;
     let machine = world.api.create(&objects::worker("demo", "plain")).await;
@@ -189,7 +190,7 @@ async fn a_cluster_that_moves_there_and_back_is_the_same_on_either_side() {
     rebind(&target).await;
     assert_eq!(identity(&target).await, before);
     assert_eq!(source.cloud.clusters(), []);
-    // No address was claimed a second time: what was created was created by the move.
+    // No address was claimed a second time: only the move created claims.
     let created = |world: &World| {
         let writes = world.api.take_writes().into_iter();
         writes.filter(|write| write.verb == "create" && write.resource == "ipaddressclaims").count()
@@ -212,7 +213,7 @@ async fn what_is_deleted_for_a_move_destroys_nothing_and_gives_the_port_free_in_
     pause(&world, true).await;
     world.paused("pooled", "Cluster spec.paused is set to true").await;
 
-    // Deleted, and still held: nobody gives anything back.
+    // The object is deleted but still has its finalizer: nothing is released.
     world.api.patch::<InMemoryMachine>("pooled", &delete_for_move()).await;
     world.api.delete::<InMemoryMachine>("pooled").await;
     let annotation = json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": "" } } });
@@ -223,10 +224,10 @@ async fn what_is_deleted_for_a_move_destroys_nothing_and_gives_the_port_free_in_
     assert!(held.metadata.deletion_timestamp.is_some() && held.metadata.finalizers.is_some());
     assert_eq!(world.api.get::<IPAddressClaim>("pooled-0-0").await.metadata.deletion_timestamp, None);
 
-    // Without its finalizer it goes, and its machine stays with its cluster.
+    // Without its finalizer the object goes, and its machine stays with its cluster.
     world.api.patch::<InMemoryMachine>("pooled", &without_finalizers()).await;
     world.api.eventually_gone::<InMemoryMachine>("pooled").await;
-    // The next one had its turn, so the one before had it too.
+    // The next object was reconciled, so the one before was too.
     world.api.patch::<InMemoryMachine>("plain", &annotation).await;
     world.paused("plain", message).await;
     assert_eq!(world.cloud.observe_cluster(&World::id("demo")), Some(before.cluster));
@@ -269,7 +270,7 @@ async fn what_is_simulated_goes_with_objects_that_are_taken_away_by_force() {
     world.api.delete::<InMemoryCluster>("demo").await;
     world.api.patch::<InMemoryCluster>("demo", &without_finalizers()).await;
     world.until("the cluster is reclaimed", |cloud| cloud.clusters().is_empty()).await;
-    // Its Cluster is there still.
+    // Its Cluster still exists.
     world.api.get::<Cluster>("demo").await;
     world.stop().await;
 }

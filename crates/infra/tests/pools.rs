@@ -42,7 +42,7 @@ async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_
     let waiting = world.waits(&machine, "PoolExhausted").await;
     let said = "Waiting for IPAddressClaim w-0-1 of ForeignPool v6: PoolExhausted: no address is free";
     assert_eq!(message(&waiting, types::VM_PROVISIONED), said);
-    // What Cluster API shows on the Machine.
+    // The message that Cluster API shows on the Machine.
     assert_eq!(message(&waiting, types::READY), format!("VMProvisioned: {said}"));
     assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "w")), None);
 
@@ -88,7 +88,7 @@ async fn addresses_are_released_when_their_machine_is_gone_and_hold_the_object_u
         })
         .await;
     assert_eq!(held.metadata.finalizers, machine_finalizers());
-    // Looked at again, it asks for nothing twice.
+    // Another reconcile claims nothing twice.
     world
         .api
         .patch::<InMemoryMachine>("w", &json!({ "metadata": { "annotations": { "touched": "1" } } }))
@@ -187,7 +187,7 @@ async fn an_address_that_is_none_is_told() {
     let told = world.waits(&machine, "InvalidIPAddress").await;
     assert_eq!(
         message(&told, types::VM_PROVISIONED),
-        r#"Waiting for IPAddressClaim w-0-0 of ForeignPool v4: InvalidIPAddress: IPAddress address-of-w-0-0 has no address but "10.0.0.0/24""#
+        r#"Waiting for IPAddressClaim w-0-0 of ForeignPool v4: InvalidIPAddress: IPAddress address-of-w-0-0 has the invalid address "10.0.0.0/24""#
     );
     world.stop().await;
 }
@@ -205,7 +205,7 @@ async fn without_cluster_apis_kinds_for_addresses_only_machines_on_pools_miss_th
     world.waits(&pooled, "IPAMNotInstalled").await;
     world.bootstrap("plain").await;
     world.ready(&plain).await;
-    // Nothing was claimed, so nothing has to be given back.
+    // Nothing was claimed, so nothing has to be released.
     world.api.delete::<InMemoryMachine>("pooled").await;
     world.api.eventually_gone::<InMemoryMachine>("pooled").await;
     world.stop().await;
@@ -230,7 +230,7 @@ async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_prov
     assert_eq!((waiting.is_provisioned(), waiting.spec.control_plane_endpoint), (false, None));
     world.give("demo-load-balancer", "10.0.0.7", 24, "10.0.0.1").await;
     let object = world.provisioned("demo").await;
-    // The address is shown; clients connect to the endpoint.
+    // The address is only in the status; clients connect to the endpoint.
     let endpoint = ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 44_600 };
     assert_eq!(object.spec.control_plane_endpoint, Some(endpoint));
     let address = ClaimedAddress { address: "10.0.0.7".into(), prefix: Some(24), gateway: "10.0.0.1".into() };
@@ -295,7 +295,7 @@ async fn owners_of_claims_that_were_taken_away_come_back() {
         world.give(claim, address, 24, "").await;
     }
     world.ready(&up).await;
-    // That of a machine that waits, those of one that does not any more, and a load balancer's.
+    // The claim of a waiting machine, the claims of a machine that booted, and the claim of a load balancer.
     world.pooled("waits", &["v4"]).await;
     world.claimed("waits-0-0").await;
     let claims = [
@@ -314,7 +314,7 @@ async fn owners_of_claims_that_were_taken_away_come_back() {
             .await;
         assert_eq!(after.metadata.owner_references, before.metadata.owner_references);
     }
-    // The same where it happened while nobody was there.
+    // The same when it happened while no manager ran.
     let api = world.api.clone();
     let world = world
         .restart_after(async move {
@@ -331,7 +331,7 @@ async fn owners_of_claims_that_were_taken_away_come_back() {
 #[tokio::test]
 async fn a_claim_without_its_owner_is_released_with_its_machine_and_one_of_another_pool_is_not() {
     let mut setup = Setup::at(46_600);
-    // So that nobody can give it its owner back before.
+    // So that the manager cannot restore its owner before.
     setup.refused = |method, path| method == "PATCH" && path.contains("/ipaddressclaims/");
     let world = World::start_with(setup);
     world.cluster("demo").await;

@@ -1,5 +1,4 @@
-//! Both controllers against a management API in this process, with a real cloud behind them. The test plays Cluster
-//! API core.
+//! Both controllers against a management API in this process, with a real cloud. The test plays Cluster API core.
 
 mod world;
 
@@ -64,7 +63,7 @@ async fn nothing_is_written_before_the_owner_is_there() {
     let mut machine = objects::in_memory_machine(&objects::worker("demo", "w"));
     machine.metadata.owner_references = None;
     let machine = world.api.create(&machine).await;
-    // Another cluster, made later, is provisioned: so both had their turn.
+    // Another cluster, created later, is provisioned: so both were reconciled.
     world.cluster("other").await;
     assert_eq!(world.api.get::<InMemoryCluster>("demo").await, orphan);
     assert_eq!(world.api.get::<InMemoryMachine>("w").await, machine);
@@ -185,7 +184,7 @@ async fn a_broken_authority_is_told_on_the_cluster_and_on_those_who_wait_for_it(
     let message = &conditions::find(&status.conditions, types::VM_PROVISIONED).expect("a condition").message;
     assert!(message.starts_with("Secret demo-ca holds no usable certificate authority"), "{message}");
 
-    // Mended, all goes on.
+    // With the Secret corrected, everything continues.
     let good = objects::authority_secret("demo", Purpose::Cluster);
     let name = Purpose::Cluster.secret_name("demo");
     world.api.patch::<Secret>(&name, &json!({ "data": good.data })).await;
@@ -236,7 +235,7 @@ async fn a_pause_is_told_first_and_holds_even_deletion() {
         .await;
 
     world.api.delete::<InMemoryMachine>("cp").await;
-    // The annotation changes the message: so the object had its turn after the deletion was asked for.
+    // The annotation changes the message: so the object was reconciled after the deletion request.
     let annotation = json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": "" } } });
     world.api.patch::<InMemoryMachine>("cp", &annotation).await;
     let held = world
@@ -278,7 +277,7 @@ async fn deletion_takes_the_machines_then_the_cluster_and_frees_the_port() {
     world.api.delete::<InMemoryCluster>("demo").await;
     world.api.eventually_gone::<InMemoryCluster>("demo").await;
     assert_eq!((world.cloud.observe_cluster(&World::id("demo")), balancer()), (None, None));
-    // The next one gets the same port.
+    // The next cluster gets the same port.
     world.api.delete::<Cluster>("demo").await;
     let again = world.cluster("again").await;
     let port = again.spec.control_plane_endpoint.map(|endpoint| endpoint.port);
@@ -329,7 +328,7 @@ async fn after_a_restart_everything_is_as_it_was() {
     for stage in Stage::ALL {
         assert!(matches!(again.stages[&stage], StageObservation::Reached { .. }), "{stage:?}");
     }
-    // Nothing had to be written for it. A cluster made afterwards is up, so everything before it was looked at.
+    // Nothing was written for it. A cluster created afterwards is up, so everything before it was reconciled.
     world.cluster("other").await;
     assert_eq!(world.api.get::<InMemoryMachine>("cp").await, machine);
     assert_eq!(world.api.get::<InMemoryCluster>("demo").await, cluster);
@@ -346,7 +345,7 @@ async fn a_settled_world_is_not_written_to() {
     let machine = world.ready(&machine).await;
     let cluster = world.settled_cluster(&cluster).await;
     let _ = world.api.take_writes();
-    // Each of these makes both controllers look again.
+    // Each of these patches triggers both controllers.
     for value in ["1", "2", "3"] {
         let touch = json!({ "metadata": { "annotations": { "touched": value } } });
         world.api.patch::<Cluster>("demo", &touch).await;
@@ -409,14 +408,14 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come
     let ready = conditions::find(&after.conditions, types::READY).expect("it is there");
     let message = "VMProvisioned: The simulated instance was terminated and does not come back";
     assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("NotReady", message));
-    // The rest is as it was, and it counts as provisioned.
+    // The rest of the object is unchanged, and the machine still counts as provisioned.
     let but_for_that =
         |object: &InMemoryMachine| InMemoryMachineSpec { instance: None, ..object.spec.clone() };
     assert_eq!(but_for_that(&gone), but_for_that(&up));
     assert!(gone.termination().is_some());
     assert_eq!(InMemoryMachineStatus { conditions: before.conditions.clone(), ..after }, before);
 
-    // Not even where nobody wants it any more.
+    // Not even when the annotation is removed.
     world.api.patch::<InMemoryMachine>("cp", &asked(Value::Null)).await;
     let world = world.restart().await;
     let worker = world.machine(&objects::worker("demo", "w")).await;
@@ -424,7 +423,7 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come
     world
         .until("the cluster is taken over", |cloud| cloud.observe_cluster(&World::id("demo")).is_some())
         .await;
-    // It is looked at again, and there is time for that.
+    // The annotation triggers a reconcile, and the test waits for it.
     let touch = json!({ "metadata": { "annotations": { "touched": "" } } });
     world.api.patch::<InMemoryMachine>("cp", &touch).await;
     world.cluster("other").await;
@@ -463,11 +462,11 @@ async fn machines_beyond_the_limit_of_their_namespace_wait_for_room_and_those_th
     let is_there = |cloud: &Cloud, cluster: &str, name: &str| {
         cloud.observe_machine(&World::machine_id(cluster, name)).is_some()
     };
-    // Nobody looks again by the clock: the end of one wakes who waited longest, and nobody else.
+    // No machine retries on a timer: the deletion of one machine wakes the one that waited longest, and no other.
     world.api.delete::<InMemoryMachine>("a").await;
     world.ready(&machines[2]).await;
     assert!(!is_there(&world.cloud, "demo", "d"));
-    // A limit that came down takes nothing away.
+    // A lower quota removes no machine.
     let setup = Setup { machines_max: Some(1), ..Setup::at(46_800) };
     let world = world.restart_with(setup).await;
     world
@@ -533,7 +532,7 @@ async fn a_worker_of_a_pool_has_an_empty_bootstrap_name_and_boots() {
     world.stop().await;
 }
 
-/// What a Secret of a kubeconfig says, as JSON.
+/// The kubeconfig in a Secret, as JSON.
 fn kubeconfig(secret: &Secret) -> serde_json::Value {
     let text = &secret.data.as_ref().expect("a kubeconfig has data")["value"].0;
     serde_json::from_slice(text).expect("JSON")
@@ -557,7 +556,7 @@ async fn a_kubeadm_cluster_has_a_kubeconfig_for_its_endpoint_when_it_is_provisio
 #[tokio::test]
 async fn credentials_are_completed_around_those_that_are_there() {
     let world = World::start(43_100);
-    // Of a user, who need not label it, and what a manager that ended in the middle had made.
+    // An authority of a user, who need not label it, and a Secret that an earlier manager created before it stopped.
     let mut authority = objects::authority_secret("demo", Purpose::Cluster);
     authority.metadata.labels = None;
     let authority = world.api.create(&authority).await;
@@ -646,7 +645,7 @@ async fn machines_of_an_externally_managed_cluster_work_and_the_cluster_is_not_t
     assert_eq!((seen.endpoint.to_string().as_str(), seen.backends), ("lb.example:43550", 1));
     assert_eq!(world.api.get::<InMemoryCluster>("demo").await, object);
 
-    // It holds nothing of ours, so it goes without a word; its simulated cluster goes with its Cluster.
+    // It has no finalizer, so it is deleted at once; its simulated cluster is deleted with its Cluster.
     world.api.delete::<InMemoryMachine>("cp").await;
     world.api.eventually_gone::<InMemoryMachine>("cp").await;
     world.api.delete::<InMemoryCluster>("demo").await;
@@ -663,7 +662,8 @@ async fn a_published_endpoint_survives_another_advertised_host_and_says_so() {
     let endpoint = object.spec.control_plane_endpoint.clone();
     let elsewhere = Setup { advertise_host: "nephele.example", ..Setup::at(43_600) };
     let world = world.restart_with(elsewhere).await;
-    let message = "Published under 127.0.0.1 for good; the manager now advertises nephele.example";
+    let message =
+        "Published under 127.0.0.1, which cannot change; the manager now advertises nephele.example";
     let told = world
         .api
         .eventually::<InMemoryCluster>("demo", message, |object| {
@@ -673,7 +673,7 @@ async fn a_published_endpoint_survives_another_advertised_host_and_says_so() {
         })
         .await;
     assert_eq!(told.spec.control_plane_endpoint, endpoint);
-    // Once: another look at it writes nothing.
+    // Only once: another reconcile writes nothing.
     world.api.patch::<Cluster>("demo", &json!({ "metadata": { "annotations": { "touched": "1" } } })).await;
     let other = world.cluster("other").await;
     assert_eq!(
@@ -691,7 +691,7 @@ async fn an_etcd_member_that_was_removed_stays_away_over_a_restart() {
     world.authorities("demo").await;
     for name in ["cp-1", "cp-2"] {
         let mut machine = objects::control_plane("demo", name);
-        // The control plane provider's hook is gone from the one that is about to go.
+        // The control plane provider removed its hook from the Machine that is being deleted.
         machine.metadata.finalizers = Some(vec!["machine.cluster.x-k8s.io".into()]);
         let object = world.machine(&machine).await;
         world.bootstrap(name).await;
@@ -730,7 +730,7 @@ async fn what_runs_behind_paused_objects_goes_on_and_nothing_is_written_of_it() 
             cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.backends == 1)
         })
         .await;
-    // Whoever was told of that has had its turn when another cluster is up.
+    // When another cluster is up, all reconciles that this triggered are done.
     world.cluster("other").await;
     let names = ["demo", "cp"];
     let written: Vec<_> =

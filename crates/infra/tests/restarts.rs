@@ -1,4 +1,5 @@
-//! What is there after a restart: ports, addresses and kept objects stay whose they were, and what is paused runs.
+//! The state after a restart: ports, addresses and kept objects stay with their owners, and paused objects keep
+//! running.
 
 mod world;
 
@@ -28,7 +29,7 @@ async fn pause(api: &ManagementApi, cluster: &str, paused: bool) {
     api.patch::<Cluster>(cluster, &json!({ "spec": { "paused": paused.then_some(true) } })).await;
 }
 
-/// A Cluster with an InMemoryCluster that says nothing of itself yet, but for an endpoint perhaps.
+/// A Cluster with an InMemoryCluster that has no status yet, and perhaps an endpoint.
 async fn unprovisioned(api: &ManagementApi, name: &str, paused: bool, port: Option<i32>) -> InMemoryCluster {
     let mut cluster = objects::cluster(name);
     cluster.spec.paused = paused.then_some(true);
@@ -56,7 +57,7 @@ async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to()
     };
     let before = allocation(&world);
 
-    // A new cluster is there before the manager is.
+    // A new cluster exists before the manager starts.
     let api = world.stop().await;
     unprovisioned(&api, "a-new-one", false, None).await;
     let _ = api.take_writes();
@@ -82,7 +83,7 @@ async fn a_paused_cluster_that_never_ran_here_keeps_the_port_it_was_published_wi
     unprovisioned(&api, "moved-in", true, Some(40_100)).await;
     let world = World::over(api, Setup::at(40_100));
     assert_eq!(port(&world.cluster("first").await), 40_101);
-    // One that comes while the manager runs.
+    // A cluster that arrives while the manager runs.
     let late = unprovisioned(&world.api, "late", true, Some(40_102)).await;
     world.paused_cluster(&late.name_any(), "Cluster spec.paused is set to true").await;
     assert_eq!(port(&world.cluster("second").await), 40_103);
@@ -93,7 +94,7 @@ async fn a_paused_cluster_that_never_ran_here_keeps_the_port_it_was_published_wi
     world.stop().await;
 }
 
-/// As when two management clusters, which gave the same port each, are joined by `clusterctl move`.
+/// As when `clusterctl move` joins two management clusters that gave out the same port.
 #[tokio::test]
 async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes() {
     let world = World::start(40_200);
@@ -110,7 +111,7 @@ async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes
         })
         .await;
     assert_eq!(told.spec.control_plane_endpoint, moved.spec.control_plane_endpoint);
-    // Also after a restart the first one has it, which was there first.
+    // After a restart the older cluster still has the port.
     let world = world.restart().await;
     world.until("the first is back", |cloud| cloud.observe_cluster(&World::id("first")).is_some()).await;
     assert!(world.cloud.observe_cluster(&World::id("moved-in")).is_none());
@@ -138,7 +139,7 @@ async fn a_manager_with_a_filter_leaves_the_ports_of_others_that_share_its_host(
     world.stop().await;
 }
 
-/// A directory of its own, removed at the end.
+/// A temporary directory, removed at the end.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -178,7 +179,7 @@ async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_i
     world.cluster("first").await;
     assert!(kept(&world));
 
-    // What is gone while others are there is forgotten.
+    // A cluster that is gone is forgotten while other clusters exist.
     let world = world.restart().await;
     let forgotten = async {
         while kept(&world) {
@@ -193,7 +194,7 @@ async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_i
 async fn machines_keep_their_pod_networks_and_numbers_over_a_restart() {
     const COUNT: usize = 8;
     let world = World::start(40_600);
-    // There are as many shares as machines, so that each depends on all others.
+    // There are as many pod networks as machines, so that each choice depends on all others.
     let mut cluster = objects::cluster("demo");
     cluster.spec.cluster_network.as_mut().expect("a network").pods =
         Some(nephele_api::core::NetworkRanges { cidr_blocks: vec!["192.168.0.0/21".into()] });

@@ -1,4 +1,4 @@
-//! Updates of machines in place, as they are asked for on their objects. The test plays Cluster API and its extension.
+//! Updates of machines in place, requested on their objects. The test plays Cluster API and its extension.
 
 mod world;
 
@@ -21,7 +21,7 @@ fn software(version: &str) -> Software {
     Software { version: version.into(), files: Some(files), ..Software::default() }
 }
 
-/// An update to `version` that takes that long from now.
+/// An update to `version` that takes `duration` from now.
 fn update(version: &str, duration: &str) -> Update {
     let now = Timestamp::now();
     Update {
@@ -41,7 +41,7 @@ fn annotations(values: &[(&str, Option<&str>)]) -> Value {
     json!({ "metadata": { "annotations": values } })
 }
 
-/// A worker `w` of v1.36.3 that is up.
+/// Waits for a worker `w` of v1.36.3 that is up.
 async fn up(world: &World) {
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
@@ -50,7 +50,7 @@ async fn up(world: &World) {
     world.ready(&machine).await;
 }
 
-/// Marks the machine as Cluster API does, has its Machine say what it is to become, and asks for it.
+/// Marks the machine as Cluster API does, sets the new version on its Machine, and requests the update.
 async fn ask(world: &World, update: &Update) {
     let mark = annotations(&[(UPDATE_IN_PROGRESS_ANNOTATION, Some(""))]);
     world.api.patch::<Machine>("w", &mark).await;
@@ -60,7 +60,7 @@ async fn ask(world: &World, update: &Update) {
     world.api.patch::<InMemoryMachine>("w", &asking(update)).await;
 }
 
-/// A patch that replaces the update that was asked for before.
+/// A patch that replaces the requested update.
 fn asking(update: &Update) -> Value {
     let mut update = json!(update);
     for absent in ["failure", "ended"] {
@@ -71,7 +71,7 @@ fn asking(update: &Update) -> Value {
     json!({ "spec": { "instance": { "update": update } } })
 }
 
-/// The mark goes when the extension says that it is done.
+/// Cluster API removes the mark when the extension says that the update is done.
 async fn unmark(world: &World) {
     let mark = annotations(&[(UPDATE_IN_PROGRESS_ANNOTATION, None)]);
     world.api.patch::<Machine>("w", &mark).await;
@@ -113,7 +113,7 @@ async fn an_update_takes_its_time_and_what_runs_is_noted_with_its_end() {
     let took = update.ended.expect("it is over").0.duration_since(update.asked_at.0);
     assert_eq!(took.as_millis(), 1000);
     assert_eq!(version(&world), "v1.36.4");
-    // The same machine, and nothing of it but that.
+    // It is the same machine, and nothing else changed.
     assert_eq!(over.metadata.uid, under_way.metadata.uid);
     let status = |object: &InMemoryMachine| {
         let status = object.status.clone().unwrap_or_default();
@@ -122,7 +122,7 @@ async fn an_update_takes_its_time_and_what_runs_is_noted_with_its_end() {
     assert_eq!(status(&over), status(&under_way));
     unmark(&world).await;
 
-    // What was noted is what is made again.
+    // The machine is restored from the recorded software.
     let world = world.restart().await;
     world
         .until("the machine to be back", |cloud| {
@@ -142,7 +142,7 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     assert_eq!(version(&world), "v1.36.3");
     let before = world.api.get::<InMemoryMachine>("w").await.update();
 
-    // Nor after a restart, which goes on with it.
+    // Nor after a restart, after which the update continues.
     let world = world.restart().await;
     let seen = |cloud: &nephele_cloud::Cloud| cloud.observe_machine(&World::machine_id("demo", "w"));
     world.until("the update to go on", |cloud| seen(cloud).is_some_and(|seen| seen.update.is_some())).await;
@@ -151,7 +151,7 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     assert_eq!(after.update(), before);
     assert_eq!(noted(&after).map(|software| software.version).as_deref(), Some("v1.36.3"));
 
-    // One that was to be over while nobody was there is over then.
+    // An update that ended while no manager ran is over after the start.
     let api = world.stop().await;
     let hour_ago = Timestamp::now() - jiff::SignedDuration::from_secs(3600);
     let asked_at = MicroTime(Timestamp::from_millisecond(hour_ago.as_millisecond()).expect("an instant"));
@@ -186,7 +186,7 @@ async fn an_update_that_fails_says_why_and_changes_nothing_and_another_one_may_w
     world.stop().await;
 }
 
-/// As people do by hand, and extensions that know nothing of simulated machines.
+/// As people do by hand, and as extensions do that know nothing of simulated machines.
 #[tokio::test]
 async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_progress() {
     let world = World::start(48_300);
@@ -194,7 +194,7 @@ async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_pr
     let mark = annotations(&[(UPDATE_IN_PROGRESS_ANNOTATION, Some(""))]);
     world.api.patch::<Machine>("w", &mark).await;
     world.api.patch::<Machine>("w", &json!({ "spec": { "version": "v1.36.4" } })).await;
-    // Another machine, made later, is up: so this one had its turn.
+    // Another machine, created later, is up: so this one was reconciled.
     let later = world.machine(&objects::worker("demo", "later")).await;
     world.bootstrap("later").await;
     world.ready(&later).await;
@@ -208,7 +208,7 @@ async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_pr
     tokio::time::timeout(Duration::from_secs(20), world.stop()).await.expect("it stops");
 }
 
-/// Lists of Machines are answered once, and watches never: what a manager knows of Machines stays what it was.
+/// Lists of Machines are answered once, and watches never: the manager's cache of Machines never changes.
 fn frozen(_: &str, path: &str) -> bool {
     static LISTS: AtomicUsize = AtomicUsize::new(0);
     path == "/apis/cluster.x-k8s.io/v1beta2/machines" && LISTS.fetch_add(1, Ordering::Relaxed) > 0
@@ -227,7 +227,7 @@ async fn a_machine_from_before_an_update_does_not_take_the_update_back() {
     unmark(&world).await;
     let touch = annotations(&[("touched", Some(""))]);
     world.api.patch::<InMemoryMachine>("w", &touch).await;
-    // Another cluster, made later, is up: so the machine had its turn.
+    // Another cluster, created later, is up: so the machine was reconciled.
     world.cluster("other").await;
     assert_eq!(version(&world), "v1.36.4");
     let object = world.api.get::<InMemoryMachine>("w").await;

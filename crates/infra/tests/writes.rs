@@ -1,5 +1,5 @@
-//! What is written and in which order, as somebody sees it who watches every version of an object, and whom it is
-//! written over. The test plays Cluster API core.
+//! The writes and their order, as a client sees them that watches every version of an object, and writes that meet
+//! changes of others. The test plays Cluster API core.
 
 mod world;
 
@@ -19,7 +19,7 @@ use nephele_testkit::objects;
 use serde_json::json;
 use world::{Setup, World, is_ready, reason};
 
-/// Every version of an object from `first` up to `last`, as a watch tells them.
+/// Every version of an object from `first` to `last`, as a watch delivers them.
 async fn history<K>(world: &World, first: &K, last: &K) -> Vec<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -43,7 +43,7 @@ fn domain(name: &str) -> FailureDomain {
     FailureDomain { name: name.into(), control_plane: Some(true), ..FailureDomain::default() }
 }
 
-/// A cluster of two failure domains, as core shows them on the Cluster.
+/// A cluster with two failure domains, as core copies them to the Cluster.
 async fn in_domains(world: &World, name: &str) {
     let cluster = world.api.create(&objects::cluster(name)).await;
     let mut object = objects::in_memory_cluster(&cluster);
@@ -112,8 +112,8 @@ async fn a_machine_is_placed_where_its_machine_asks_or_says_why_not() {
     world.stop().await;
 }
 
-/// What lives in this process alone goes with it. What outlives it is made after the finalizer, which comes with the
-/// endpoint.
+/// State that is only in this process goes with it. Objects that outlive the process are created after the finalizer,
+/// which is written with the endpoint.
 #[tokio::test]
 async fn a_finalizer_is_there_before_anything_that_outlives_the_manager() {
     let world = World::start(45_200);
@@ -169,7 +169,8 @@ async fn a_cluster_whose_finalizer_is_not_taken_is_let_go() {
     world.stop().await;
 }
 
-/// Cluster API makes the object with what asked for the machine as its owner, and puts the Machine in its place.
+/// Cluster API creates the object with the MachineSet or control plane as its owner, and then replaces that owner by
+/// the Machine.
 #[tokio::test]
 async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machine_does() {
     let world = World::start(45_500);
@@ -189,7 +190,7 @@ async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machin
             block_owner_deletion: None,
         }]);
         let object = world.api.create(&object).await;
-        // Another machine, made later, is up: so this one had its turn.
+        // Another machine, created later, is up: so this one was reconciled.
         let later = world.machine(&objects::worker("demo", &format!("after-{}", object.name_any()))).await;
         world.bootstrap(&later.name_any()).await;
         world.ready(&later).await;
@@ -222,7 +223,7 @@ async fn a_machine_is_found_by_its_owner_whatever_its_name() {
     world.bootstrap("the-machine").await;
     let object = world.ready(&object).await;
     assert_eq!(object.spec.provider_id, "in-memory://the-infrastructure");
-    // And its deletion goes by the object's own name.
+    // And it is deleted by the object's own name.
     world.api.delete::<InMemoryMachine>("the-infrastructure").await;
     world.api.eventually_gone::<InMemoryMachine>("the-infrastructure").await;
     assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "the-infrastructure")), None);
@@ -250,7 +251,8 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
     let first = world.api.create(&object).await;
     world.ready(&first).await;
 
-    // What Cluster API keeps in step changes under us; what we write afterwards does not bring the old back.
+    // Cluster API changes labels and annotations that it keeps in sync; a later write of ours does not restore the old
+    // values.
     let in_step = json!({ "metadata": {
         "labels": { "of-the-template": "second", "added": "" }, "annotations": { "added": "too" },
     } });
@@ -277,7 +279,7 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
         (labels.get("added"), last.annotations().get("added").map(String::as_str)),
         (None, Some("too"))
     );
-    // Cluster API's test of rollouts compares annotations, so there is none of ours.
+    // Cluster API's test of rollouts compares annotations, so the provider adds none.
     let theirs = |name: &&String| CLONED_FROM.iter().any(|(known, _)| known == name) || *name == "added";
     let ours: Vec<_> = changed.annotations().keys().filter(|name| !theirs(name)).collect();
     assert_eq!(ours, [""; 0]);
@@ -300,7 +302,7 @@ async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
             json!({ "metadata": { "labels": { "in-step": value }, "annotations": { "in-step": value } } });
         last = world.api.patch::<InMemoryMachine>("w", &in_step).await;
     }
-    // Another machine, made later, is up: so this one had its turn.
+    // Another machine, created later, is up: so this one was reconciled.
     let later = world.machine(&objects::worker("demo", "later")).await;
     world.bootstrap("later").await;
     assert!(is_ready(&world.ready(&later).await));
@@ -314,7 +316,7 @@ async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
     world.stop().await;
 }
 
-/// A change in place is for an extension of Cluster API to carry out, which tells the machine by other means.
+/// An extension of Cluster API carries out a change in place, and requests it from the machine in another way.
 #[tokio::test]
 async fn a_spec_that_changes_under_a_running_machine_changes_nothing_that_runs() {
     let world = World::start(45_900);
@@ -331,7 +333,7 @@ async fn a_spec_that_changes_under_a_running_machine_changes_nothing_that_runs()
         "spec": { "behaviour": slower, "instanceType": "large" },
     });
     world.api.patch::<InMemoryMachine>("w", &changed).await;
-    // Another machine, made later, is up: so this one had its turn.
+    // Another machine, created later, is up: so this one was reconciled.
     let later = world.machine(&objects::worker("demo", "later")).await;
     world.bootstrap("later").await;
     world.ready(&later).await;

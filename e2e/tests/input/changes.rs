@@ -123,7 +123,7 @@ pub(crate) async fn check(scope: &Scope) -> anyhow::Result<()> {
 /// An externally managed cluster stays so, in every version, for every client and kind of request.
 pub(crate) async fn stays_elsewhere(scope: &Scope) -> anyhow::Result<()> {
     let asker = Asker::new(scope);
-    let told = "metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be taken away";
+    let told = "metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be removed";
     let annotations = |annotations: Value| json!({"metadata": {"annotations": annotations}});
     let by = "cluster.x-k8s.io/managed-by";
     for kind in kinds()?.iter().filter(|kind| kind.name == "InMemoryCluster") {

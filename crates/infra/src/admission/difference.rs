@@ -1,11 +1,11 @@
-//! Where two values differ, in the way in which the API server writes fields.
+//! The paths of fields in which two values differ, in the notation of the API server.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// The fields below `field` that differ, in order: of objects the differing members, of lists of one length the differing
-/// items, of anything else the whole.
+/// The fields below `field` that differ, in order: the differing members of objects, the differing items of lists of
+/// equal length, and any other value as a whole.
 pub(super) fn changed_fields(field: &str, old: &Value, new: &Value) -> Vec<String> {
     let mut changed = Vec::new();
     collect(field, old, new, &mut changed);
@@ -31,7 +31,7 @@ fn collect(field: &str, old: &Value, new: &Value, changed: &mut Vec<String>) {
     }
 }
 
-/// Keys that are no names of fields, such as those of labels, stand in brackets.
+/// Keys that are not field names, such as label keys, are written in brackets.
 fn member(field: &str, key: &str) -> String {
     if key.chars().all(|character| character.is_ascii_alphanumeric()) {
         format!("{field}.{key}")

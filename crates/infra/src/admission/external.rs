@@ -1,11 +1,13 @@
-//! That a cluster which somebody else looks after stays theirs.
+//! Denies updates that would take over an externally managed cluster.
 //!
-//! The switch is one-way (cluster-api, `docs/proposals/20210203-externally-managed-cluster-infrastructure.md`): without
-//! the annotation this provider would take over what somebody else made, or delete it. Others may put it on at any time,
-//! as `clusterctl move` does with the objects that it makes anew.
+//! The annotation can be added, but not removed (cluster-api,
+//! `docs/proposals/20210203-externally-managed-cluster-infrastructure.md`): without it this provider would take over
+//! infrastructure that another manager created, or delete it. It can be added at any time, as `clusterctl move` does
+//! with the objects that it creates.
 //!
-//! The API server asks about those updates alone that take the annotation away, and fails where nobody answers: so what
-//! is not to be done is not done without a manager either, and nothing else needs one. A dry run is told the same.
+//! The API server calls the webhook only for updates that remove the annotation, and denies the update when the webhook
+//! does not answer. So the annotation cannot be removed without a manager either, and all other updates need no
+//! manager. A dry run gets the same answer.
 
 use nephele_api::infrastructure::{GROUP, v1beta2::VERSION};
 use nephele_kit::MANAGED_BY_ANNOTATION;
@@ -15,7 +17,7 @@ use serde_json::Value;
 /// The kind.
 const KIND: &str = "InMemoryCluster";
 
-/// Where the API server sends its questions about clusters.
+/// The URL path to which the API server sends admission requests for clusters.
 #[must_use]
 pub fn cluster_path() -> String {
     format!("/validate-{}-{VERSION}-{}", GROUP.replace('.', "-"), KIND.to_lowercase())
@@ -29,7 +31,7 @@ pub(super) fn decide(request: &AdmissionRequest<Value>) -> Result<(), Denial> {
     }
     let cause = Cause {
         field: format!("metadata.annotations[{MANAGED_BY_ANNOTATION}]"),
-        message: "cannot be taken away: what is behind the cluster was made by somebody else".to_owned(),
+        message: "cannot be removed: another manager created the infrastructure of this cluster".to_owned(),
     };
     Err(Denial::invalid(GROUP, KIND, &request.name, vec![cause]))
 }
@@ -60,8 +62,8 @@ mod tests {
         let (theirs, ours) = (json!({MANAGED_BY_ANNOTATION: "", "a": "b"}), json!({"a": "b"}));
         let update = |old: &Value, new: &Value| Change::Update { old: cluster(old), new: cluster(new) };
         let message = "InMemoryCluster.infrastructure.cluster.x-k8s.io \"c\" is invalid: \
-                       metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be taken away: \
-                       what is behind the cluster was made by somebody else";
+                       metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be removed: \
+                       another manager created the infrastructure of this cluster";
         for dry_run in [false, true] {
             for without in [&ours, &Value::Null] {
                 let refused = Some((422, message.to_owned()));

@@ -1,17 +1,16 @@
-//! Admission of templates: what the API server asks before one is changed; and of clusters that are somebody else's
-//! ([`external`]).
+//! Admission of updates of templates, and of externally managed clusters ([`external`]).
 //!
-//! What machines are made from stays as it is. Machines that are there would otherwise differ from their template without
-//! anybody having replaced them, and Cluster API would not see it: it looks at a template's name, and rolls machines
-//! over when another one is referred to. Everything else of a template may change, `spec.template.metadata` among it.
+//! The spec of a template cannot change. Otherwise existing machines would differ from their template without being
+//! replaced, and Cluster API would not notice: it compares the names of templates, and replaces machines when another
+//! template is referenced. All other fields of a template may change, also `spec.template.metadata`.
 //!
-//! The topology controller asks by a dry run what would become of a template before it decides to make a new one; its
-//! question has to be answered as if the change were allowed (Cluster API, `util/topology/topology.go`,
-//! `IsDryRunRequest`). A rule in the schema could not tell the two apart, as it does not see dry runs.
+//! The topology controller sends a dry run of a change before it decides whether to create a new template. That dry run
+//! has to succeed as if the change were allowed (Cluster API, `util/topology/topology.go`, `IsDryRunRequest`). A rule
+//! in the schema could not allow only dry runs, because it does not see them.
 //!
-//! Only an update of a spec is asked about (`config/webhook-infrastructure/validating.yaml`). So while no manager is
-//! there, templates can be made, labelled, owned and deleted, by `clusterctl move` or from a backup for instance, and a
-//! change of a spec, which would be refused anyway, fails.
+//! The API server calls the webhook only for updates of a spec (`config/webhook-infrastructure/validating.yaml`). So
+//! while no manager runs, templates can be created, labelled, owned and deleted, for instance by `clusterctl move` or
+//! from a backup. A change of a spec fails, but it would be denied anyway.
 
 mod difference;
 mod external;
@@ -23,14 +22,14 @@ use serde_json::Value;
 use self::difference::changed_fields;
 pub use self::external::cluster_path;
 
-/// With a dry run, the mark of the topology controller's question.
+/// The annotation on a dry run of the topology controller.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
-/// What may not change.
+/// The field that may not change.
 const IMMUTABLE: &str = "spec.template.spec";
-/// Fields that a denial names; who changes more of them reads enough.
+/// The maximum number of fields that a denial names: more would not help the user.
 const FIELDS_MAX: usize = 8;
 
-/// A kind of templates.
+/// A kind of template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateKind {
     /// `InMemoryClusterTemplate`.
@@ -55,14 +54,14 @@ impl TemplateKind {
         }
     }
 
-    /// Where the API server sends its questions about the kind.
+    /// The URL path to which the API server sends admission requests for the kind.
     #[must_use]
     pub fn path(self) -> String {
         format!("/validate-{}-{VERSION}-{}", GROUP.replace('.', "-"), self.as_str().to_lowercase())
     }
 }
 
-/// Adds the handlers of clusters and of all kinds of templates.
+/// Adds the handlers for clusters and for all kinds of templates.
 ///
 /// # Panics
 /// When the webhook has handlers for their paths already.

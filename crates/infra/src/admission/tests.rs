@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A template with this spec for what is made, and annotations.
+/// A template with this `spec.template.spec` and these annotations.
 fn template(spec: &Value, annotations: &Value) -> Value {
     json!({"metadata": {"name": "workers", "annotations": annotations}, "spec": {"template": {"spec": spec}}})
 }

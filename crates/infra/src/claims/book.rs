@@ -1,4 +1,4 @@
-//! What is known of claims.
+//! The cache of claims.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,16 +14,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 
-/// A cache of the claims of clusters that is followed from the first claim on: a management cluster without Cluster
-/// API's IPAM kinds, or without machines on pools, is never asked for them.
+/// A cache of the claims of clusters whose watch begins with the first claim: the manager sends no requests for claims
+/// to a management cluster without Cluster API's IPAM kinds, or without machines on pools.
 pub(crate) struct Book {
     cache: Cache<IPAddressClaim>,
     followed: watch::Sender<bool>,
 }
 
 impl Book {
-    /// A book, and the future that keeps it from the first claim on until `shutdown`. The readiness of `services` should
-    /// be nobody's: the manager is ready without the cache, which may never be followed, or not be to be had.
+    /// A book, and the future that runs its watch from the first claim on until `shutdown`. Nothing should wait for the
+    /// readiness of `services`: the manager is ready without this cache, whose watch may never begin or may not be
+    /// possible.
     pub(crate) fn open(
         services: &Services,
         client: Client,
@@ -53,12 +54,12 @@ impl Book {
         &self.cache
     }
 
-    /// Lets it be kept from now on.
+    /// Begins the watch.
     pub(crate) fn follow(&self) {
         self.followed.send_if_modified(|followed| !std::mem::replace(followed, true));
     }
 
-    /// The claim of this name. As long as the cache has not caught up the management API is asked.
+    /// The claim of this name. It is read from the management API until the cache has its first list.
     pub(crate) async fn get(
         &self,
         client: &Client,

@@ -1,13 +1,14 @@
-//! Addresses from IPAM pools: claimed for a machine or a load balancer, waited for, given back.
+//! Addresses from IPAM pools: claiming them for a machine or a load balancer, waiting for them, releasing them.
 //!
-//! The other side may be any IPAM provider (`docs/book/src/developer/providers/contracts/ipam.md` in cluster-api). It
-//! sees the claim, makes an IPAddress and names it in the claim's status. A claim is named after its owner, so that
-//! asking again asks for the same; an IPAddress never changes, so that it is read once its name is known.
+//! Any IPAM provider may serve the claims (`docs/book/src/developer/providers/contracts/ipam.md` in cluster-api). It
+//! sees the claim, creates an IPAddress and names it in the claim's status. A claim is named after its owner, so that a
+//! second create request is for the same claim. An IPAddress never changes, so it is not watched, but read once its
+//! name is known.
 //!
 //! ```text
 //!  owner.spec ─▶ Wanted ─▶ look ─▶ Standing ─▶ plan ─▶ make | wait | boot
 //!                            ▲                  └─ deletion: release, until none is left
-//!        Book (cache of claims, followed from the first claim on) ─▶ own_again: an owner that somebody took away
+//!        Book (cache of claims, watched from the first claim on) ─▶ own_again: an owner that somebody removed
 //! ```
 
 mod book;
@@ -39,7 +40,7 @@ pub(crate) struct Wanted {
     pub(crate) pool: PoolReference,
 }
 
-/// How a wanted claim stands.
+/// A wanted claim and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) wanted: Wanted,
@@ -47,7 +48,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// The address, once it is there.
+    /// The address, once the claim has it.
     pub(crate) fn address(&self) -> Option<&ClaimedAddress> {
         match &self.standing {
             Standing::Bound(address) => Some(address),
@@ -59,7 +60,7 @@ impl Claim {
         }
     }
 
-    /// What it waits for, for people.
+    /// The message about what the claim waits for.
     fn message(&self) -> String {
         let Self { wanted: Wanted { name, pool }, standing } = self;
         let mut message = format!("Waiting for IPAddressClaim {name} of {} {}", pool.kind, pool.name);
@@ -72,19 +73,19 @@ impl Claim {
     }
 }
 
-/// Claims that have to be bound before anything else happens.
+/// The claims that have to be bound before the object can go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unmet(Vec<Claim>);
 
 impl Unmet {
-    /// Those of the claims that are not bound; none when all are.
+    /// The claims that are not bound; none when all are.
     pub(crate) fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
         let unmet: Vec<Claim> =
             claims.into_iter().filter(|claim| claim.address().is_none()).cloned().collect();
         (!unmet.is_empty()).then_some(Self(unmet))
     }
 
-    /// The reason of a condition: what a provider says comes before what is only waited for.
+    /// The reason of the condition: a reason from the IPAM provider comes before a claim that only waits.
     pub(crate) fn reason(&self) -> &str {
         let reasons = || self.0.iter().filter_map(|claim| claim.standing.reason());
         reasons()
@@ -98,7 +99,8 @@ impl Unmet {
         self.0.iter().map(Claim::message).collect::<Vec<_>>().join("; ")
     }
 
-    /// When to look again: the claims' changes tell, but nobody tells of an address that is late or was mended.
+    /// When to reconcile again: changes of claims trigger a reconcile, but no watch shows that a late IPAddress arrived
+    /// or that an invalid one was replaced.
     pub(crate) fn outcome(&self) -> Outcome {
         let told = |claim: &Claim| match &claim.standing {
             Standing::Missing | Standing::Taken | Standing::Waiting { .. } | Standing::Bound(_) => true,
@@ -112,32 +114,32 @@ impl Unmet {
     }
 }
 
-/// Until an address is looked for again that should be there.
+/// The time until the next try to read an IPAddress that should exist.
 const LATE_ADDRESS: Duration = Duration::from_secs(5);
 
-/// Until the kind of claims is looked for again: people install it.
+/// The time until the next try when the kind IPAddressClaim is not installed: users may install it.
 pub(crate) const NOT_INSTALLED: Duration = Duration::from_secs(30);
 
-/// What to say when claims cannot be made at all.
+/// The message when the kind IPAddressClaim is not installed.
 pub(crate) const NOT_INSTALLED_MESSAGE: &str =
-    "The management cluster has no IPAddressClaims: Cluster API's definitions of them are not installed";
+    "The management cluster does not serve IPAddressClaims: Cluster API's CRDs for them are not installed";
 
-/// Until claims that are being released are looked at again. Their changes tell, but for one that goes while the watch
-/// is broken, or has not begun.
+/// The time until claims that are being released are read again. The watch shows their deletion, except while it is
+/// broken or has not begun.
 pub(crate) const RELEASE: Duration = Duration::from_secs(5);
 
-/// What to say while claims are being released.
+/// The message while claims are being released.
 pub(crate) fn release_message(left: &[String]) -> String {
     format!("Waiting for the release of {}", left.join(", "))
 }
 
-/// Why claims could not be dealt with.
+/// Why claims could not be created, read or released.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
-    /// A claim or an address could not be read.
+    /// A claim or an IPAddress could not be read.
     #[error("failed to read {kind} {name}")]
     Read {
-        /// Which of the two.
+        /// The kind of the object.
         kind: &'static str,
         /// Its name.
         name: String,
@@ -145,7 +147,7 @@ pub(crate) enum Error {
         #[source]
         source: kube::Error,
     },
-    /// A claim could not be made.
+    /// A claim could not be created.
     #[error("failed to create IPAddressClaim {name}")]
     Create {
         /// Its name.
@@ -154,11 +156,11 @@ pub(crate) enum Error {
         #[source]
         source: kube::Error,
     },
-    /// A claim could not be given its owner back.
-    #[error("failed to own a claim again")]
+    /// The owner of a claim could not be restored.
+    #[error("failed to restore the owner of an IPAddressClaim")]
     Own(#[source] PatchError),
-    /// A claim could not be given back.
-    #[error("failed to release an address")]
+    /// A claim could not be released.
+    #[error("failed to delete an IPAddressClaim")]
     Delete(#[source] PatchError),
 }
 
@@ -178,13 +180,13 @@ impl ReconcileError for Error {
     }
 }
 
-/// What a machine's pools gave, as far as the object says.
+/// The addresses that a machine got from its pools, as its status lists them.
 pub(crate) fn given(object: &InMemoryMachine) -> &[ClaimedAddress] {
     let network = object.status.as_ref().and_then(|status| status.network.as_ref());
     network.map(|network| network.addresses.as_slice()).unwrap_or_default()
 }
 
-/// Looks how the wanted claims stand: in the cache, and of those that are bound, at their addresses.
+/// Reads the state of the wanted claims: claims from the cache, IPAddresses from the API.
 pub(crate) async fn look<Owner>(
     owner: &Owner,
     wanted: Vec<Wanted>,
@@ -212,16 +214,16 @@ where
     Ok(claims)
 }
 
-/// What came of making claims.
+/// The result of creating claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// They are there, made now or before.
+    /// They exist, created now or before.
     All,
-    /// The management API does not know what a claim is.
+    /// The management API does not serve the kind IPAddressClaim.
     NotInstalled,
 }
 
-/// Makes those claims that are missing.
+/// Creates the missing claims.
 pub(crate) async fn make<Owner>(
     owner: &Owner,
     cluster: &str,
@@ -238,7 +240,7 @@ where
         match api.create(&PostParams::default(), &object).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 409 => {}
-            // The namespace is there, as the owner is in it: so it is the kind that is not.
+            // The namespace exists, because the owner is in it: so the kind is missing.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Made::NotInstalled),
             Err(source) => return Err(Error::Create { name: claim.wanted.name.clone(), source }),
         }
@@ -246,7 +248,7 @@ where
     Ok(Made::All)
 }
 
-/// The object of a claim.
+/// The IPAddressClaim for a wanted claim.
 fn object<Owner>(owner: &Owner, cluster: &str, wanted: &Wanted) -> IPAddressClaim
 where
     Owner: Resource<DynamicType = ()>,
@@ -255,7 +257,7 @@ where
         metadata: ObjectMeta {
             name: Some(wanted.name.clone()),
             namespace: owner.namespace(),
-            // For providers of the time before claims had `spec.clusterName`.
+            // For IPAM providers from before claims had `spec.clusterName`.
             labels: Some([(labels::CLUSTER_NAME.to_owned(), cluster.to_owned())].into()),
             owner_references: Some(vec![owners::reference(owner)]),
             ..ObjectMeta::default()
@@ -265,9 +267,9 @@ where
     }
 }
 
-/// Gives back what is left of an object's claims, and names those that are still there: their provider has not let go
-/// yet. Nobody else does it: garbage collection looks after them only when their owner is gone, and the owner waits for
-/// them. One whose owner somebody took away goes too.
+/// Deletes the claims of an object, and returns the names of claims that still exist because the IPAM provider has not
+/// removed its finalizer yet. Garbage collection cannot do this: it deletes claims only when their owner is gone, but
+/// the owner waits for them. Claims from which somebody removed the owner are deleted too.
 pub(crate) async fn release<Owner>(
     owner: &Owner,
     cluster: Option<&str>,
@@ -285,7 +287,7 @@ where
     let mut left = Vec::new();
     for name in owner.made() {
         context.claims.follow();
-        // Not from the cache, which may not have seen yet what was made a moment ago.
+        // Not from the cache, which may not have a claim that was created a moment ago.
         let found = api.get_opt(&name).await;
         let found =
             found.map_err(|source| Error::Read { kind: "IPAddressClaim", name: name.clone(), source })?;

@@ -1,4 +1,4 @@
-//! Whose claims are, by their owner references and, where somebody took those away, by their names.
+//! The owner of a claim, by its owner references or, when somebody removed those, by its name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::runtime::reflector::ObjectRef;
@@ -12,21 +12,22 @@ use nephele_kit::{Precondition, owner_of_kind, patch};
 use super::{Error, Wanted, given, standing};
 use crate::context::Context;
 
-/// What the name of a load balancer's claim ends with.
+/// The suffix of the name of a load balancer's claim.
 const LOAD_BALANCER: &str = "-load-balancer";
-/// What stands between the name of a machine and the number of its pool, in the name of a claim: all claims are of its
+/// The part between the machine's name and the pool's index in the name of a claim: all claims belong to the machine's
 /// first and only network device.
 const DEVICE: &str = "-0-";
 
-/// A kind of ours that claims addresses.
+/// A kind of this provider that claims addresses.
 pub(crate) trait Claimant: Resource<DynamicType = ()> {
-    /// The claims that it wants, in the order of its pools.
+    /// The claims that the object wants, in the order of its pools.
     fn wanted(&self) -> Vec<Wanted>;
 
-    /// Names of the claims that it may have made: as many as it wants now, or as it got when it wanted more.
+    /// The names of the claims that the object may have created: as many as it wants now, or as many as it got when it
+    /// wanted more.
     fn made(&self) -> Vec<String>;
 
-    /// The object after which a claim of this name is named.
+    /// The name of the object in the name of a claim.
     fn named_by(claim: &str) -> Option<&str>;
 }
 
@@ -73,7 +74,7 @@ fn cluster_claim(object: &InMemoryCluster) -> String {
     format!("{}{LOAD_BALANCER}", object.name_any())
 }
 
-/// The reference by which an object owns what it made.
+/// The owner reference from a claim to the object that created it.
 pub(super) fn reference<Owner>(owner: &Owner) -> OwnerReference
 where
     Owner: Resource<DynamicType = ()>,
@@ -88,8 +89,8 @@ where
     }
 }
 
-/// The object of our kind `K` that a claim was made for. One that nobody controls any more is of the object after which
-/// it is named, who knows whether it is.
+/// The object of kind `K` that a claim was created for. A claim without a controller is assigned by its name, and that
+/// object's reconciler checks whether the claim is its own.
 pub(crate) fn claimant<K: Claimant>(claim: &ObjectMeta) -> Option<ObjectRef<K>> {
     let owner = owner_of_kind(claim, GROUP, &K::kind(&())).map(|owner| owner.name.as_str());
     let name = owner.or_else(|| K::named_by(claim.name.as_deref()?).filter(|_| !is_controlled(claim)))?;
@@ -100,8 +101,8 @@ fn is_controlled(claim: &ObjectMeta) -> bool {
     claim.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
 }
 
-/// Whether a claim is one of those that are wanted, and lost its owner: it is of the cluster, on the pool, and nobody's.
-/// Pure.
+/// Whether a claim is one of the wanted claims and lost its owner: it belongs to the cluster, refers to the pool and
+/// has no owner. Pure.
 pub(super) fn is_disowned(
     owner: &ObjectMeta,
     cluster: &str,
@@ -116,8 +117,8 @@ pub(super) fn is_disowned(
         && claim.spec.pool_ref == (&wanted.pool).into()
 }
 
-/// Gives claims their owner back that somebody took away. Looks in the cache alone: a change of a claim brings the object
-/// here.
+/// Restores the owner of claims from which somebody removed it. Reads only the cache: a change of a claim triggers a
+/// reconcile of the object.
 pub(crate) async fn own_again<Owner>(owner: &Owner, cluster: &str, context: &Context) -> Result<(), Error>
 where
     Owner: Claimant,
@@ -135,7 +136,7 @@ where
         owned.owner_references_mut().push(reference(owner));
         match patch::object(&api, &*claim, &owned, Precondition::ResourceVersion).await {
             Ok(_) => {}
-            // It changed or went meanwhile, which brings the object here again.
+            // The claim changed or was deleted meanwhile, which triggers another reconcile.
             Err(error) if error.is_conflict() || error.is_not_found() => {}
             Err(error) => return Err(Error::Own(error)),
         }

@@ -1,4 +1,4 @@
-//! How a claim stands. Pure.
+//! The state of a claim. Pure.
 
 use std::net::IpAddr;
 
@@ -8,35 +8,36 @@ use nephele_api::conditions::{self, reasons, types};
 use nephele_api::infrastructure::v1beta2::ClaimedAddress;
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec};
 
-/// How a claim stands.
+/// The state of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is to be made.
+    /// The claim does not exist yet.
     Missing,
-    /// One of that name is another object's.
+    /// A claim of that name belongs to another object.
     Taken,
-    /// Its provider is at it, or cannot do it; in its own words as far as there are any.
+    /// The IPAM provider works on the claim, or cannot fulfil it; with the provider's own reason and message if it
+    /// gives any.
     Waiting {
         /// One word.
         reason: String,
         /// For people; may be empty.
         message: String,
     },
-    /// The address that its provider names is not there.
+    /// The IPAddress that the IPAM provider names does not exist; the message names it.
     Late(String),
-    /// What its provider made is no address; the message says why.
+    /// The IPAddress of the IPAM provider is not valid; the message says why.
     Invalid(String),
-    /// It has its address.
+    /// The claim has its address.
     Bound(ClaimedAddress),
 }
 
 impl Standing {
-    /// Its provider is at it.
+    /// The IPAM provider works on the claim.
     fn waiting(message: impl Into<String>) -> Self {
         Self::Waiting { reason: reasons::WAITING_FOR_IP_ADDRESS.to_owned(), message: message.into() }
     }
 
-    /// The reason of a condition that does not hold for it; none when the address is there.
+    /// The reason of the condition that waits for the claim; none when the claim has its address.
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
             Self::Missing | Self::Late(_) => Some(reasons::WAITING_FOR_IP_ADDRESS),
@@ -47,7 +48,7 @@ impl Standing {
         }
     }
 
-    /// What is to be said about it; empty when the reason says it all.
+    /// The message for users; empty when the reason is enough.
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Missing | Self::Bound(_) => "",
@@ -57,7 +58,7 @@ impl Standing {
     }
 }
 
-/// How a claim stands that is wanted by an owner.
+/// The state of a claim that `owner` wants.
 pub(super) fn standing(
     owner: &ObjectMeta,
     claim: Option<&IPAddressClaim>,
@@ -68,12 +69,12 @@ pub(super) fn standing(
         return Standing::Taken;
     }
     if claim.meta().deletion_timestamp.is_some() {
-        // It is made anew when it is gone.
+        // It is created again when it is gone.
         return Standing::waiting("it is being deleted");
     }
     match (claim.address_name(), address) {
         (None, _) => waiting(claim),
-        (Some(name), None) => Standing::Late(format!("IPAddress {name} is not there")),
+        (Some(name), None) => Standing::Late(format!("IPAddress {name} does not exist")),
         (Some(_), Some(address)) => match read(&claim.name_any(), address) {
             Ok(address) => Standing::Bound(address),
             Err(message) => Standing::Invalid(format!("IPAddress {} {message}", address.name_any())),
@@ -81,12 +82,12 @@ pub(super) fn standing(
     }
 }
 
-/// Whether the claim is the owner's: not one that was made for an earlier object of its name.
+/// Whether the claim belongs to the owner, and not to an earlier object of the same name.
 pub(super) fn is_owned(owner: &ObjectMeta, claim: &IPAddressClaim) -> bool {
     claim.owner_references().iter().any(|reference| Some(&reference.uid) == owner.uid.as_ref())
 }
 
-/// A claim without an address. What its `Ready` condition says is worth saying only while it does not hold.
+/// The state of a claim without an address. Its `Ready` condition is used only while it is not true.
 fn waiting(claim: &IPAddressClaim) -> Standing {
     let list = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let ready = conditions::find(list, types::READY)
@@ -97,20 +98,20 @@ fn waiting(claim: &IPAddressClaim) -> Standing {
     }
 }
 
-/// Reads what a provider made; the error says what is wrong with it.
+/// Reads the IPAddress of an IPAM provider; the error says what is wrong with it.
 fn read(claim: &str, object: &IPAddress) -> Result<ClaimedAddress, String> {
     let IPAddressSpec { claim_ref, pool_ref: _, address, prefix, gateway } = &object.spec;
     if claim_ref.name != claim {
-        return Err(format!("is of IPAddressClaim {:?}", claim_ref.name));
+        return Err(format!("belongs to IPAddressClaim {:?}", claim_ref.name));
     }
-    let parsed: IpAddr = address.parse().map_err(|_| format!("has no address but {address:?}"))?;
+    let parsed: IpAddr = address.parse().map_err(|_| format!("has the invalid address {address:?}"))?;
     let prefix_max = if parsed.is_ipv4() { 32 } else { 128 };
     if let Some(prefix) = prefix.filter(|prefix| !(0..=prefix_max).contains(prefix)) {
         return Err(format!("has a prefix of {prefix} bits"));
     }
     let gateway = match gateway.as_str() {
         "" => String::new(),
-        text => text.parse::<IpAddr>().map_err(|_| format!("has no gateway but {text:?}"))?.to_string(),
+        text => text.parse::<IpAddr>().map_err(|_| format!("has the invalid gateway {text:?}"))?.to_string(),
     };
     Ok(ClaimedAddress { address: parsed.to_string(), prefix: *prefix, gateway })
 }

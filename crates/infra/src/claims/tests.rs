@@ -93,7 +93,7 @@ fn a_claim_stands_as_its_provider_says() {
     for (status, expected) in [
         (conditions::FALSE, waiting("PoolExhausted", "pool v4 is full")),
         (conditions::UNKNOWN, waiting("PoolExhausted", "pool v4 is full")),
-        // Ready, and no address to show for it yet.
+        // Ready, but without an address.
         (conditions::TRUE, waiting("WaitingForIPAddress", "")),
     ] {
         let ready = condition("Ready", status, "PoolExhausted", "pool v4 is full");
@@ -124,20 +124,20 @@ fn an_address_is_taken_as_its_provider_made_it_unless_it_is_none() {
         Standing::Bound(ClaimedAddress { address: address.into(), prefix, gateway: gateway.into() })
     };
     let invalid = |message: &str| Standing::Invalid(format!("IPAddress a {message}"));
-    let late = Standing::Late("IPAddress a is not there".into());
+    let late = Standing::Late("IPAddress a does not exist".into());
     assert_eq!(standing::standing(&owner, Some(&bound), None), late);
     for (spec, expected) in [
         (spec("10.0.0.7", Some(24), "10.0.0.1"), given("10.0.0.7", Some(24), "10.0.0.1")),
         (spec("fd00:0:0::7", Some(64), ""), given("fd00::7", Some(64), "")),
-        // Some providers' users leave the prefix out.
+        // Some IPAM providers leave the prefix out.
         (spec("10.0.0.7", None, ""), given("10.0.0.7", None, "")),
-        (spec("10.0.0.0/24", Some(24), ""), invalid(r#"has no address but "10.0.0.0/24""#)),
+        (spec("10.0.0.0/24", Some(24), ""), invalid(r#"has the invalid address "10.0.0.0/24""#)),
         (spec("10.0.0.7", Some(33), ""), invalid("has a prefix of 33 bits")),
         (spec("fd00::7", Some(-1), ""), invalid("has a prefix of -1 bits")),
-        (spec("10.0.0.7", Some(24), "gate"), invalid(r#"has no gateway but "gate""#)),
+        (spec("10.0.0.7", Some(24), "gate"), invalid(r#"has the invalid gateway "gate""#)),
         (
             IPAddressSpec { claim_ref: NameReference { name: "x".into() }, ..spec("10.0.0.7", None, "") },
-            invalid(r#"is of IPAddressClaim "x""#),
+            invalid(r#"belongs to IPAddressClaim "x""#),
         ),
     ] {
         assert_eq!(standing_of(spec), expected);
@@ -169,9 +169,9 @@ fn what_is_waited_for_names_claim_pool_and_reason_and_what_people_can_mend_comes
             Outcome::WaitingOn("WaitingForIPAddress"),
         ),
         (
-            [bound(), claim(1, Standing::Late("IPAddress a is not there".into()))],
+            [bound(), claim(1, Standing::Late("IPAddress a does not exist".into()))],
             "WaitingForIPAddress",
-            "Waiting for IPAddressClaim m-0-1 of Pool v6: IPAddress a is not there",
+            "Waiting for IPAddressClaim m-0-1 of Pool v6: IPAddress a does not exist",
             Outcome::After(LATE_ADDRESS),
         ),
     ] {

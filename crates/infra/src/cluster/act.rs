@@ -1,4 +1,4 @@
-//! Brings a cluster about, or lets it go. Everything here may be repeated.
+//! Creates or deletes a cluster. Everything here is idempotent.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::context::{Context, is_held};
 use crate::offer::Offer;
 use crate::refusal::retry;
 
-/// What came of it.
+/// The result of [`provide`].
 #[derive(Debug)]
 pub(super) struct Applied {
-    /// The object as it was written, if it was.
+    /// The object as it was written; none when nothing was written.
     pub(super) object: Option<InMemoryCluster>,
     pub(super) endpoint: Result<Endpoint, ClusterError>,
     /// The host that new clusters are published under.
     pub(super) advertised_host: String,
     pub(super) authorities: Standing,
-    /// What its cloud offers to it.
+    /// The offer of its SimulatedCloud.
     pub(super) offer: Arc<Offer>,
-    /// What the load balancer got from a pool.
+    /// The address that the load balancer got from a pool.
     pub(super) claimed: Option<ClaimedAddress>,
 }
 
@@ -46,16 +46,16 @@ impl Applied {
     }
 }
 
-/// What came of letting it go.
+/// The result of [`remove`].
 #[derive(Debug)]
 pub(super) enum Removal {
-    /// There is nothing left.
+    /// Everything is gone, and the finalizer is removed.
     Done,
-    /// The cloud takes its time with the load balancer, and tells when it is through.
+    /// The cloud is deleting the load balancer, and reports the end.
     InProgress,
     /// The cloud refuses or delays the deletion of the load balancer.
     Refused(CallError),
-    /// The cluster is gone; claims of these names are not yet.
+    /// The cluster is gone; the claims of these names still exist.
     Releasing(Vec<String>),
 }
 
@@ -63,7 +63,7 @@ fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// Keeps the object from going before what is made for it.
+/// Adds the finalizer, so that the object is not removed before the resources that are created for it.
 pub(super) async fn hold(
     object: &InMemoryCluster,
     context: &Context,
@@ -93,41 +93,42 @@ pub(super) async fn provide(
         warn!(cluster = %id, %endpoint, advertised_host, "A cluster stays published under another host");
     }
     let published = publish(object, context, &endpoint).await.inspect_err(|_| {
-        // Without the finalizer nobody would let it go if the object went now; and nobody knows of it yet.
+        // Without the finalizer nothing would delete the cluster when the object is deleted now. Nobody knows the
+        // cluster yet, so delete it.
         if new && !is_held(&object.metadata, finalizers::CLUSTER) {
             context.cloud.delete_cluster(id);
         }
     })?;
-    // The endpoint is settled, and the object does not say yet that it is provisioned.
+    // The endpoint is fixed, and the status does not say yet that the cluster is provisioned.
     if context.prepare_credentials && !object.is_provisioned() {
         credentials::prepare(object, context, &wanted.cluster, &endpoint).await;
     }
     let authorities = hand_over(object, context, wanted);
     if new {
-        // Those that were up before a restart wait for it.
+        // Machines that were up before a restart wait for their cluster.
         context.machines_woken.wake(id);
     }
     Ok(Applied { object: published, endpoint: Ok(endpoint), advertised_host, authorities, offer, claimed })
 }
 
-/// Makes the cluster and asks the cloud where its load balancer is reached.
+/// Creates the cluster and reads the endpoint of its load balancer from the cloud.
 fn make(context: &Context, wanted: &Wanted) -> Result<Endpoint, ClusterError> {
     let id = &wanted.spec.id;
     context.cloud.ensure_cluster(wanted.spec.clone())?;
     let described = context.cloud.describe_load_balancer(id)?;
-    // It went between asking and looking.
+    // The load balancer was deleted between the two calls.
     described.map(|balancer| balancer.endpoint).ok_or_else(|| ClusterError::Unknown(id.clone()))
 }
 
-/// Lets the machines of a cluster know what there is for them, before the cloud has the cluster.
+/// Stores the offer for the machines of a cluster, before the cloud has the cluster.
 fn show(context: &Context, wanted: &Wanted) {
     if context.offers.note(&wanted.spec.id, &wanted.offer) {
         context.machines_woken.wake(&wanted.spec.id);
     }
 }
 
-/// Brings a cluster back that was provisioned before a restart, and writes nothing to its object. One that runs is left as
-/// it is.
+/// Restores a cluster that was provisioned before a restart, without writing to its object. A cluster that runs is left
+/// alone.
 pub(super) fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
     let complete = wanted.observed.as_ref().is_some_and(|observed| observed.authorities_set);
     match if complete { Outcome::Done } else { support(object, context, wanted) } {
@@ -136,14 +137,13 @@ pub(super) fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted)
     }
 }
 
-/// Runs the simulated cluster behind an object that is not to be written to: one that somebody else manages, or a paused
-/// one.
+/// Runs the simulated cluster of an object that must not be written to: an externally managed or a paused one.
 pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
     let id = &wanted.spec.id;
     show(context, wanted);
     let endpoint = context.cloud.ensure_cluster(wanted.spec.clone()).inspect_err(|error| {
         let error = nephele_kit::chain(error);
-        warn!(cluster = %id, error, "Failed to run a cluster whose object is not written to");
+        warn!(cluster = %id, error, "Failed to run the cluster of a paused or externally managed object");
     });
     let authorities = if endpoint.is_ok() { hand_over(object, context, wanted) } else { Standing::Missing };
     if endpoint.is_ok() && wanted.observed.is_none() {
@@ -154,14 +154,14 @@ pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Want
     Applied { object: None, endpoint, advertised_host, authorities, offer, claimed: None }.outcome()
 }
 
-/// Ends a simulated cluster that no object of ours stands for any more.
+/// Deletes a simulated cluster that has no InMemoryCluster of this provider any more.
 pub(crate) fn abandon(context: &Context, id: &ClusterId) {
     context.cloud.delete_cluster(id);
     context.authorities.forget(id);
     context.offers.forget(id);
 }
 
-/// Writes the finalizer, the endpoint and when the cluster came to be, in one patch.
+/// Writes the finalizer, the endpoint and the time of the cluster's creation in one patch.
 async fn publish(
     object: &InMemoryCluster,
     context: &Context,
@@ -180,7 +180,7 @@ async fn publish(
     patch::object(&api(object, context), object, &published, precondition).await.map_err(Error::Patch)
 }
 
-/// Hands the cloud the authorities, unless it has them already.
+/// Gives the authorities to the cloud, unless the cloud has them already.
 fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Standing {
     let id = &wanted.spec.id;
     let Some(sources) = &wanted.authorities else { return Standing::Missing };
@@ -213,7 +213,7 @@ fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> St
     standing
 }
 
-/// Lets a cluster go, its load balancer first. Until nothing is left the object stays.
+/// Deletes a cluster, its load balancer first. The object keeps its finalizer until nothing is left.
 pub(super) async fn remove(
     object: &InMemoryCluster,
     context: &Context,

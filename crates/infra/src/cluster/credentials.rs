@@ -1,14 +1,15 @@
-//! The credentials of a new cluster, made before its control plane provider makes them.
+//! The credentials of a new cluster, created before its control plane provider creates them.
 //!
-//! Cluster API's cluster cache connects for the first time when a Cluster's infrastructure is provisioned, and then only
-//! every 30 s. KubeadmControlPlane writes the kubeconfig some tenths of a second after that moment, so the first
-//! attempt always fails and a cluster without any delay of its own still takes half a minute longer. Here the Secrets
-//! are there before: in the names, types and forms that KubeadmControlPlane looks for, which adopts them as its own
-//! (`ensureCertificatesOwnerRef` and `adoptKubeconfigSecret` in `controlplane/kubeadm/reconcilers` of cluster-api), as it
-//! does with those that a user brings. Until then our object owns them, so that none outlives its cluster.
+//! Cluster API's cluster cache connects for the first time when a Cluster's infrastructure is provisioned, and then
+//! only every 30 s. KubeadmControlPlane writes the kubeconfig some tenths of a second after that first attempt, so the
+//! attempt always fails, and even a cluster without delays takes half a minute longer. So this module creates the
+//! Secrets before, with the names, types and content that KubeadmControlPlane looks for. KubeadmControlPlane adopts
+//! them (`ensureCertificatesOwnerRef` and `adoptKubeconfigSecret` in `controlplane/kubeadm/reconcilers` of
+//! cluster-api), as it adopts Secrets that a user brings. Until then the InMemoryCluster owns them, so that no Secret
+//! outlives its cluster.
 //!
-//! Keys are P-256 unless the control plane asks for another algorithm: making an RSA key costs more than all else that
-//! a simulated cluster needs.
+//! Keys are P-256 unless the control plane asks for another algorithm: generating an RSA key takes more CPU time than
+//! everything else in a simulated cluster.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,20 +35,20 @@ use crate::secret::AuthoritySecret;
 
 const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
-/// Ten years for authorities and one for the client, as KubeadmControlPlane's defaults are.
+/// Ten years for authorities and one year for the client, like KubeadmControlPlane's defaults.
 const AUTHORITY_VALIDITY: Duration = Duration::from_secs(10 * 365 * 86_400);
 const CLIENT_VALIDITY: Duration = Duration::from_secs(365 * 86_400);
 
 /// Why credentials could not be prepared.
 #[derive(Debug, Error)]
 enum Error {
-    /// No authority could be made.
-    #[error("failed to make a certificate authority")]
+    /// A certificate authority could not be generated.
+    #[error("failed to generate a certificate authority")]
     Generate(#[source] AuthorityError),
-    /// The administrator's certificate could not be made.
+    /// The administrator's certificate could not be issued.
     #[error("failed to issue the certificate of the kubeconfig's user")]
     Issue(#[source] IssueError),
-    /// A Secret could not be written.
+    /// A Secret could not be created.
     #[error("failed to create Secret {name}")]
     Create {
         /// Its name.
@@ -56,7 +57,7 @@ enum Error {
         #[source]
         source: kube::Error,
     },
-    /// A Secret that is there could not be read.
+    /// An existing Secret could not be read.
     #[error("failed to read Secret {name}")]
     Read {
         /// Its name.
@@ -67,8 +68,8 @@ enum Error {
     },
 }
 
-/// Makes what is missing, for a cluster whose control plane is a KubeadmControlPlane. Failing to is no failure of the
-/// cluster: its control plane provider makes what is not there, only later.
+/// Creates the missing Secrets for a cluster whose control plane is a KubeadmControlPlane. An error here does not fail
+/// the cluster: the control plane provider creates missing Secrets, only later.
 pub(super) async fn prepare(
     object: &InMemoryCluster,
     context: &Context,
@@ -83,9 +84,9 @@ pub(super) async fn prepare(
     }
 }
 
-/// Creates the Secrets that are not there, and writes to none that is: it is a user's, the control plane provider's, or
-/// ours from before a restart in the middle. The kubeconfig is of the authority that is there in the end, whoever made
-/// it; of one that cannot be used there is none.
+/// Creates the missing Secrets, and never writes to an existing one: it comes from a user, from the control plane
+/// provider, or from this manager before a restart. The kubeconfig uses the certificate authority that exists in the
+/// end, whoever created it; without a usable authority no kubeconfig is created.
 async fn complete(made: &Made<'_>, context: &Context) -> Result<(), Error> {
     let secrets: Api<Secret> = Api::namespaced(context.client.clone(), &made.id.namespace);
     let authority = made.authority()?;
@@ -102,11 +103,11 @@ async fn complete(made: &Made<'_>, context: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// What came of creating a Secret.
+/// The result of creating a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Creation {
     Created,
-    /// One of its name was there before.
+    /// A Secret of that name existed before.
     WasThere,
 }
 
@@ -121,19 +122,19 @@ async fn create(secrets: &Api<Secret>, made: &Made<'_>, secret: Secret) -> Resul
     }
 }
 
-/// The authority that was there, if it can sign.
+/// The existing certificate authority, if it can sign.
 async fn existing_authority(context: &Context, made: &Made<'_>) -> Result<Option<Authority>, Error> {
     let api: Api<AuthoritySecret> = Api::namespaced(context.client.clone(), &made.id.namespace);
     let name = AuthoritySecret::cluster_name(&made.id.name);
     match api.get_opt(&name).await {
-        // What is wrong with one that cannot be used is told when it is handed to the cloud.
+        // If it cannot be used, the error is reported when the authority is given to the cloud.
         Ok(secret) => Ok(secret.and_then(|secret| authorities::authority(&secret).ok())),
         Err(source) => Err(Error::Read { name, source }),
     }
 }
 
-/// The key algorithm that the cluster's KubeadmControlPlane asks for; none when there is no such control plane, it is of
-/// an older Cluster API, or it asks for something that is left to it.
+/// The key algorithm that the cluster's KubeadmControlPlane asks for. None when there is no such control plane, when it
+/// belongs to an older Cluster API, or when it asks for something that only KubeadmControlPlane itself creates.
 async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlgorithm> {
     let reference = cluster.spec.control_plane_ref.as_ref()?;
     if reference.kind != "KubeadmControlPlane" {
@@ -151,8 +152,9 @@ async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlg
         }
     };
     if control_plane.types.as_ref().is_none_or(|types| !types.api_version.ends_with("/v1beta2")) {
-        // One of before Cluster API 1.11 may not delete Secrets, so that it cannot adopt them where
-        // OwnerReferencesPermissionEnforcement is on. There is no cluster cache to be early for, either.
+        // KubeadmControlPlane before Cluster API 1.11 may not delete Secrets, so it cannot adopt them where
+        // OwnerReferencesPermissionEnforcement is on. Those releases have no cluster cache either, so credentials need
+        // not be early.
         return None;
     }
     let configuration = &control_plane.data["spec"]["kubeadmConfigSpec"]["clusterConfiguration"];
@@ -162,12 +164,12 @@ async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlg
     match configuration["encryptionAlgorithm"].as_str() {
         None | Some("" | "ECDSA-P256") => Some(KeyAlgorithm::EcdsaP256),
         Some("ECDSA-P384") => Some(KeyAlgorithm::EcdsaP384),
-        // RSA on request: left to who was asked.
+        // KubeadmControlPlane creates RSA keys itself.
         Some(_) => None,
     }
 }
 
-/// What Secrets are made of.
+/// The data from which Secrets are created.
 struct Made<'a> {
     object: &'a InMemoryCluster,
     id: &'a ClusterId,
@@ -188,7 +190,7 @@ impl Made<'_> {
             .map_err(Error::Generate)
     }
 
-    /// The Secret of an authority.
+    /// The Secret of a certificate authority.
     fn pair(&self, purpose: &str, authority: &Authority) -> Secret {
         self.secret(purpose, [("tls.crt", authority.certificate_pem()), ("tls.key", authority.key_pem())])
     }

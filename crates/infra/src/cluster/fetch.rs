@@ -1,4 +1,4 @@
-//! Reads what a decision about a cluster needs. What is not there is none.
+//! Reads everything that a decision about a cluster needs. Missing objects are `None`.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::context::{Context, cluster_of};
 use crate::offer::cloud_name;
 use crate::secret::AuthoritySecret;
 
-/// What was found.
+/// The objects and the state that were read.
 #[derive(Default)]
 pub(super) struct Fetched {
-    /// The Cluster that the owner reference names, else the label.
+    /// The Cluster that the owner reference names, or else the label.
     pub(super) id: Option<ClusterId>,
     /// Whether there is an owner reference to a Cluster.
     pub(super) owned: bool,
     pub(super) cluster: Option<Arc<Cluster>>,
     pub(super) ca: Option<Arc<AuthoritySecret>>,
     pub(super) etcd: Option<Arc<AuthoritySecret>>,
-    /// How the claim of the load balancer's address stands; none once the cluster is provisioned.
+    /// The state of the claim for the load balancer's address; none once the cluster is provisioned.
     pub(super) claim: Option<Claim>,
-    /// The SimulatedCloud that it lies in.
+    /// The SimulatedCloud of the cluster.
     pub(super) cloud: Option<Arc<SimulatedCloud>>,
-    /// The cluster as the cloud has it.
+    /// The state of the cluster in the cloud.
     pub(super) observed: Option<ClusterObservation>,
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
     let wanted = if waits { object.wanted() } else { Vec::new() };
     let claim = claims::look(object, wanted, context).await.map_err(Error::Claims)?.pop();
     let observed = context.cloud.observe_cluster(&id);
-    // The cloud knows what there is before the cluster's machines learn where it lies.
+    // The cloud gets the catalog before the cluster's machines see their SimulatedCloud.
     let cloud = catalogs::tell(context, &namespace, cloud_name(object));
     Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, cloud, observed, id: Some(id) })
 }

@@ -39,7 +39,7 @@ pub(crate) enum Error {
     #[error("failed to update the InMemoryCluster")]
     Patch(#[source] PatchError),
     /// The load balancer's address could not be claimed or released.
-    #[error("failed to deal with the load balancer's address")]
+    #[error("failed to claim or release the load balancer's address")]
     Claims(#[source] claims::Error),
 }
 
@@ -61,10 +61,10 @@ impl ReconcileError for Error {
     }
 }
 
-/// Brings the simulated cluster to what the object says, and says how it is.
+/// Brings the simulated cluster in line with the InMemoryCluster, and reports its status.
 pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
-    // 0. What was published stays, whatever is decided.
+    // 0. The published port stays reserved, whatever is decided.
     reserve::endpoint(&context, &object);
     // 1. fetch: from the caches and the cloud, seldom from the API.
     let fetched = fetch::fetch(&object, &context).await?;
@@ -80,7 +80,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |wanted| act::keep(&object, &context, &wanted)))
         }
         Plan::Unpause => {
-            // The write brings the object back here, and then work begins.
+            // This write triggers the next reconcile, which does the work.
             report::write(&*object, &context, report::unpaused(&*object, now)).await.map_err(Error::Patch)?;
             Ok(Outcome::Done)
         }
@@ -88,7 +88,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             let (message, outcome) = match act::remove(&object, &context, id.as_ref()).await? {
                 Removal::Done => return Ok(Outcome::Done),
                 Removal::InProgress => {
-                    let message = "Waiting for the load balancer to be gone".to_owned();
+                    let message = "Waiting for the deletion of the load balancer".to_owned();
                     (message, Outcome::WaitingOn("deletion"))
                 }
                 Removal::Refused(error) => (nephele_kit::chain(&error), retry(error.class())),
@@ -140,7 +140,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             report::write(object, &context, report::provided(object, &applied, now))
                 .await
                 .map_err(Error::Patch)?;
-            // 6. when to look again.
+            // 6. when to reconcile again.
             Ok(applied.outcome())
         }
     }

@@ -16,21 +16,22 @@ use crate::offer::Place;
 pub(super) enum Plan {
     /// Nothing.
     Leave(Outcome),
-    /// Say that it is paused, for this reason, and have the cluster that was provisioned before go on.
+    /// Report that the object is paused, for this reason. A cluster that was provisioned before keeps running.
     Pause { message: String, kept: Option<Box<Wanted>> },
-    /// Say that it is not paused any more.
+    /// Report that the object is not paused any more.
     Unpause,
-    /// Say that it waits for its load balancer's address, and claim that if it is not claimed yet.
+    /// Report that the cluster waits for its load balancer's address, and create the claim if it is missing.
     Wait { unmet: Unmet, wanted: Box<Wanted> },
-    /// Say that it waits for the cloud of this name, without which nobody knows its failure domains.
+    /// Report that the cluster waits for the SimulatedCloud of this name, without which its failure domains are not
+    /// known.
     WaitForCloud(String),
-    /// Bring it about.
+    /// Create or update the cluster.
     Provide(Box<Wanted>),
-    /// Let it go.
+    /// Delete the cluster.
     Remove(Option<ClusterId>),
-    /// Bring about what machines need of it, and write nothing to it: it is somebody else's.
+    /// Run the cluster for its machines without writing to the InMemoryCluster, which is externally managed.
     Support(Box<Wanted>),
-    /// Let go of what was brought about for the machines of somebody else's.
+    /// Delete the cluster that was run for the machines of an externally managed InMemoryCluster.
     Abandon(ClusterId),
 }
 
@@ -41,7 +42,7 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
         Validated::ExternallyManaged { id: Some(id), .. } if deleting => Plan::Abandon(id),
         Validated::ExternallyManaged { wanted: Some(wanted), .. } => Plan::Support(wanted),
         Validated::ExternallyManaged { .. } => Plan::Leave(Outcome::WaitingOn("external manager")),
-        // Nothing was made for it; what goes by its name may be another's.
+        // Nothing was created for this object. A cluster of the same name may belong to another object.
         _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
         Validated::Paused { message, provisioned } => Plan::Pause { message, kept: provisioned },

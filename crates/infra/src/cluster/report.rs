@@ -1,4 +1,4 @@
-//! Says how a cluster is: what its status becomes.
+//! The status of a cluster.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -29,7 +29,7 @@ pub(super) fn waiting(
     report.status
 }
 
-/// The status of a new cluster whose cloud is not there. Pure.
+/// The status of a new cluster whose SimulatedCloud does not exist. Pure.
 pub(super) fn without_cloud(object: &InMemoryCluster, cloud: &str, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now).not_paused();
     let missing = missing_cloud(cloud);
@@ -70,7 +70,7 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
     status
 }
 
-/// There is nothing to say of a cluster that names no cloud.
+/// The condition CloudAvailable; none for a cluster that names no SimulatedCloud.
 fn cloud(object: &InMemoryCluster, place: &Place) -> Option<Condition> {
     object.spec.cloud_ref.as_ref()?;
     Some(match place {
@@ -91,11 +91,13 @@ fn load_balancer(applied: &Applied) -> Condition {
     match &applied.endpoint {
         Ok(endpoint) => {
             let (host, advertised) = (&endpoint.host, &applied.advertised_host);
-            // Chosen by the user, or by a manager that was told another host: a published endpoint never changes.
+            // The user chose the host, or a manager with another configuration did: a published endpoint never changes.
             let message = if host == advertised {
                 String::new()
             } else {
-                format!("Published under {host} for good; the manager now advertises {advertised}")
+                format!(
+                    "Published under {host}, which cannot change; the manager now advertises {advertised}"
+                )
             };
             condition(kind, conditions::TRUE, reasons::AVAILABLE, message)
         }
@@ -117,7 +119,7 @@ fn load_balancer(applied: &Applied) -> Condition {
     }
 }
 
-/// There is nothing to say as long as nobody has made the authorities.
+/// The condition CertificateAuthoritiesAvailable; none while the authorities do not exist.
 fn authorities(standing: &Standing) -> Option<Condition> {
     let kind = types::CERTIFICATE_AUTHORITIES_AVAILABLE;
     match standing {
@@ -129,7 +131,7 @@ fn authorities(standing: &Standing) -> Option<Condition> {
     }
 }
 
-/// A condition in a few words, as part of a summary.
+/// A condition as part of the summary in Ready.
 fn summary(condition: &Condition) -> String {
     format!("{}: {}", condition.type_, condition.message)
 }
@@ -199,7 +201,7 @@ mod tests {
     fn a_cluster_says_whether_the_cloud_it_names_is_there() {
         let mut object = object();
         object.spec.cloud_ref = Some(CloudReference { name: "north".into() });
-        let message = "The SimulatedCloud north is not there";
+        let message = "SimulatedCloud north does not exist";
         let missing = |second| since(second, "CloudAvailable", "False", "CloudNotFound", message);
         let not_ready =
             |second| since(second, "Ready", "False", "NotReady", &format!("CloudAvailable: {message}"));
@@ -223,7 +225,7 @@ mod tests {
         let status = provided(&object, &at_place(Place::Missing("north".into())), at(12));
         assert_eq!((&status.conditions[1], &status.conditions[2]), (&missing(12), &not_ready(12)));
         assert_eq!(status.initialization, Some(Initialization { provisioned: Some(true) }));
-        // One that names none any more says nothing of it.
+        // A cluster that no longer names a SimulatedCloud has no condition about it.
         object.status = Some(status);
         object.spec.cloud_ref = None;
         let status = provided(&object, &applied(Standing::Missing), at(15));
@@ -283,7 +285,7 @@ mod tests {
     fn an_endpoint_under_another_host_than_the_advertised_is_told() {
         let applied = Applied { advertised_host: "10.0.0.9".into(), ..applied(Standing::Missing) };
         let status = provided(&object(), &applied, at(5));
-        let message = "Published under 127.0.0.1 for good; the manager now advertises 10.0.0.9";
+        let message = "Published under 127.0.0.1, which cannot change; the manager now advertises 10.0.0.9";
         assert_eq!(status.conditions[1], since(5, "LoadBalancerAvailable", "True", "Available", message));
         assert_eq!(status.conditions[2], since(5, "Ready", "True", "Ready", ""));
     }

@@ -1,4 +1,4 @@
-//! From loose objects to what can be acted on. Pure.
+//! Checks the objects and turns them into values to act on. Pure.
 
 use std::sync::Arc;
 
@@ -15,45 +15,46 @@ use crate::claims::Claim;
 use crate::offer::{Offer, Place};
 use crate::secret::AuthoritySecret;
 
-/// What the objects come to.
+/// The result of the checks.
 #[derive(Debug, PartialEq)]
 pub(super) enum Validated {
-    /// Somebody else looks after it (the annotation `cluster.x-k8s.io/managed-by`).
+    /// The InMemoryCluster is externally managed (the annotation `cluster.x-k8s.io/managed-by`).
     ExternallyManaged {
-        /// The Cluster that it belongs to.
+        /// Its Cluster.
         id: Option<ClusterId>,
-        /// What its machines need, once somebody else has said where the API server is to be reached. They work as any
-        /// other's (Cluster API, proposal 20210203, externally managed infrastructure): simulated API servers listen on
-        /// the port of the endpoint, and that its host leads here is for whoever published it to see to.
+        /// The cluster to run for its machines, once the external manager has published the endpoint. The machines work
+        /// like those of any other cluster (Cluster API, proposal 20210203, externally managed infrastructure):
+        /// simulated API servers listen on the port of the endpoint, and the external manager has to make sure that its
+        /// host leads here.
         wanted: Option<Box<Wanted>>,
     },
-    /// Cluster API has not claimed it yet.
+    /// The InMemoryCluster has no owner yet.
     WithoutOwner,
-    /// The Cluster that owns it is not there (yet).
+    /// The Cluster that owns it does not exist (yet).
     WithoutCluster(ClusterId),
-    /// Its object is to be left alone; the message says why.
+    /// The object is paused; the message says why.
     Paused {
         message: String,
-        /// The cluster as it was before, if it was provisioned: it goes on.
+        /// The cluster, if it was provisioned before: it keeps running.
         provisioned: Option<Box<Wanted>>,
     },
-    /// It is to be there.
+    /// The cluster should run.
     Wanted(Box<Wanted>),
 }
 
-/// A cluster that is to be there.
+/// A cluster that should run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) spec: ClusterSpec,
     /// The Cluster that owns it.
     pub(super) cluster: Arc<Cluster>,
-    /// Where its authorities are read from, once all of them are there.
+    /// The Secrets of its authorities, once all of them exist.
     pub(super) authorities: Option<Sources<Arc<AuthoritySecret>>>,
-    /// What its cloud offers to it.
+    /// The offer of its SimulatedCloud.
     pub(super) offer: Arc<Offer>,
     /// The claim of its load balancer's address.
     pub(super) claim: Option<Claim>,
-    /// The cluster as the cloud has it.
+    /// The state of the cluster in the cloud.
     pub(super) observed: Option<ClusterObservation>,
 }
 
@@ -104,12 +105,13 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
 }
 
 fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSpec {
-    // The user's choice, on either object, comes before ours; a part of it will do.
+    // An endpoint from the user, on either object, comes before one that the cloud chooses; it may have only a host or
+    // only a port.
     let own = object.spec.control_plane_endpoint.clone().unwrap_or_default();
     let of_cluster = cluster.spec.control_plane_endpoint.clone().unwrap_or_default();
     let host = if own.host.is_empty() { of_cluster.host } else { own.host };
     let port = if own.port == 0 { of_cluster.port } else { own.port };
-    // The schema keeps ports within their range; one that slipped past it counts as none.
+    // The schema refuses a port that is out of range; if one got past it, it counts as no port.
     let port = u16::try_from(port).unwrap_or(0);
     let network = cluster.spec.cluster_network.clone().unwrap_or_default();
     let blocks = |ranges: Option<NetworkRanges>| ranges.unwrap_or_default().cidr_blocks;
@@ -123,14 +125,14 @@ fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSp
     }
 }
 
-/// When the cluster was created, on whichever management cluster that was.
+/// The time when the cluster was created, on this or an earlier management cluster.
 pub(super) fn first_created(object: &InMemoryCluster) -> Timestamp {
     let here = || object.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     object.first_created().unwrap_or_else(here)
 }
 
-/// The kubeadm control plane provider writes both Secrets, one after the other: certificates are issued once both are
-/// there. Others may have no etcd of ours.
+/// The Secrets of the authorities. The kubeadm control plane provider writes both Secrets, one after the other, and
+/// certificates are issued once both exist. Clusters of other control plane providers may have no etcd authority.
 fn sources(
     cluster: &Cluster,
     ca: Option<Arc<AuthoritySecret>>,
@@ -272,7 +274,7 @@ mod tests {
         assert_eq!(support(&object, &cluster), published.clone());
         cluster.spec.paused = Some(true);
         assert_eq!(support(&object, &cluster), None);
-        // One that was there before goes on.
+        // A cluster that was provisioned before keeps running.
         object.status = Some(provisioned());
         assert_eq!(support(&object, &cluster), published);
     }

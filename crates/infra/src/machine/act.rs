@@ -1,4 +1,4 @@
-//! Brings a machine about, or lets it go. Everything here may be repeated.
+//! Creates or deletes a machine. Everything here is idempotent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use crate::claims;
 use crate::context::Context;
 use crate::refusal::retry;
 
-/// What came of it.
+/// The result of [`provide`].
 #[derive(Debug)]
 pub(super) struct Applied {
-    /// The object as it was written, if it was.
+    /// The object as it was written; none when nothing was written.
     pub(super) object: Option<InMemoryMachine>,
-    /// The machine as it is; none when it went meanwhile.
+    /// The state of the machine; none when it was deleted meanwhile.
     pub(super) observed: Result<Option<MachineObservation>, MachineError>,
-    /// What it got from pools.
+    /// The addresses that it got from pools.
     pub(super) claimed: Vec<ClaimedAddress>,
 }
 
@@ -38,28 +38,28 @@ impl Applied {
     pub(super) fn outcome(&self) -> Outcome {
         match &self.observed {
             Err(error) => retry(error.class()),
-            // The cloud tells when the next stage is reached.
+            // The cloud reports when the next stage is reached.
             Ok(Some(observed)) => {
                 let done =
                     observed.stages.values().all(|stage| matches!(stage, StageObservation::Reached { .. }));
                 if done { Outcome::Done } else { Outcome::WaitingOn("start-up") }
             }
-            // Its cluster went between asking and looking.
+            // Its cluster was deleted between the two calls.
             Ok(None) => Outcome::After(Duration::from_secs(1)),
         }
     }
 }
 
-/// What came of letting it go.
+/// The result of [`remove`].
 #[derive(Debug)]
 pub(super) enum Removal {
-    /// There is nothing left but the object.
+    /// Nothing is left but the object.
     Done,
-    /// The cloud takes its time, and tells when it is through.
+    /// The cloud is deleting the machine, and reports the end.
     InProgress,
-    /// The cloud refuses or delays it.
+    /// The cloud refuses or delays the deletion.
     Refused(MachineError),
-    /// The machine is gone; claims of these names are not yet.
+    /// The machine is gone; the claims of these names still exist.
     Releasing(Vec<String>),
 }
 
@@ -67,7 +67,7 @@ fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// Keeps the object from going before its machine.
+/// Adds the finalizer, so that the object is not removed before its machine.
 pub(super) async fn hold(
     object: &InMemoryMachine,
     context: &Context,
@@ -75,8 +75,8 @@ pub(super) async fn hold(
     patch::add_finalizer(&api(object, context), object, finalizers::MACHINE).await.map_err(Error::Patch)
 }
 
-/// Brings a machine back that had begun before a restart, and writes nothing to its object. One that runs is left as it
-/// is.
+/// Restores a machine whose creation began before a restart, without writing to its object. A machine that runs is left
+/// alone.
 pub(super) fn keep(context: &Context, spec: MachineSpec) -> Outcome {
     let (id, role) = (spec.id.clone(), spec.role);
     let is_there = context.cloud.observe_machine(&id).is_some();
@@ -91,7 +91,8 @@ pub(super) fn keep(context: &Context, spec: MachineSpec) -> Outcome {
     }
 }
 
-/// Has the cluster's load balancer lead to a machine of the control plane, once that has an API server.
+/// Registers a control plane machine as backend of the cluster's load balancer. It gets requests once its API server is
+/// up.
 fn register(context: &Context, id: &MachineId, role: Role) -> Result<(), MachineError> {
     match role {
         Role::ControlPlane => context.cloud.register_backend(id),
@@ -105,7 +106,7 @@ pub(super) async fn provide(
     spec: MachineSpec,
     claimed: Vec<ClaimedAddress>,
 ) -> Result<Applied, Error> {
-    // Before anything comes to be that would have to be cleaned up.
+    // Before anything is created that would have to be deleted.
     let held = hold(object, context).await?;
     let object = held.as_ref().unwrap_or(object);
 
@@ -116,15 +117,15 @@ pub(super) async fn provide(
     if let Ok(Some(observed)) = &observed
         && let Some((wanted, precondition)) = recorded(object, observed)
     {
-        // Before the status says that the machine is provisioned: Cluster API reads both at that moment.
+        // Before the status says that the machine is provisioned: then Cluster API reads spec and status.
         let patched = patch::object(&api(object, context), object, &wanted, precondition).await;
         named = patched.map_err(Error::Patch)?;
     }
     Ok(Applied { object: named.or(held), observed, claimed })
 }
 
-/// The object with what has to outlive its status: how the machine came to be and what it runs, its provider id once it
-/// has booted, and that an update is over. None where the object says all that. Pure.
+/// The object with the data that has to outlive its status: the origin and the software of the machine, its provider ID
+/// once it has booted, and the end of an update. None when the object already has all of that. Pure.
 fn recorded(
     object: &InMemoryMachine,
     observed: &MachineObservation,
@@ -134,7 +135,7 @@ fn recorded(
     let booted = observed.stages.keys().all(|stage| observed.reached(*stage).is_some());
     let origin = origin(known.clone(), observed);
     let ended = ended(object, observed);
-    // Conditions say which parts are up meanwhile.
+    // Until the machine has booted completely, the conditions show which parts are up.
     let noted = known.is_some_and(|known| known == origin || !booted);
     if named && noted && ended.is_none() && !object.keeps_annotations() {
         return None;
@@ -146,7 +147,7 @@ fn recorded(
     let record = wanted.instance_mut();
     record.origin = Some(origin);
     match ended {
-        // Another update may have been asked for since, and would be taken for one that is over.
+        // Another update may have been requested since, and this write would mark it as ended.
         Some(ended) => {
             record.update = Some(ended);
             Some((wanted, Precondition::ResourceVersion))
@@ -155,15 +156,15 @@ fn recorded(
     }
 }
 
-/// The update that the object asks for, once it is over and the object does not say so. Pure.
+/// The update that the object requests, once it has ended and the object does not say so yet. Pure.
 fn ended(object: &InMemoryMachine, observed: &MachineObservation) -> Option<Update> {
     let asked = object.update().filter(|update| update.ended.is_none())?;
     let seen = observed.update.filter(|seen| seen.asked_at == asked.asked_at.0)?;
     Some(Update { ended: Some(MicroTime(seen.ended?)), ..asked })
 }
 
-/// What is to be known of the beginning of a machine. Instants are those that were written first: a status has them in
-/// whole seconds, and so they come back after a restart. Pure.
+/// The origin of a machine. It keeps the times that were written first: a status has them only in whole seconds, and
+/// the cloud gets those after a restart. Pure.
 fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
     let reached = observed
         .stages
@@ -189,14 +190,15 @@ fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
     }
 }
 
-/// What a machine is made of, unless that is the default.
+/// The hardware of a machine; none for the default hardware.
 fn hardware(observed: &MachineObservation) -> Option<MachineHardware> {
     let Hardware { architecture, operating_system, capacity } = observed.hardware.clone();
     let hardware = MachineHardware { architecture, operating_system, capacity };
     (observed.hardware != Hardware::default()).then_some(hardware)
 }
 
-/// Deletes a machine. The load balancer leads to it no more when that begins, so that no request meets a server that goes.
+/// Deletes a machine. It is deregistered from the load balancer first, so that no request reaches an API server that is
+/// being deleted.
 fn delete(context: &Context, id: &MachineId) -> Result<Deletion, MachineError> {
     context.cloud.deregister_backend(id)?;
     context.cloud.delete_machine(id)
@@ -221,7 +223,7 @@ pub(super) async fn remove(
     Ok(Removal::Done)
 }
 
-/// Nothing is left: lets the object go.
+/// Removes the finalizer when nothing else is left.
 pub(super) async fn let_go(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;
@@ -229,9 +231,9 @@ pub(super) async fn let_go(object: &InMemoryMachine, context: &Context) -> Resul
     Ok(())
 }
 
-/// Has the instance of a machine vanish behind the back of whoever wants it. That is written to the object before the cloud
-/// is asked, so that no restart and no other management cluster brings the instance back. The object as it was written, if
-/// it was, and how far the deletion is.
+/// Terminates the instance of a machine, as a cloud does when an instance fails. The termination is written to the
+/// object before the cloud is called, so that no restart and no other management cluster brings the instance back.
+/// Returns the object as it was written, if it was, and the state of the deletion.
 pub(super) async fn terminate(
     object: &InMemoryMachine,
     context: &Context,

@@ -1,4 +1,4 @@
-//! Reads what a decision about a machine needs. What is not there is none.
+//! Reads everything that a decision about a machine needs. Missing objects are `None`.
 
 use std::sync::Arc;
 
@@ -13,26 +13,27 @@ use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, cluster_of_machine};
 use crate::offer::{Offer, model};
 
-/// What was found.
+/// The objects and the state that were read.
 #[derive(Default)]
 pub(super) struct Fetched {
     /// Whether a Machine owns the object.
     pub(super) owned: bool,
     pub(super) machine: Option<Arc<Machine>>,
-    /// The Cluster that the Machine names, else the label.
+    /// The Cluster that the Machine names, or else the label.
     pub(super) id: Option<ClusterId>,
     pub(super) cluster: Option<Arc<Cluster>>,
     /// Whether the cloud has the machine.
     pub(super) exists: bool,
-    /// The cluster as the cloud has it.
+    /// The state of the cluster in the cloud.
     pub(super) observed: Option<ClusterObservation>,
-    /// Where the cluster lies; none before the cluster has said so.
+    /// The offer of the cluster's SimulatedCloud; none before the cluster was reconciled.
     pub(super) offer: Option<Arc<Offer>>,
-    /// What the cloud says that it would consist of; none once it has booted, and before it is known where its cluster lies.
+    /// The hardware that the cloud would give to the machine. None once the machine has booted, and before the
+    /// SimulatedCloud of its cluster is known.
     pub(super) described: Option<Result<Hardware, CloudError>>,
-    /// How the claims stand that it waits for; none once its addresses are known.
+    /// The claims that it waits for, with their states; empty once its addresses are known.
     pub(super) claims: Vec<Claim>,
-    /// Why the cluster's authorities cannot be used, when they were tried.
+    /// Why the cluster's certificate authorities cannot be used, if they were tried.
     pub(super) authorities_fault: Option<String>,
 }
 
@@ -49,12 +50,13 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
     let Some(id) = cluster_of_machine(&object.metadata, machine.as_deref()) else {
         return Ok(Fetched { owned: owner.is_some(), machine, ..Fetched::default() });
     };
-    // Before anything of the cluster is read: what changes from here on brings the machine back.
+    // Before anything of the cluster is read: from here on, changes of the cluster trigger a reconcile of the machine.
     context.members.note(&id, &object.name_any());
     let living = owner.is_some() && object.metadata.deletion_timestamp.is_none();
     let machine_id = MachineId { cluster: id.clone(), name: object.name_any() };
     let wanted = if living && !has_addresses(object) { object.wanted() } else { Vec::new() };
-    // Before what is noted after it: whoever sees the cluster sees what there is for it.
+    // The cluster reconciler stores the offer before it creates the cluster. So read the cluster first: if it exists,
+    // its offer does too.
     let observed = context.cloud.observe_cluster(&id);
     let offer = context.offers.of(&id);
     let made = machine.as_deref().filter(|_| !validate::has_booted(object));
@@ -77,7 +79,7 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
     })
 }
 
-/// Whether the object says which addresses its pools gave: what was given once is not looked up again.
+/// Whether the object lists the addresses from its pools: then the claims are not read again.
 fn has_addresses(object: &InMemoryMachine) -> bool {
     let known = claims::given(object).len() == object.address_pools().len();
     known || object.is_provisioned()

@@ -1,5 +1,5 @@
-//! Asks extensions about a machine, before it begins and after it has ended. It only fetches: what follows from an answer is
-//! the plan's.
+//! Calls extensions before a machine is created and after it is deleted. It only reads the answer: the plan decides
+//! what follows from it.
 
 use futures::{Stream, StreamExt as _, stream};
 use kube::ResourceExt as _;
@@ -13,7 +13,7 @@ use nephele_kit::owner_machine;
 use crate::context::Context;
 use crate::hooks::{Answer, HookError, Instance, MachineInQuestion};
 
-/// Asks whether a machine may begin.
+/// Asks whether a machine may be created.
 pub(super) async fn before_create(
     object: &InMemoryMachine,
     context: &Context,
@@ -22,7 +22,7 @@ pub(super) async fn before_create(
     asked(object, context, Some(&spec.id), to_be(object, spec), Occasion::BeforeCreate).await
 }
 
-/// Asks whether the object of a machine may go, of which nothing is left.
+/// Asks whether the object of a machine may go, after everything else of the machine is gone.
 pub(super) async fn after_delete(
     object: &InMemoryMachine,
     context: &Context,
@@ -56,7 +56,7 @@ async fn asked(
     }
 }
 
-/// A machine as it is to be. Pure.
+/// The machine as it will be created. Pure.
 fn to_be(object: &InMemoryMachine, spec: &MachineSpec) -> Instance {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
@@ -75,7 +75,7 @@ fn to_be(object: &InMemoryMachine, spec: &MachineSpec) -> Instance {
     }
 }
 
-/// A machine as it was, by what is left of it: its object. Pure.
+/// The machine as it was, read from its object, the only part that is left. Pure.
 fn was(object: &InMemoryMachine, id: Option<&MachineId>) -> Instance {
     let (status, origin) = (object.status.clone().unwrap_or_default(), object.origin());
     let began = status.start_time.is_some() || origin.is_some();
@@ -100,13 +100,13 @@ fn was(object: &InMemoryMachine, id: Option<&MachineId>) -> Instance {
     }
 }
 
-/// What a machine was given once stays.
+/// A provider ID never changes once it is in the object.
 fn provider_id(object: &InMemoryMachine, id: &MachineId) -> String {
     let given = &object.spec.provider_id;
     if given.is_empty() { id.provider_id() } else { given.clone() }
 }
 
-/// The machines that wait for an answer, each time that somebody else may be asked.
+/// The machines that wait for an answer, each time the set of extensions changes.
 pub(crate) fn waiting(
     changes: impl Stream<Item = ()> + Send + 'static,
     store: Store<InMemoryMachine>,

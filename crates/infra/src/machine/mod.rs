@@ -1,4 +1,4 @@
-//! `InMemoryMachine`: waits its turn, boots, joins, goes.
+//! `InMemoryMachine`: waits, boots, joins its cluster, is deleted.
 
 mod act;
 mod fetch;
@@ -32,7 +32,7 @@ pub(crate) enum Error {
     #[error("failed to update the InMemoryMachine")]
     Patch(#[source] PatchError),
     /// Addresses could not be claimed or released.
-    #[error("failed to deal with the machine's addresses")]
+    #[error("failed to claim or release the machine's addresses")]
     Claims(#[source] claims::Error),
     /// An object could not be read.
     #[error("failed to read {kind} {name}")]
@@ -45,8 +45,8 @@ pub(crate) enum Error {
         #[source]
         source: kube::Error,
     },
-    /// Somebody has a say in it, and could not be asked or failed.
-    #[error("failed to ask who has a say in the machine")]
+    /// An extension could not be called, or failed.
+    #[error("failed to call the extensions for the machine")]
     Hook(#[source] HookError),
 }
 
@@ -70,18 +70,18 @@ impl ReconcileError for Error {
     }
 }
 
-/// Brings the simulated machine to what the object says, and says how it is.
+/// Brings the simulated machine in line with the InMemoryMachine, and reports its status.
 pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
     // 1. fetch: from the caches and the cloud; addresses from the API.
     let fetched = fetch::fetch(&object, &context).await?;
     // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
-    // 3. plan: pure. What extensions say is fetched where the plan needs it, and then the plan is made again.
+    // 3. plan: pure. When the plan needs the answer of extensions, they are called, and then the plan is made again.
     let (mut object, mut failed) = (object, None);
     let plan = match plan::plan(&object, validated, None) {
         Plan::Ask(wanted) => {
-            // Who is asked about a machine is asked again when it goes.
+            // The finalizer comes first: extensions that are called before creation are called after deletion too.
             if let Some(held) = act::hold(&object, &context).await? {
                 object = Arc::new(held);
             }
@@ -106,12 +106,13 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |spec| act::keep(&context, *spec)))
         }
         Plan::Unpause => {
-            // The write brings the object back here, and then work begins.
+            // This write triggers the next reconcile, which does the work.
             report::write(&*object, &context, report::unpaused(&*object, now)).await.map_err(Error::Patch)?;
             Ok(Outcome::Done)
         }
         Plan::Wait { waiting, role, cluster, missing } => {
-            // While there is time, so that nothing is left to do but boot when the wait is over.
+            // Add the finalizer and the claims during the wait, so that the machine can boot as soon as the wait is
+            // over.
             let held = act::hold(&object, &context).await?;
             let object = held.as_ref().unwrap_or(&*object);
             claims::own_again(object, &cluster, &context).await.map_err(Error::Claims)?;
@@ -125,7 +126,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
         Plan::Remove(id) => {
             let (message, outcome) = match act::remove(&object, &context, id.as_ref()).await? {
                 Removal::InProgress => {
-                    let message = "Waiting for the simulated machine to be gone".to_owned();
+                    let message = "Waiting for the deletion of the simulated machine".to_owned();
                     (message, Ok(Outcome::WaitingOn("deletion")))
                 }
                 Removal::Refused(error) => (nephele_kit::chain(&error), Ok(retry(error.class()))),
@@ -158,7 +159,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
                 Err(error) => retry(error.class()),
             })
         }
-        // It was asked, and the plan was made again.
+        // Does not happen: the extensions were called, and the plan was made again.
         Plan::Ask(_) => Ok(Outcome::WaitingOn("answer")),
         Plan::Provide { spec, claimed } => {
             // 4. act: the cloud, then the spec.
@@ -170,7 +171,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             if let Some(status) = report::provided(object, &applied, now) {
                 report::write(object, &context, status).await.map_err(Error::Patch)?;
             }
-            // 6. when to look again.
+            // 6. when to reconcile again.
             Ok(applied.outcome())
         }
     }

@@ -23,52 +23,53 @@ const CONTROL_PLANE_NAME_MAX: usize = 58;
 pub(super) enum Plan {
     /// Nothing.
     Leave(Outcome),
-    /// Say that it is paused, for this reason, and have the machine that had begun before go on.
+    /// Report that the object is paused, for this reason. A machine whose creation began before keeps running.
     Pause { message: String, kept: Option<Box<MachineSpec>> },
-    /// Say that it is not paused any more.
+    /// Report that the object is not paused any more.
     Unpause,
-    /// Say what it waits for, and make the claims that are missing.
+    /// Report what the machine waits for, and create the missing claims.
     Wait { waiting: Waiting, role: Role, cluster: String, missing: Vec<Claim> },
-    /// Find out whether it may begin, and plan again with the answer.
+    /// Ask the extensions whether the machine may be created, and plan again with the answer.
     Ask(Box<Wanted>),
-    /// Bring it about, with these addresses from pools.
+    /// Create or update the machine, with these addresses from pools.
     Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress> },
-    /// Have its instance vanish, as somebody wants, and say so; `noted` tells whether the object says so already.
+    /// Terminate its instance, as a user requested, and report that; `noted` tells whether the object records it
+    /// already.
     Terminate { id: MachineId, role: Role, noted: bool },
-    /// Let it go.
+    /// Delete the machine.
     Remove(Option<MachineId>),
 }
 
 /// What a machine waits for before it boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// A name that fits; it has this many characters.
+    /// A shorter name; the name has this many characters.
     ShorterName(usize),
-    /// That the user mends something.
+    /// The user has to correct a mistake.
     Correction(Mistake),
     ClusterInfrastructure,
     ControlPlaneInitialized,
     BootstrapData,
     /// Addresses from pools.
     Addresses(Unmet),
-    /// Somebody who makes it possible to claim addresses.
+    /// The kind IPAddressClaim has to be installed.
     Ipam,
     /// The simulated cluster, after a restart.
     SimulatedCluster,
     Authorities,
-    /// Authorities that can be used; the message says what is wrong with those that are there.
+    /// Usable certificate authorities; the message says what is wrong with the existing ones.
     ValidAuthorities(String),
-    /// Somebody who has a say in it, and is asked again then.
+    /// An extension, which is called again after that time.
     Hook {
         after: Duration,
         message: String,
     },
-    /// Somebody who has a say in it, and could not be asked or failed; the message says how.
+    /// An extension that could not be called, or failed; the message says how.
     FailedHook(String),
 }
 
 impl Waiting {
-    /// The reason of the condition: one of ours, or what an IPAM provider says.
+    /// The reason of the condition: one of this provider, or the one of an IPAM provider.
     pub(super) fn reason(&self) -> &str {
         match self {
             Self::Addresses(unmet) => unmet.reason(),
@@ -76,7 +77,7 @@ impl Waiting {
         }
     }
 
-    /// The reason as far as it is one of ours.
+    /// The reason of this provider.
     fn own_reason(&self) -> &'static str {
         match self {
             Self::ShorterName(_) => reasons::NAME_TOO_LONG,
@@ -97,7 +98,7 @@ impl Waiting {
         }
     }
 
-    /// When to look again.
+    /// When to reconcile again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Addresses(unmet) => unmet.outcome(),
@@ -107,7 +108,7 @@ impl Waiting {
         }
     }
 
-    /// Whether its addresses are claimed meanwhile, so that they are there when it may boot.
+    /// Whether the machine's addresses are claimed during the wait, so that it has them when it may boot.
     fn claims_meanwhile(&self) -> bool {
         !matches!(self, Self::ShorterName(_) | Self::Correction(_) | Self::ClusterInfrastructure)
     }
@@ -124,7 +125,10 @@ impl Waiting {
             | Self::Hook { message, .. }
             | Self::FailedHook(message) => message.clone(),
             Self::Correction(Mistake::FailureDomain { wanted, known }) => {
-                format!("The Machine asks for failure domain {wanted}; the cluster has {}", known.join(", "))
+                format!(
+                    "The Machine asks for failure domain {wanted}, but the cluster has only {}",
+                    known.join(", ")
+                )
             }
             Self::Correction(Mistake::Unknown(unknown)) => offer::message(unknown),
             Self::Addresses(unmet) => unmet.message(),
@@ -140,13 +144,13 @@ impl Waiting {
     }
 }
 
-/// What to do about a machine. `answer` is what extensions said about its beginning, once they were asked.
+/// What to do about a machine. `answer` is the answer of the extensions, once they were called before its creation.
 pub(super) fn plan(object: &InMemoryMachine, validated: Validated, answer: Option<&Answered>) -> Plan {
     let deleting = object.metadata.deletion_timestamp.is_some();
     let held = is_held(&object.metadata, finalizers::MACHINE);
     match validated {
         Validated::ExternallyManaged => Plan::Leave(Outcome::WaitingOn("external manager")),
-        // Nothing was made for it.
+        // Nothing was created for it.
         _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
         Validated::Paused { message, begun } => {
@@ -179,20 +183,21 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated, answer: Optio
     }
 }
 
-/// What extensions said about the beginning of a machine.
+/// The answer of the extensions before the creation of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
     Said(Answer),
-    /// They could not be asked, or failed; the message says how.
+    /// They could not be called, or failed; the message says how.
     Failed(String),
 }
 
-/// Whether the instance of a machine is gone, or has to go because somebody wants it to. Before there is one nobody can.
+/// Whether the instance of a machine was terminated, or a user requests its termination. Without an instance there is
+/// nothing to terminate.
 fn is_terminated(object: &InMemoryMachine, wanted: &Wanted) -> bool {
     object.termination().is_some() || (wanted.spec.started_at.is_some() && object.is_to_terminate())
 }
 
-/// Whether an extension has the machine wait before it begins.
+/// What the machine waits for when an extension delays its creation.
 fn waits_for_answer(wanted: &Wanted, answer: Option<&Answered>) -> Option<Waiting> {
     match answer.filter(|_| wanted.is_asked_about())? {
         Answered::Said(Answer::GoOn) => None,
@@ -203,7 +208,7 @@ fn waits_for_answer(wanted: &Wanted, answer: Option<&Answered>) -> Option<Waitin
     }
 }
 
-/// What comes first. What users have to mend comes before what passes by itself.
+/// The first reason to wait. Mistakes that users have to correct come before waits that end by themselves.
 fn waits_for(wanted: &Wanted) -> Option<Waiting> {
     let control_plane = wanted.spec.role == Role::ControlPlane;
     if !wanted.provisioned {
@@ -214,7 +219,7 @@ fn waits_for(wanted: &Wanted) -> Option<Waiting> {
         if let Some(mistake) = &wanted.mistake {
             return Some(Waiting::Correction(mistake.clone()));
         }
-        // What has begun to boot does not wait for its owners again.
+        // A machine that has begun to boot does not wait for its owners again.
         let started = wanted.spec.started_at.is_some();
         if !started && !wanted.infrastructure_provisioned {
             return Some(Waiting::ClusterInfrastructure);
@@ -232,7 +237,7 @@ fn waits_for(wanted: &Wanted) -> Option<Waiting> {
     }
     match &wanted.simulated {
         Simulated::No => Some(Waiting::SimulatedCluster),
-        // A worker joins through an API server that is up, so the authorities are there when it does.
+        // A worker joins only through an API server that is up, and then the authorities exist.
         Simulated::WithoutAuthorities => control_plane.then_some(Waiting::Authorities),
         Simulated::WithBadAuthorities(fault) => {
             control_plane.then(|| Waiting::ValidAuthorities(fault.clone()))

@@ -1,4 +1,4 @@
-//! Says how a machine is: what its status becomes.
+//! The status of a machine.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
@@ -16,10 +16,10 @@ use crate::report::Report;
 pub(super) use crate::report::{deleting, paused, unpaused, write};
 
 impl Report<InMemoryMachineStatus> {
-    /// Adds the conditions of the stages, each with the time it holds since, and the summary.
+    /// Adds the conditions of the stages, each with the time since which it holds, and the Ready condition.
     fn stages(mut self, stages: Vec<(Condition, Timestamp)>) -> Self {
         let unmet = stages.iter().filter(|(condition, _)| condition.status != conditions::TRUE);
-        // A stage that is behind another has nothing to add.
+        // A stage that waits for another stage adds nothing to the summary.
         let blocked = [reasons::WAITING_FOR_VM_PROVISIONED, reasons::WAITING_FOR_NODE_PROVISIONED];
         let faults = unmet.filter(|(condition, _)| !blocked.contains(&condition.reason.as_str()));
         let faults: Vec<String> = faults.map(|(condition, _)| summary(condition)).collect();
@@ -42,7 +42,7 @@ pub(super) fn waiting(
     role: Role,
     now: Timestamp,
 ) -> InMemoryMachineStatus {
-    // A machine that was up or booting before a restart still is: it only has not been taken over again yet.
+    // A machine that was up or booting before a restart still is; the cloud only has not restored it yet.
     let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
     let taken_over_soon = matches!(waiting, Waiting::SimulatedCluster | Waiting::Authorities);
     if object.is_provisioned() || (started && taken_over_soon) {
@@ -70,13 +70,13 @@ pub(super) fn provided(
         Err(error) => {
             let message = nephele_kit::chain(error);
             let vm = condition(types::VM_PROVISIONED, conditions::FALSE, error.category(), message);
-            // What is refused has no stages; a machine shows those that both roles have.
+            // A refused machine has no stages; its status shows the stages that both roles have.
             (!object.is_provisioned()).then(|| not_booting(object, vm, Role::Worker, now))
         }
     }
 }
 
-/// The status of a machine whose instance was terminated. Where it was and what it was called stays, and it stays
+/// The status of a machine whose instance was terminated. Its failure domain and addresses stay, and it stays
 /// provisioned: a MachineHealthCheck or a person replaces its Machine. Pure.
 pub(super) fn terminated(object: &InMemoryMachine, role: Role, now: Timestamp) -> InMemoryMachineStatus {
     let message = "The simulated instance was terminated and does not come back";
@@ -84,7 +84,7 @@ pub(super) fn terminated(object: &InMemoryMachine, role: Role, now: Timestamp) -
     not_booting(object, vm, role, now)
 }
 
-/// The status of a machine whose virtual machine is not there, for the reason that `vm` gives. Pure.
+/// The status of a machine without a virtual machine, for the reason in `vm`. Pure.
 fn not_booting(object: &InMemoryMachine, vm: Condition, role: Role, now: Timestamp) -> InMemoryMachineStatus {
     let later = Stage::of(role).iter().filter(|stage| **stage != Stage::Vm);
     let blocked = |stage: &Stage| {
@@ -101,7 +101,7 @@ fn observed_status(
 ) -> InMemoryMachineStatus {
     let booted = observed.reached(Stage::Vm);
     let stages = observed.stages.iter().map(|(stage, state)| {
-        // The instant at which a stage was reached is what a restart takes it over with.
+        // After a restart the stage is restored with the time of this condition.
         let since = observed.reached(*stage).unwrap_or(now);
         (stage_condition(*stage, state, booted.is_some()), since)
     });
@@ -135,7 +135,7 @@ fn stage_condition(stage: Stage, state: &StageObservation, booted: bool) -> Cond
     }
 }
 
-/// How the last update in place is that the machine was asked for, as Cluster API says it of a Machine.
+/// The condition Updating for the last update in place that was requested, as Cluster API has it on a Machine.
 fn updating(object: &InMemoryMachine) -> Option<Condition> {
     let Update { software, failure, ended, .. } = object.update()?;
     let condition = |status, reason, message| condition(types::UPDATING, status, reason, message);
@@ -149,7 +149,7 @@ fn updating(object: &InMemoryMachine) -> Option<Condition> {
     })
 }
 
-/// A condition in a few words, as part of a summary.
+/// A condition as part of the summary in Ready.
 fn summary(condition: &Condition) -> String {
     let Condition { type_, reason, message, .. } = condition;
     if message.is_empty() { format!("{type_}: {reason}") } else { format!("{type_}: {message}") }

@@ -1,4 +1,4 @@
-//! What a machine runs, and what it is asked to run instead. Pure.
+//! The software that a machine runs, and the software that an update requests. Pure.
 
 use nephele_api::core::Machine;
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
@@ -7,13 +7,13 @@ use nephele_api::infrastructure::v1beta2::update::{self, UPDATE_IN_PROGRESS_ANNO
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{Files, MachineUpdate, Software, StartUp};
 
-/// What the machine of an object runs.
+/// The software that the machine of an object runs.
 ///
-/// Once it has booted that is what was noted of it, whatever its objects are to become: an update in place changes it,
-/// after its time. Where nothing is to be updated in place, the version alone follows the Machine, for people who change
-/// it by hand and extensions that know nothing of this provider.
+/// Once the machine has booted, this is the software in its origin, even if the specs already have other values: an
+/// update in place changes it when its time is over. Without an update in place, only the version follows the Machine,
+/// for people who change it by hand and for extensions that know nothing of this provider.
 pub(super) fn software(object: &InMemoryMachine, machine: &Machine) -> Software {
-    // The Machine of a pool's machine says nothing before the Node does.
+    // The Machine of a pool's machine has no version before its Node exists.
     let version = annotation(&object.metadata, VERSION_ANNOTATION)
         .map_or_else(|| machine.spec.version.clone(), str::to_owned);
     let Some(known) = object.origin().and_then(|origin| origin.software) else {
@@ -23,24 +23,25 @@ pub(super) fn software(object: &InMemoryMachine, machine: &Machine) -> Software 
     if version.is_empty() || is_updating(object, machine) { known } else { Software { version, ..known } }
 }
 
-/// Whether a machine that has begun is to run another version by what a Machine says, and nobody has announced an update.
-/// Seldom: the Machine may be from before the update that the object tells of, as each is read through a cache of its own.
+/// Whether the Machine of a booted machine has another version although no update was requested. This is rare. The
+/// cached Machine may then be older than the update in the InMemoryMachine, because each has its own cache.
 pub(super) fn follows(object: &InMemoryMachine, machine: &Machine) -> bool {
     let known = object.origin().and_then(|origin| origin.software);
     known.is_some_and(|known| software(object, machine).version != known.version)
 }
 
-/// Whether an update in place is to happen, is under way or failed.
+/// Whether an update in place was requested, is in progress or failed.
 fn is_updating(object: &InMemoryMachine, machine: &Machine) -> bool {
     let marked = |metadata| annotation(metadata, UPDATE_IN_PROGRESS_ANNOTATION).is_some();
     let asked = object.update().is_some_and(|update| update.ended.is_none());
     marked(&machine.metadata) || marked(&object.metadata) || asked
 }
 
-/// The update that the machine of an object is asked for, unless it is over.
+/// The update that the object requests, unless it has ended.
 pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
     let asked = object.update().filter(|update| update.ended.is_none())?;
-    // Who asks writes them as they are read; a hand that wrote something else gets an update at once.
+    // The extension writes values that can be parsed; with a value that somebody else wrote wrongly the update takes no
+    // time.
     let duration = nephele_go_duration::parse(&asked.duration).unwrap_or_default();
     let jitter = StartupJitter::parse(&asked.jitter).unwrap_or_default().get();
     Some(Box::new(MachineUpdate {
@@ -51,7 +52,7 @@ pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
     }))
 }
 
-/// What an origin notes of what a machine runs.
+/// The software as an origin records it.
 pub(super) fn to_api(software: &Software) -> update::Software {
     let Software { version, image, etcd_image_tag, files } = software.clone();
     let files = files.map(|Files { digest, contents }| update::Files { digest, contents });

@@ -1,4 +1,4 @@
-//! From loose objects to what can be acted on. Pure.
+//! Checks the objects and turns them into values to act on. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,82 +23,82 @@ use super::fetch::Fetched;
 use super::software;
 use crate::claims::{self, Claim};
 
-/// What the objects come to.
+/// The result of the checks.
 #[derive(Debug, PartialEq)]
 pub(super) enum Validated {
-    /// Somebody else looks after it.
+    /// The InMemoryMachine is externally managed.
     ExternallyManaged,
-    /// No Machine has claimed it yet.
+    /// The InMemoryMachine has no owner yet.
     WithoutOwner(Option<MachineId>),
-    /// What owns it is not there (yet).
+    /// Its Machine or its Cluster does not exist (yet).
     Orphaned(Option<MachineId>),
-    /// Its object is to be left alone; the message says why.
+    /// The object is paused; the message says why.
     Paused {
         message: String,
-        /// The machine as it was before, if it had begun: it goes on.
+        /// The machine, if its creation began before: it keeps running.
         begun: Option<Box<Wanted>>,
     },
-    /// It is to be there.
+    /// The machine should run.
     Wanted(Box<Wanted>),
 }
 
-/// A machine that is to be there, and what it may have to wait for.
+/// A machine that should run, and everything that it may have to wait for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) spec: MachineSpec,
     /// The claims whose addresses it boots with.
     pub(super) claims: Vec<Claim>,
-    /// What the user wrote that cannot be done.
+    /// A mistake of the user.
     pub(super) mistake: Option<Mistake>,
     pub(super) infrastructure_provisioned: bool,
     pub(super) control_plane_initialized: bool,
     pub(super) bootstrapped: bool,
-    /// How the cloud has the cluster.
+    /// The state of the cluster in the cloud.
     pub(super) simulated: Simulated,
-    /// Whether it was provisioned before: then nothing is waited for again.
+    /// Whether it was provisioned before: then it does not wait again.
     pub(super) provisioned: bool,
-    /// Whether the cloud has it.
+    /// Whether the cloud has the machine.
     pub(super) exists: bool,
 }
 
 impl Wanted {
-    /// Whether extensions are asked before it begins. The cloud may have a machine of which no status says that it began:
-    /// the status is written after.
+    /// Whether extensions are called before its creation. The cloud may have a machine without a start time in the
+    /// status, because the status is written later.
     pub(super) fn is_asked_about(&self) -> bool {
         !self.has_begun() && !self.exists
     }
 
-    /// Whether its creation has begun, here or before a restart.
+    /// Whether its creation has begun, now or before a restart.
     pub(super) fn has_begun(&self) -> bool {
         self.provisioned || self.spec.started_at.is_some()
     }
 }
 
-/// How the cloud has the cluster of a machine.
+/// The state in the cloud of a machine's cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Simulated {
-    /// Not yet, as right after a restart.
+    /// The cloud does not have the cluster yet, for example right after a restart.
     No,
-    /// Without the authorities that a control plane needs.
+    /// The cluster has no certificate authorities, which a control plane needs.
     WithoutAuthorities,
-    /// With authorities that cannot be used; the message says why.
+    /// The certificate authorities cannot be used; the message says why.
     WithBadAuthorities(String),
-    /// With all that a machine needs.
+    /// The cluster has everything that a machine needs.
     Yes,
 }
 
-/// What a user may write that cannot be done.
+/// A mistake that a user can make in a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
-    /// A field of the behaviour does not say what it should; the message names it.
+    /// A field of `spec.behaviour` cannot be parsed; the message names it.
     Behaviour(String),
-    /// The cluster has failure domains, and not this one.
+    /// The cluster has failure domains, but not this one.
     FailureDomain {
         wanted: String,
-        /// In order.
+        /// Sorted.
         known: Vec<String>,
     },
-    /// The cluster's cloud does not have it.
+    /// The catalog does not have the instance type, image or version, or the catalog does not exist.
     Unknown(CloudError),
 }
 
@@ -127,7 +127,7 @@ pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Valida
     }
 }
 
-/// `fetched` is what else was found of a machine that has all that it belongs to.
+/// The result for a machine that has a Machine and a Cluster. `fetched` is the rest of what was read.
 fn wanted(
     object: &InMemoryMachine,
     machine: &Machine,
@@ -148,7 +148,7 @@ fn wanted(
     let booted = has_booted(object);
     spec.catalog = offer.as_ref().map(|offer| offer.catalog().to_owned()).unwrap_or_default();
     if let Some(origin) = origin {
-        // What it was made of once it is made of, whatever its cloud says now.
+        // A machine keeps its hardware, even when the catalog has changed.
         spec.hardware = Some(origin.hardware.map(hardware).unwrap_or_default());
         spec.region = text(&origin.region);
     } else if let Some(offer) = &offer {
@@ -190,7 +190,7 @@ fn spec(
         id: MachineId { cluster, name: object.name_any() },
         role,
         version,
-        // Where it was placed is where it stays.
+        // A machine stays in the zone where it was placed.
         zone: zone(object).or_else(|| wanted_zone(object, machine)),
         region: None,
         catalog: String::new(),
@@ -216,7 +216,7 @@ fn hardware(known: MachineHardware) -> Hardware {
     Hardware { architecture, operating_system, capacity }
 }
 
-/// What a machine has to itself, as far as it was published: the cloud chooses the rest.
+/// The addresses, pod networks and number of a machine that are already published. The cloud chooses the rest.
 pub(super) fn allocation_with(
     object: &InMemoryMachine,
     machine: Option<&Machine>,
@@ -234,12 +234,12 @@ pub(super) fn allocation_with(
     Allocation { addresses, pod_cidrs, set, ordinal }
 }
 
-/// Whether a machine has booted once: then it needs nothing of the cloud any more.
+/// Whether a machine has booted once: then it needs nothing from the catalog any more.
 pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
     object.is_provisioned() || object.origin().is_some()
 }
 
-/// Whether the creation of a machine has begun, here or before a restart, as far as its object says.
+/// Whether the creation of a machine has begun, now or before a restart, according to its object.
 pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
     let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
     started || has_booted(object)
@@ -251,12 +251,12 @@ pub(crate) fn zone(object: &InMemoryMachine) -> Option<String> {
     placed.or_else(|| text(&origin(object)?.failure_domain))
 }
 
-/// What a machine has to itself that was made before.
+/// The published addresses, pod networks and number of a machine, without those of unbound claims.
 pub(crate) fn allocation(object: &InMemoryMachine, machine: Option<&Machine>) -> Allocation {
     allocation_with(object, machine, &[])
 }
 
-/// The set of interchangeable machines that a Machine is of, by a name without a random part where there is one.
+/// The set of interchangeable machines that a Machine belongs to, by a name without a random part if there is one.
 fn set_of(machine: &Machine) -> String {
     if labels::is_control_plane(&machine.metadata) {
         return "control-plane".to_owned();
@@ -275,14 +275,14 @@ fn set_of(machine: &Machine) -> String {
     named.unwrap_or_else(|| format!("machine/{}", machine.name_any()))
 }
 
-/// How a machine came to be whose status was lost on its way here: a status that there is knows better.
+/// The origin of a machine that lost its status in a move. None when the status exists, because the status is newer.
 fn origin(object: &InMemoryMachine) -> Option<Origin> {
     let known = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
     object.origin().filter(|_| !known)
 }
 
-/// The addresses that a machine was published with, or else those that its pools gave or give now; none leaves the choice
-/// to the cloud.
+/// The addresses that a machine was published with, or else the addresses from its pools. When there are none, the
+/// cloud chooses them.
 fn addresses(object: &InMemoryMachine, claims: &[Claim]) -> Vec<MachineAddress> {
     let origin = origin(object);
     let published = object.status.iter().flat_map(|status| &status.addresses);
@@ -307,18 +307,19 @@ fn addresses(object: &InMemoryMachine, claims: &[Claim]) -> Vec<MachineAddress> 
     internal.chain([name]).collect()
 }
 
-/// KubeadmControlPlane puts this on its Machines, and takes it away from one that is being deleted once it has removed
-/// its etcd member (`reconcilePreTerminateHook` in `controlplane/kubeadm` of cluster-api). Before it had the hook, it
-/// removed the member and then deleted the Machine.
+/// KubeadmControlPlane puts this annotation on its Machines. It removes the annotation from a Machine that is being
+/// deleted once it has removed its etcd member (`reconcilePreTerminateHook` in `controlplane/kubeadm` of cluster-api).
+/// Releases without this hook remove the member and then delete the Machine.
 const ETCD_MEMBER_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
 
-/// Whether the control plane provider has removed the machine's etcd member, as far as its Machine tells. Once a Machine
-/// goes without the hook nobody is going to ask for its member any more.
+/// Whether the control plane provider has removed the machine's etcd member, according to its Machine. When a Machine
+/// is being deleted without the hook, nobody asks for its member any more.
 fn is_etcd_member_removed(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some() && !machine.annotations().contains_key(ETCD_MEMBER_HOOK)
 }
 
-/// How long each part takes to start. The schema refuses what cannot be read; this is for what slipped past it.
+/// How long each part takes to start. The schema refuses values that cannot be parsed; the error is for objects that
+/// got past the schema.
 fn start_up(object: &InMemoryMachine) -> Result<BTreeMap<Stage, StartUp>, Mistake> {
     let behaviour = object.spec.behaviour.clone().unwrap_or_default();
     let parts = [
@@ -346,14 +347,14 @@ fn part_start_up((stage, component): (Stage, Component)) -> Result<(Stage, Start
     Ok((stage, StartUp { duration, jitter: jitter.get() }))
 }
 
-/// Where a machine is to be placed: where its Machine says, or its pool.
+/// The failure domain that a machine should be placed in, from its Machine or its pool.
 fn wanted_zone(object: &InMemoryMachine, machine: &Machine) -> Option<String> {
     let of_pool = || annotation(&object.metadata, FAILURE_DOMAIN_ANNOTATION).and_then(text);
     text(&machine.spec.failure_domain).or_else(of_pool)
 }
 
-/// Whether a machine is to be in a failure domain that its cluster does not have. A cluster without any takes all names,
-/// as the upstream in-memory provider did.
+/// The mistake of a machine that asks for a failure domain which its cluster does not have. A cluster without failure
+/// domains accepts all names, as the upstream in-memory provider did.
 fn misplaced(wanted: Option<String>, cluster: &Cluster) -> Option<Mistake> {
     let wanted = wanted?;
     let domains = cluster.status.as_ref().map(|status| status.failure_domains.as_slice()).unwrap_or_default();
@@ -366,7 +367,7 @@ fn text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The condition that says how far a stage is.
+/// The type of the condition for a stage.
 pub(super) fn condition_type(stage: Stage) -> &'static str {
     match stage {
         Stage::Vm => types::VM_PROVISIONED,

@@ -1,4 +1,4 @@
-//! Makes machines and lets them go. Everything here may be repeated.
+//! Creates and deletes machines. Everything here is idempotent.
 
 use std::collections::BTreeMap;
 
@@ -20,21 +20,22 @@ use super::plan::{New, Scale, Victim};
 use super::validate::Model;
 use crate::context::Context;
 
-/// Requests on their way at a time, for one pool.
+/// The number of concurrent requests for one pool.
 const AT_A_TIME: usize = 10;
 
 fn api(object: &InMemoryMachinePool, context: &Context) -> Api<InMemoryMachinePool> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// Makes and deletes machines, and says which are there. The object as it was written, if it was.
+/// Creates and deletes machines, and lists the existing ones in the spec. Returns the object as it was written, if it
+/// was.
 pub(super) async fn scale(
     object: &InMemoryMachinePool,
     context: &Context,
     scale: &Scale,
 ) -> Result<Option<InMemoryMachinePool>, Error> {
     let api = api(object, context);
-    // Before anything comes to be that would have to be cleaned up.
+    // Before anything is created that would have to be deleted.
     let held = patch::add_finalizer(&api, object, finalizers::MACHINE_POOL).await.map_err(Error::Patch)?;
     let object = held.as_ref().unwrap_or(object);
     let machines: Api<InMemoryMachine> =
@@ -46,7 +47,7 @@ pub(super) async fn scale(
         .try_collect::<()>()
         .await?;
     delete(object, context, scale.victims.clone()).await?;
-    // Before the status says how many there are: Cluster API reads both at that moment.
+    // Before the status says how many machines exist: then Cluster API reads spec and status.
     let mut wanted = object.clone();
     wanted.spec.provider_id_list.clone_from(&scale.provider_ids);
     let listed = patch::object(&api, object, &wanted, Precondition::None).await.map_err(Error::Patch)?;
@@ -77,7 +78,8 @@ async fn make(
     }
 }
 
-/// The InMemoryMachine that Cluster API makes a Machine for. The pool is not its controller: that the Machine becomes.
+/// The InMemoryMachine that Cluster API creates a Machine for. The pool is not its controller, because the Machine
+/// becomes the controller.
 fn machine(pool: &InMemoryMachinePool, model: &Model, new: &New) -> InMemoryMachine {
     let owner = OwnerReference {
         api_version: InMemoryMachinePool::api_version(&()).into_owned(),
@@ -91,7 +93,7 @@ fn machine(pool: &InMemoryMachinePool, model: &Model, new: &New) -> InMemoryMach
         (labels::CLUSTER_NAME.to_owned(), model.cluster.clone()),
         (POOL_NAME_LABEL.to_owned(), label_value(&model.pool)),
     ]);
-    // Who looks after the pool looks after its machines.
+    // The manager that reconciles the pool also reconciles its machines.
     if let Some(filter) = labels::value(&pool.metadata, WATCH_FILTER_LABEL) {
         own_labels.insert(WATCH_FILTER_LABEL.to_owned(), filter.to_owned());
     }
@@ -146,7 +148,7 @@ async fn delete_one(namespace: &str, context: &Context, victim: Victim) -> Resul
         Victim::InMemoryMachine(name) => {
             let found = objects.get_opt(&name).await.map_err(read("InMemoryMachine", &name))?;
             let Some(object) = found else { return Ok(()) };
-            // One that got its Machine meanwhile goes by that, when it is looked at again.
+            // An InMemoryMachine that got its Machine meanwhile is deleted through the Machine, in the next reconcile.
             let owner = owner_machine(&object.metadata).map_or(&name, |owner| &owner.name);
             if machines.get_opt(owner).await.map_err(read("Machine", owner))?.is_some() {
                 return Ok(());
@@ -156,7 +158,7 @@ async fn delete_one(namespace: &str, context: &Context, victim: Victim) -> Resul
     }
 }
 
-/// Nothing is left: lets the object go.
+/// Removes the finalizer when no machine is left.
 pub(super) async fn let_go(object: &InMemoryMachinePool, context: &Context) -> Result<(), Error> {
     let api = api(object, context);
     patch::remove_finalizer(&api, object, finalizers::MACHINE_POOL).await.map(drop).map_err(Error::Patch)

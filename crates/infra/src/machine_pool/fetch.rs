@@ -1,4 +1,4 @@
-//! Reads what a decision about a pool needs. What is not there is none.
+//! Reads everything that a decision about a pool needs. Missing objects are `None`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use super::Error;
 use super::members::owner_pool;
 use crate::context::{Context, cluster_of_pool, infrastructure_of_machine, labelled_cluster};
 
-/// Machines of a page: what the API server takes for one answer without ado.
+/// Machines in a page: a size that the API server returns easily in one response.
 const PAGE: u32 = 500;
 
-/// Where to look for machines.
+/// Where to read machines from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// They may lag behind.
+    /// The caches, which may lag behind.
     Caches,
-    /// For what must not be decided upon old news.
+    /// The API, for decisions that must not be based on old data.
     Api,
 }
 
-/// What was found.
+/// The objects that were read.
 pub(super) struct Fetched {
     /// Whether a MachinePool owns the object.
     pub(super) owned: bool,
     pub(super) pool: Option<Arc<MachinePool>>,
-    /// The Cluster that the MachinePool names, else the label.
+    /// The Cluster that the MachinePool names, or else the label.
     pub(super) id: Option<ClusterId>,
     pub(super) cluster: Option<Arc<Cluster>>,
     /// The machines that the object owns, by name.
@@ -53,11 +53,11 @@ pub(super) async fn fetch(
     let pool = owner.and_then(|owner| context.machine_pools.get(&namespace, &owner.name));
     let id = cluster_of_pool(&object.metadata, pool.as_deref());
     let label = owner.map(|owner| label_value(&owner.name));
-    // Machines before InMemoryMachines: a Machine whose InMemoryMachine is not found then has lost it.
+    // Machines before InMemoryMachines: a Machine whose InMemoryMachine is not found afterwards has really lost it.
     let (machines, members) = match source {
         Source::Caches => (context.machines.store().state(), context.pool_machines.store().state()),
         Source::Api => {
-            // One that lost its owner still has to let go of what it made.
+            // A pool that lost its owner still has to delete its machines.
             let selector = match (&label, &id) {
                 (Some(label), Some(id)) => {
                     format!("{POOL_NAME_LABEL}={label},{}={}", labels::CLUSTER_NAME, id.name)

@@ -1,4 +1,4 @@
-//! What is known of each machine of a pool.
+//! The state of each machine of a pool.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
@@ -17,9 +17,9 @@ pub(super) struct Member {
     pub(super) name: String,
     /// None before it is up.
     pub(super) provider_id: Option<String>,
-    /// What it was made from.
+    /// The revision that it was created from, see [`super::validate::Model`].
     pub(super) revision: Option<String>,
-    /// What it was made for.
+    /// The failure domain that it was created for.
     pub(super) failure_domain: Option<String>,
     /// Whether everything on it is up.
     pub(super) ready: bool,
@@ -31,15 +31,15 @@ pub(super) struct Member {
 /// The Machine of a machine of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// Cluster API has not made it yet.
+    /// Cluster API has not created the Machine yet.
     None,
-    /// It was there and is not any more.
+    /// The Machine existed and is gone.
     Lost,
-    /// It is there.
+    /// The Machine exists.
     Present {
         /// Whether it is being deleted.
         going: bool,
-        /// Whether it is to go before others.
+        /// Whether it is marked to be deleted before others.
         marked: bool,
     },
 }

@@ -1,6 +1,6 @@
-//! `InMemoryMachinePool`: makes as many InMemoryMachines as its MachinePool wants, and lets those go that are too many
-//! or no longer as they should be. What a machine does is the business of `crate::machine`; that it gets a Machine is
-//! Cluster API's, which finds it by its labels.
+//! `InMemoryMachinePool`: creates as many InMemoryMachines as its MachinePool wants, and deletes surplus and outdated
+//! ones. `crate::machine` reconciles the InMemoryMachines; Cluster API finds them by their labels and creates a Machine
+//! for each.
 
 mod act;
 mod fetch;
@@ -32,13 +32,13 @@ pub(crate) enum Error {
     /// The machines of the pool could not be listed.
     #[error("failed to list the {kind}s of the pool")]
     List {
-        /// Of which kind.
+        /// The kind.
         kind: &'static str,
         /// The cause.
         #[source]
         source: kube::Error,
     },
-    /// A machine could not be made.
+    /// A machine could not be created.
     #[error("failed to create InMemoryMachine {name}")]
     Create {
         /// Its name.
@@ -47,8 +47,8 @@ pub(crate) enum Error {
         #[source]
         source: kube::Error,
     },
-    /// An object of the name that a machine was to have is somebody else's.
-    #[error("failed to create InMemoryMachine {name}: one that is not of this pool has the name")]
+    /// An InMemoryMachine with the name of a new machine exists and does not belong to this pool.
+    #[error("failed to create InMemoryMachine {name}: it exists and does not belong to this pool")]
     Taken {
         /// The name.
         name: String,
@@ -56,7 +56,7 @@ pub(crate) enum Error {
     /// A machine could not be read.
     #[error("failed to read {kind} {name}")]
     Read {
-        /// Of which kind.
+        /// The kind.
         kind: &'static str,
         /// Its name.
         name: String,
@@ -65,7 +65,7 @@ pub(crate) enum Error {
         source: kube::Error,
     },
     /// A machine could not be deleted.
-    #[error("failed to let a machine of the pool go")]
+    #[error("failed to delete a machine of the pool")]
     Delete(#[source] PatchError),
     /// A write to the management API failed.
     #[error("failed to update the InMemoryMachinePool")]
@@ -94,7 +94,7 @@ impl ReconcileError for Error {
     }
 }
 
-/// Brings the machines of the pool to what the objects say, and says how they are.
+/// Brings the machines of the pool in line with the InMemoryMachinePool and its MachinePool, and reports their status.
 pub(crate) async fn reconcile(
     object: Arc<InMemoryMachinePool>,
     context: Arc<Context>,
@@ -106,7 +106,8 @@ pub(crate) async fn reconcile(
     let (validated, members) = validate::validate(&object, fetched);
     // 3. plan: pure.
     let mut plan = plan::plan(&object, validated, members);
-    // Machines come and go by what the API says, as the caches may not have what was made a moment ago.
+    // Machines are created and deleted only after a read from the API, because the caches may not have a machine that
+    // was created a moment ago.
     if plan.changes_machines() {
         let fetched = fetch::fetch(&object, &context, Source::Api).await?;
         let (validated, members) = validate::validate(&object, fetched);
@@ -121,7 +122,7 @@ pub(crate) async fn reconcile(
             Ok(Outcome::WaitingOn("unpaused"))
         }
         Plan::Unpause => {
-            // The write brings the object back here, and then work begins.
+            // This write triggers the next reconcile, which does the work.
             report::write(&*object, &context, report::unpaused(&*object, now)).await.map_err(Error::Patch)?;
             Ok(Outcome::Done)
         }
@@ -143,13 +144,13 @@ pub(crate) async fn reconcile(
             // 5. report: one status patch, or none.
             let status = report::scaled(object, &scale, &outlook(&scale.model, object, &context), now);
             report::write(object, &context, status).await.map_err(Error::Patch)?;
-            // 6. when to look again.
+            // 6. when to reconcile again.
             Ok(scale.outcome())
         }
     }
 }
 
-/// What machines of a pool have.
+/// The hardware of the pool's machines.
 fn outlook(model: &validate::Model, object: &InMemoryMachinePool, context: &Context) -> Outlook {
     let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: model.cluster.clone() };
     let PoolMachine { instance_type, image, .. } = &model.machine;

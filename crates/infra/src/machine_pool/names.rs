@@ -1,25 +1,26 @@
-//! The names of a pool's machines: the pool's name and a number that counts up. A machine is known by its name alone to
-//! its Node and in `spec.providerIDList`, where Cluster API takes the absence of one as an order to delete the Node. So
-//! none is used again.
+//! The names of a pool's machines: the pool's name and a number that counts up. Nodes and `spec.providerIDList`
+//! identify a machine by its name alone, and Cluster API deletes the Node of a machine that is missing from the list.
+//! So no name is used twice.
 
 /// Longest name: it is the host name of the Node too, one DNS label (RFC 1035, section 2.3.4).
 const NAME_MAX: usize = 63;
-/// What is left of a longer one before its hash: a hyphen and eight digits for that, a hyphen and nine for the number.
+/// The length to which a longer name is cut: the hash needs a hyphen and eight digits, the number a hyphen and nine
+/// digits.
 const STEM_MAX: usize = NAME_MAX - 9 - 10;
 
-/// The name of the machine of this number.
+/// The name of the machine with this number.
 pub(super) fn name(pool: &str, ordinal: i64) -> String {
     format!("{}-{ordinal}", stem(pool))
 }
 
-/// The number in a name of this pool's.
+/// The number in the name of a machine of this pool.
 pub(super) fn ordinal(pool: &str, name: &str) -> Option<i64> {
     let number = name.strip_prefix(stem(pool).as_str())?.strip_prefix('-')?;
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| number.parse().ok()).flatten()
 }
 
-/// Points have no place in one label.
+/// The pool's name as the first part of a DNS label: without dots, and shortened if necessary.
 fn stem(pool: &str) -> String {
     if pool.len() <= NAME_MAX - 10 && !pool.contains('.') {
         return pool.to_owned();

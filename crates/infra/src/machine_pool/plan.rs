@@ -13,9 +13,9 @@ use super::names;
 use super::validate::{Members, Model, Validated, Wanted};
 use crate::context::is_held;
 
-/// Machines made in one go. What is left is made when those were seen.
+/// The maximum number of machines created in one reconcile. The rest follows when those are in the cache.
 const MADE_MAX: usize = 100;
-/// Machines above the wanted number while others are replaced.
+/// How many machines more than wanted may exist while others are replaced.
 const SURGE: usize = 1;
 
 /// What to do.
@@ -23,62 +23,62 @@ const SURGE: usize = 1;
 pub(super) enum Plan {
     /// Nothing.
     Leave(Outcome),
-    /// Say that it is paused, for this reason.
+    /// Report that the object is paused, for this reason.
     Pause(String),
-    /// Say that it is not paused any more.
+    /// Report that the object is not paused any more.
     Unpause,
-    /// Have as many machines as wanted.
+    /// Create and delete machines until the wanted number exists.
     Scale(Box<Scale>),
-    /// Let it go, after these machines; so many are left.
+    /// Delete these machines and then the pool; `left` counts the machines that still exist.
     Remove { victims: Vec<Victim>, left: usize },
 }
 
-/// Machines that come and go, and what the pool says meanwhile.
+/// The machines to create and to delete, and the values for the pool's spec and status.
 #[derive(Debug, PartialEq)]
 pub(super) struct Scale {
     pub(super) model: Model,
     pub(super) made: Vec<New>,
     pub(super) victims: Vec<Victim>,
-    /// Why none is made.
+    /// Why no machine is created.
     pub(super) waiting: Option<Waiting>,
-    /// What ties the machines that are there to their Nodes, in the order of their numbers.
+    /// The provider IDs of the existing machines, in the order of their numbers.
     pub(super) provider_ids: Vec<String>,
     pub(super) replicas: Replicas,
-    /// The number that the next machine after those made gets.
+    /// The number of the next machine after the created ones.
     pub(super) next_ordinal: i64,
 }
 
-/// How many machines of which sort.
+/// How many machines are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Replicas {
     pub(super) wanted: usize,
-    /// Those that are to stay, and those too many.
+    /// Machines that are not being deleted, including surplus ones.
     pub(super) staying: usize,
-    /// Of those that stay, those that are up.
+    /// Of the staying machines, those that are up.
     pub(super) ready: usize,
-    /// Of those that stay, those made from what the pool said before.
+    /// Of the staying machines, those created from an older revision.
     pub(super) outdated: usize,
-    /// Those on their way out.
+    /// Machines that are being deleted.
     pub(super) leaving: usize,
 }
 
-/// A machine to be made.
+/// A machine to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct New {
     pub(super) name: String,
     pub(super) failure_domain: Option<String>,
 }
 
-/// What is to be deleted.
+/// An object to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Victim {
-    /// The Machine of this name: Cluster API drains its Node, and deletes the rest after it.
+    /// The Machine of this name: Cluster API drains its Node, and then deletes the InMemoryMachine.
     Machine(String),
     /// The InMemoryMachine of this name, which has no Machine.
     InMemoryMachine(String),
 }
 
-/// What a pool waits for before it makes machines.
+/// What a pool waits for before it creates machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     ClusterInfrastructure,
@@ -102,7 +102,7 @@ impl Waiting {
 }
 
 impl Plan {
-    /// Whether machines are made or deleted by it, or the pool goes as none is left.
+    /// Whether the plan creates or deletes machines, or removes the pool because no machine is left.
     pub(super) fn changes_machines(&self) -> bool {
         match self {
             Self::Scale(scale) => !scale.made.is_empty() || !scale.victims.is_empty(),
@@ -113,7 +113,7 @@ impl Plan {
 }
 
 impl Scale {
-    /// When to look again: whatever is waited for is watched.
+    /// When to reconcile again: everything that the pool waits for is watched.
     pub(super) fn outcome(&self) -> Outcome {
         match self.waiting {
             Some(waiting) => Outcome::WaitingOn(waiting.reason()),
@@ -122,7 +122,7 @@ impl Scale {
         }
     }
 
-    /// Whether nothing is left to come or to go.
+    /// Whether no machine is left to create or to delete.
     pub(super) fn is_settled(&self) -> bool {
         let Replicas { wanted, staying, ready, outdated, leaving } = self.replicas;
         self.waiting.is_none() && staying == wanted && ready == wanted && outdated == 0 && leaving == 0
@@ -134,7 +134,7 @@ pub(super) fn plan(object: &InMemoryMachinePool, validated: Validated, members: 
     let held = is_held(&object.metadata, finalizers::MACHINE_POOL);
     match validated {
         Validated::ExternallyManaged => Plan::Leave(Outcome::WaitingOn("external manager")),
-        // Nothing was made for it.
+        // Nothing was created for it.
         _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
         Validated::Paused(message) => Plan::Pause(message),
@@ -153,11 +153,11 @@ fn remove(members: Members) -> Plan {
     Plan::Remove { victims: victims.collect(), left }
 }
 
-/// What is to be deleted so that a machine goes; nothing if it is on its way.
+/// The object to delete so that a machine is removed; none if it is already being deleted.
 fn victim(member: &Member) -> Option<Victim> {
     match member.machine {
         Link::Present { going: true, .. } => None,
-        // One whose InMemoryMachine was deleted behind its back is found as dangling.
+        // A Machine whose InMemoryMachine was deleted by somebody else is in `dangling`.
         Link::Present { .. } => (!member.going).then(|| Victim::Machine(member.name.clone())),
         Link::None | Link::Lost => (!member.going).then(|| Victim::InMemoryMachine(member.name.clone())),
     }
@@ -198,8 +198,8 @@ fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scal
     Scale { model, made, victims, waiting, provider_ids, replicas: counted, next_ordinal }
 }
 
-/// How many machines are to be made: those that are missing at once, and one more while some are to be replaced, once
-/// the last one replaced is gone.
+/// How many machines to create: all missing ones at once, and one more while machines are replaced, after the last
+/// replaced one is gone.
 fn missing(replicas: Replicas) -> usize {
     let Replicas { wanted, staying, ready: _, outdated, leaving } = replicas;
     let surge = if outdated > 0 && staying + leaving < wanted + SURGE { SURGE } else { 0 };
@@ -215,7 +215,7 @@ fn made(pool: &str, first: i64, count: usize, failure_domains: &[String], stayin
         }
     }
     let mut place = || {
-        // The emptiest, and of those the first by name.
+        // The failure domain with the fewest machines, and of those the first by name.
         let (domain, count) = in_domain.iter_mut().min_by_key(|(_, count)| **count)?;
         *count += 1;
         Some((*domain).to_owned())
@@ -224,15 +224,15 @@ fn made(pool: &str, first: i64, count: usize, failure_domains: &[String], stayin
     (first..).take(count).map(one).collect()
 }
 
-/// Those of the machines that stay that are too many: first those that are marked, then those that are to be replaced,
-/// then those that are not up yet, of each the youngest first. One that is up goes for a replacement only once as many
-/// as wanted are up without it.
+/// The surplus machines, in the order of their deletion: first marked machines, then outdated ones, then those that are
+/// not up yet, and of each group the youngest first. A ready machine is deleted for a replacement only when the wanted
+/// number of machines is up without it.
 fn surplus(
     mut staying: Vec<&Member>,
     replicas: Replicas,
     is_outdated: impl Fn(&Member) -> bool,
 ) -> impl Iterator<Item = &Member> {
-    // By age: names come in the order of their numbers.
+    // Youngest first: the list is sorted by number.
     staying.reverse();
     staying.sort_by_key(|member| (!member.is_marked(), !is_outdated(member), member.ready));
     let (mut ready, rolling) = (replicas.ready, replicas.outdated > 0);

@@ -1,4 +1,4 @@
-//! Says how a pool is: what its status becomes.
+//! The status of a pool.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -16,11 +16,11 @@ pub(super) fn deleting(
     left: usize,
     now: Timestamp,
 ) -> InMemoryMachinePoolStatus {
-    let message = format!("Waiting for {left} {} to be gone", machines(left));
+    let message = format!("Waiting for the deletion of {left} {}", machines(left));
     report::deleting(object, &message, now)
 }
 
-/// The status of a pool whose machines come and go. Pure.
+/// The status of a pool that is not being deleted. Pure.
 pub(super) fn scaled(
     object: &InMemoryMachinePool,
     scale: &Scale,
@@ -39,7 +39,7 @@ pub(super) fn scaled(
         condition(types::READY, conditions::FALSE, reasons::NOT_READY, faults.join("; "))
     });
     let mut status = report.status;
-    // Before there is a machine: Cluster API makes Machines for them from then on.
+    // Set before the first machine exists: Cluster API creates Machines only when this field is set.
     "InMemoryMachine".clone_into(&mut status.infrastructure_machine_kind);
     status.replicas = Some(i32::try_from(scale.provider_ids.len()).unwrap_or(i32::MAX));
     status.next_ordinal = Some(scale.next_ordinal);
@@ -59,7 +59,7 @@ fn replicas_ready(scale: &Scale) -> Condition {
     let Replicas { wanted, staying, ready, leaving, .. } = scale.replicas;
     let kind = types::REPLICAS_READY;
     let unmet = |reason, message: String| condition(kind, conditions::FALSE, reason, message);
-    let gone = if leaving == 0 { String::new() } else { format!(", {leaving} on their way out") };
+    let gone = if leaving == 0 { String::new() } else { format!(", {leaving} being deleted") };
     match scale.waiting {
         Some(waiting) if staying < wanted => unmet(waiting.reason(), waiting.message().to_owned()),
         _ if ready == wanted && staying == wanted && leaving == 0 => {

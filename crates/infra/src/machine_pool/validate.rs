@@ -1,4 +1,4 @@
-//! From loose objects to what can be acted on. Pure.
+//! Checks the objects and turns them into values to act on. Pure.
 
 use kube::ResourceExt as _;
 use nephele_api::core::MachinePool;
@@ -10,28 +10,28 @@ use super::fetch::Fetched;
 use super::members::Member;
 use super::names::digest;
 
-/// What the objects come to.
+/// The result of the checks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Validated {
-    /// Somebody else looks after it.
+    /// The InMemoryMachinePool is externally managed.
     ExternallyManaged,
-    /// No MachinePool has claimed it yet.
+    /// The InMemoryMachinePool has no owner yet.
     WithoutOwner,
-    /// What owns it is not there (yet).
+    /// Its MachinePool or its Cluster does not exist (yet).
     Orphaned,
-    /// It is to be left alone; the message says why.
+    /// The object is paused; the message says why.
     Paused(String),
-    /// It is to be there.
+    /// The pool should run.
     Wanted(Box<Wanted>),
 }
 
-/// A pool that is to be there.
+/// A pool that should run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) replicas: usize,
-    /// What all of its machines are.
+    /// What all of its machines are made from.
     pub(super) model: Model,
-    /// Where they are to be placed; anywhere when there is none.
+    /// The failure domains for its machines; empty when they can be placed anywhere.
     pub(super) failure_domains: Vec<String>,
     pub(super) infrastructure_provisioned: bool,
     pub(super) bootstrapped: bool,
@@ -45,16 +45,16 @@ pub(super) struct Model {
     pub(super) pool: String,
     pub(super) version: String,
     pub(super) machine: PoolMachine,
-    /// What stands for the version, the bootstrap data and the template together.
+    /// A hash over the version, the name of the bootstrap data Secret and the template.
     pub(super) revision: String,
 }
 
-/// All the machines of a pool, and what is left of some.
+/// All machines of a pool, and Machines without an InMemoryMachine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Members {
-    /// In the order of their names.
+    /// Sorted by name.
     pub(super) all: Vec<Member>,
-    /// Machines whose InMemoryMachine is gone or going although nobody asked them to go.
+    /// Machines that are not being deleted although their InMemoryMachine is gone or being deleted.
     pub(super) dangling: Vec<String>,
 }
 
@@ -101,8 +101,8 @@ fn model(object: &InMemoryMachinePool, pool: &MachinePool, cluster: String) -> M
     Model { cluster, pool: pool.name_any(), version, machine, revision }
 }
 
-/// What machines are made from, in short. Fields that are absent do not count, so that a field that the kind gets one
-/// day replaces no machines before it is used.
+/// The revision of a model. Absent fields do not change it, so that a new field of the kind replaces no machines before
+/// it is used.
 fn revision(machine: &PoolMachine, version: &str, data_secret_name: &str) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

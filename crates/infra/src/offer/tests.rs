@@ -49,7 +49,7 @@ fn zones_are_the_failure_domains_of_clusters_that_list_none() {
     assert_eq!(offer.failure_domains, zones);
     assert_eq!(["n-1b", "x"].map(|zone| offer.region(zone)), [Some("n-1".into()), None]);
     assert_eq!(Offer::new(&object, Place::BuiltIn).failure_domains, []);
-    // A cloud that is not there any more takes nothing away.
+    // A SimulatedCloud that is gone removes no failure domains.
     object.status =
         Some(InMemoryClusterStatus { failure_domains: zones.to_vec(), ..InMemoryClusterStatus::default() });
     assert_eq!(Offer::new(&object, Place::Missing("north".into())).failure_domains, zones);
@@ -103,7 +103,7 @@ fn what_the_cloud_does_not_have_is_said_in_a_sentence() {
     let unknown = CloudError::UnknownImage { wanted: "debian".into(), known: vec!["ubuntu".into()] };
     assert_eq!(message(&unknown), "The cloud has no image debian; it has ubuntu");
     let missing = CloudError::UnknownCatalog("north".into());
-    assert_eq!(message(&missing), "The SimulatedCloud north is not there");
+    assert_eq!(message(&missing), "SimulatedCloud north does not exist");
 }
 
 #[test]

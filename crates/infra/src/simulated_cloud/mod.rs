@@ -1,5 +1,5 @@
-//! `SimulatedCloud`: tells the cloud what there is to make machines from, and says whether clusters can be in it and how
-//! many zones it has. It has no finalizer: that it went, whoever looks for it next tells the cloud.
+//! `SimulatedCloud`: sends its catalog to the cloud, and reports whether it is valid and how many zones it has. It has
+//! no finalizer: the next reconcile that looks for a deleted SimulatedCloud removes its catalog from the cloud.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::catalogs;
 use crate::context::Context;
 use crate::report::Report;
 
-/// Why a cloud could not be reconciled.
+/// Why a SimulatedCloud could not be reconciled.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
     /// A write to the management API failed.
@@ -35,7 +35,7 @@ impl ReconcileError for Error {
     }
 }
 
-/// Says how the cloud is.
+/// Sends the catalog to the cloud and reports the status of the SimulatedCloud.
 pub(crate) async fn reconcile(object: Arc<SimulatedCloud>, context: Arc<Context>) -> Result<Outcome, Error> {
     catalogs::tell(&context, &object.namespace().unwrap_or_default(), &object.name_any());
     if object.metadata.deletion_timestamp.is_some() {
@@ -48,7 +48,7 @@ pub(crate) async fn reconcile(object: Arc<SimulatedCloud>, context: Arc<Context>
     reported.status = Some(status(&object, context.now()));
     let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     match patch::status(&api, &*object, &reported, Precondition::None).await {
-        // It went meanwhile.
+        // It was deleted meanwhile.
         Err(error) if error.is_not_found() => Ok(Outcome::Done),
         result => result.map(|_| Outcome::Done).map_err(Error::Patch),
     }
@@ -60,14 +60,14 @@ fn status(object: &SimulatedCloud, now: Timestamp) -> SimulatedCloudStatus {
     report.set(match zone_used_twice(&object.spec) {
         None => condition(types::READY, conditions::TRUE, reasons::READY, ""),
         Some(zone) => {
-            let message = format!("Zone {zone} is there twice; the first one counts");
+            let message = format!("Zone {zone} is listed twice; the first one is used");
             condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message)
         }
     });
     report.status
 }
 
-/// The schema refuses it; this is for what slipped past it.
+/// A zone that is listed twice. The schema refuses it; this is for objects that got past the schema.
 fn zone_used_twice(spec: &SimulatedCloudSpec) -> Option<&str> {
     let mut seen = BTreeSet::new();
     spec.zones().map(|(_, zone)| zone.name.as_str()).find(|name| !seen.insert(*name))
@@ -104,7 +104,7 @@ mod tests {
         object.status = Some(ready.clone());
         assert_eq!(status(&object, at(9)), ready);
         object.spec.regions[1].zones[0].name = "b".into();
-        let message = "Zone b is there twice; the first one counts";
+        let message = "Zone b is listed twice; the first one is used";
         let twice = SimulatedCloudStatus {
             zones: Some(3),
             conditions: vec![since(9, "False", "InvalidConfiguration", message)],

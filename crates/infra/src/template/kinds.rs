@@ -1,4 +1,4 @@
-//! The kinds of templates.
+//! The template kinds.
 
 use nephele_api::infrastructure::v1beta2::{
     InMemoryMachinePoolTemplate, InMemoryMachinePoolTemplateStatus, InMemoryMachineTemplate,

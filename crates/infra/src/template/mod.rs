@@ -1,5 +1,5 @@
-//! Templates of machines and of pools: what their machines have is said before there is one. Nothing but that is
-//! written to a template.
+//! Templates of machines and of pools: writes the capacity and node info of future machines into the status. Nothing
+//! else is written to a template.
 
 mod kinds;
 
@@ -21,7 +21,7 @@ use crate::context::{Context, cluster_of};
 use crate::offer::{Offer, Place};
 use crate::outlook::{Outlook, Told};
 
-/// A kind that says beforehand what machines have.
+/// A template kind whose status has the capacity and node info of its machines.
 pub(crate) trait Template:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -35,7 +35,8 @@ pub(crate) trait Template:
     /// What its machines are made from.
     fn model(&self) -> Model;
 
-    /// The template once it says this. One that says nothing and has nothing to say stays as it is.
+    /// The template with these values in its status. A template without a status stays as it is when the values are
+    /// empty.
     fn saying(&self, told: Told) -> Self;
 }
 
@@ -64,11 +65,11 @@ impl ReconcileError for Error {
 enum Plan {
     /// Nothing.
     Leave(Outcome),
-    /// Have it say this.
+    /// Write these values to the status.
     Tell(Told),
 }
 
-/// Has the template say what there is.
+/// Writes the capacity and node info of the template's machines into its status.
 pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>) -> Result<Outcome, Error> {
     // 1. fetch: from the caches and the cloud.
     let id = cluster_of(object.meta());
@@ -86,7 +87,7 @@ pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>
             // 3. report: one status patch, or none.
             let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
             match patch::status(&api, &*object, &object.saying(told), Precondition::None).await {
-                // It went meanwhile.
+                // It was deleted meanwhile.
                 Err(error) if error.is_not_found() => Ok(Outcome::Done),
                 result => result.map(|_| Outcome::Done).map_err(Error::Patch),
             }
@@ -94,7 +95,7 @@ pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>
     }
 }
 
-/// What there is for clusters of a namespace that say nothing of it.
+/// The offer to clusters of a namespace that name no SimulatedCloud.
 fn of_namespace<K: Template>(object: &K, context: &Context) -> Offer {
     let namespace = object.namespace().unwrap_or_default();
     let found = catalogs::tell(context, &namespace, DEFAULT_NAME);

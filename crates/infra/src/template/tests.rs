@@ -56,7 +56,7 @@ fn templates_say_what_their_machines_have() {
 fn a_template_of_an_unknown_type_says_nothing() {
     let mut object = template("huge");
     assert_eq!(said(&object, &Outlook::Nothing), Value::Null);
-    // Nor does one whose type is not there any more.
+    // A template whose instance type is gone has no values any more.
     object.status =
         template("large").saying(Outlook::Machines(Default::default()).told().expect("said")).status;
     assert_eq!(said(&object, &Outlook::Nothing), json!({}));

@@ -1,4 +1,4 @@
-//! An extension over real TLS that has a say in machines, and says what the test says.
+//! An extension over real TLS with hooks for machines, whose answers the test sets.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -27,17 +27,17 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-/// A question that came.
+/// A hook request that arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Question {
     pub(crate) hook: &'static str,
     pub(crate) machine: String,
     pub(crate) instance: Instance,
-    /// Names of Cluster and Machine, and the version and kind of each object.
+    /// The names of Cluster and Machine, and the version and kind of each object.
     pub(crate) objects: Vec<String>,
 }
 
-/// What is answered to each question.
+/// The answer to each hook request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Say {
     Go,
@@ -83,7 +83,7 @@ impl Extension {
         extension
     }
 
-    /// Serves again after [`Extension::stop`], where it was before.
+    /// Serves again after [`Extension::stop`], on the same address.
     pub(crate) fn serve(&mut self) {
         let listener = TcpListener::bind(self.address).expect("a free port");
         self.address = listener.local_addr().expect("an address");
@@ -129,7 +129,7 @@ impl Extension {
         self.script.say.send_replace(say);
     }
 
-    /// The questions so far.
+    /// The hook requests so far.
     pub(crate) fn asked(&self) -> Vec<Question> {
         self.script.asked.borrow().clone()
     }
@@ -139,7 +139,7 @@ impl Extension {
         self.script.asked.borrow().iter().filter(|question| question.hook == hook).count()
     }
 
-    /// Waits until there are so many questions of a hook.
+    /// Waits until a hook was called this many times.
     pub(crate) async fn counts(&self, hook: &str, count: usize) {
         let mut asked = self.script.asked.subscribe();
         let enough =
@@ -148,7 +148,7 @@ impl Extension {
         waited.unwrap_or_else(|_| panic!("waited for {count} of {hook}: {:?}", self.asked())).expect("kept");
     }
 
-    /// Registers it by this name, for the namespaces that are selected, and waits until it is discovered.
+    /// Registers the extension by this name, for the selected namespaces, and waits until it is discovered.
     pub(crate) async fn register(&self, api: &ManagementApi, name: &str, namespaces: Value) {
         let object: CloudExtensionConfig = serde_json::from_value(json!({
             "metadata": { "name": name },
@@ -182,7 +182,7 @@ pub(crate) async fn unregister(api: &ManagementApi, name: &str) {
     configs(api).delete(name, &DeleteParams::default()).await.expect("it is deleted");
 }
 
-/// Changes something about a registration that has nothing to do with machines.
+/// Changes something in a registration that does not concern machines.
 pub(crate) async fn touch(api: &ManagementApi, name: &str) {
     let patch = json!({ "spec": { "settings": { "most": "4" } } });
     let patched = configs(api).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;

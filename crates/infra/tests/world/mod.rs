@@ -1,4 +1,4 @@
-//! A management API, a cloud and both controllers, and what a test asks of them.
+//! A management API, a cloud and all controllers, and helpers for tests.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -38,15 +38,15 @@ pub(crate) struct World {
 /// How the manager of a world is set up.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    /// Clusters get ports from here on; each test has a hundred of its own.
+    /// The first port for clusters; each test has a range of a hundred ports.
     pub(crate) first_port: u16,
     pub(crate) watch_filter: Option<String>,
     pub(crate) advertise_host: &'static str,
     pub(crate) prepare_credentials: bool,
-    /// Whether extensions that are registered are asked about machines.
+    /// Whether registered extensions are called for machines.
     pub(crate) extensions: bool,
     pub(crate) machines_max: Option<u32>,
-    /// Where the objects of clusters are kept over a restart.
+    /// The directory in which the objects of workload clusters are kept over a restart.
     pub(crate) state_directory: Option<PathBuf>,
     /// Which requests of the controllers the management API refuses, by method and path.
     pub(crate) refused: fn(&str, &str) -> bool,
@@ -132,7 +132,7 @@ impl World {
         Self { api, cloud, setup, shutdown, controllers }
     }
 
-    /// Ends the controllers and the cloud; both lose all they know.
+    /// Stops the controllers and the cloud; both lose their memory.
     pub(crate) async fn stop(self) -> ManagementApi {
         self.shutdown.cancel();
         self.controllers.await.expect("no panic");
@@ -140,18 +140,18 @@ impl World {
         self.api
     }
 
-    /// New controllers and a new cloud over the objects that are there.
+    /// Starts new controllers and a new cloud with the existing objects.
     pub(crate) async fn restart(self) -> Self {
         let setup = self.setup.clone();
         self.restart_with(setup).await
     }
 
-    /// As [`World::restart`], set up in another way.
+    /// As [`World::restart`], with another setup.
     pub(crate) async fn restart_with(self, setup: Setup) -> Self {
         Self::over(self.stop().await, setup)
     }
 
-    /// As [`World::restart`], with something that happens in between.
+    /// As [`World::restart`], with something that happens between stop and start.
     pub(crate) async fn restart_after(self, meanwhile: impl Future<Output = ()>) -> Self {
         let setup = self.setup.clone();
         let api = self.stop().await;
@@ -167,7 +167,7 @@ impl World {
         MachineId { cluster: Self::id(cluster), name: name.into() }
     }
 
-    /// A Cluster with its InMemoryCluster, up to where core has noticed that it is provisioned.
+    /// Creates a Cluster with its InMemoryCluster, and waits until core has marked it as provisioned.
     pub(crate) async fn cluster(&self, name: &str) -> InMemoryCluster {
         let cluster = self.api.create(&objects::cluster(name)).await;
         self.api.create(&objects::in_memory_cluster(&cluster)).await;
@@ -176,7 +176,7 @@ impl World {
         object
     }
 
-    /// A Cluster whose control plane is kubeadm's, and its InMemoryCluster.
+    /// A Cluster with a KubeadmControlPlane, and its InMemoryCluster.
     pub(crate) async fn kubeadm_cluster(&self, name: &str) {
         self.define_kubeadm_control_plane().await;
         let group = "controlplane.cluster.x-k8s.io";
@@ -196,7 +196,7 @@ impl World {
         self.api.create(&objects::in_memory_cluster(&cluster)).await;
     }
 
-    /// Lets the management API serve Cluster API's control plane provider's kind.
+    /// Lets the management API serve the kind KubeadmControlPlane.
     async fn define_kubeadm_control_plane(&self) {
         let definition: CustomResourceDefinition = serde_json::from_value(json!({
             "metadata": { "name": "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io" },
@@ -225,7 +225,7 @@ impl World {
         self.api.eventually(name, "to be provisioned", InMemoryCluster::is_provisioned).await
     }
 
-    /// The Secrets that the control plane provider makes.
+    /// The Secrets that the control plane provider creates.
     pub(crate) async fn authorities(&self, cluster: &str) {
         for purpose in [Purpose::Cluster, Purpose::Etcd] {
             self.api.create(&objects::authority_secret(cluster, purpose)).await;
@@ -240,7 +240,7 @@ impl World {
         self.api.create(&objects::in_memory_machine(&machine)).await
     }
 
-    /// A worker that may boot but for its addresses, which come from these pools of a foreign provider.
+    /// A worker that waits only for its addresses, from these pools of a foreign IPAM provider.
     pub(crate) async fn pooled(&self, name: &str, pools: &[&str]) -> InMemoryMachine {
         let machine = self.api.create(&objects::worker("demo", name)).await;
         let mut object = objects::in_memory_machine(&machine);
@@ -249,14 +249,14 @@ impl World {
         self.api.create(&object).await
     }
 
-    /// The foreign provider takes note of a claim: it goes only when the provider lets it.
+    /// The foreign IPAM provider adds its finalizer to a claim.
     pub(crate) async fn claimed(&self, claim: &str) -> IPAddressClaim {
         self.api.eventually::<IPAddressClaim>(claim, "to be made", |_| true).await;
         let finalizers = json!({ "metadata": { "finalizers": [FOREIGN_FINALIZER] } });
         self.api.patch::<IPAddressClaim>(claim, &finalizers).await
     }
 
-    /// The foreign provider says why there is no address for a claim.
+    /// The foreign IPAM provider reports why there is no address for a claim.
     pub(crate) async fn refuse(&self, claim: &str, reason: &str, message: &str) {
         let ready = json!({
             "type": "Ready", "status": "False", "reason": reason, "message": message,
@@ -265,7 +265,7 @@ impl World {
         self.api.patch_status::<IPAddressClaim>(claim, &json!({ "conditions": [ready] })).await;
     }
 
-    /// The foreign provider gives a claim its address, under a name of its own.
+    /// The foreign IPAM provider gives a claim its address, in an IPAddress with another name than the claim.
     pub(crate) async fn give(&self, claim: &str, address: &str, prefix: i32, gateway: &str) {
         let claim = self.api.get::<IPAddressClaim>(claim).await;
         let name = format!("address-of-{}", claim.name_any());
@@ -284,7 +284,7 @@ impl World {
         self.api.patch_status::<IPAddressClaim>(&claim.name_any(), &bound).await;
     }
 
-    /// The foreign provider has taken the address of a claim back.
+    /// The foreign IPAM provider has released the address of a claim.
     pub(crate) async fn let_go(&self, claim: &str) {
         let none = json!({ "metadata": { "finalizers": null } });
         self.api.patch::<IPAddressClaim>(claim, &none).await;
@@ -316,7 +316,7 @@ impl World {
             .await
     }
 
-    /// The InMemoryCluster once it says that it is paused: a machine may say so sooner.
+    /// The InMemoryCluster once its condition says that it is paused: a machine may be paused earlier.
     pub(crate) async fn paused_cluster(&self, name: &str, message: &str) -> InMemoryCluster {
         self.api
             .eventually(name, &format!("to be paused: {message}"), |cluster: &InMemoryCluster| {
@@ -335,14 +335,14 @@ impl World {
             .await
     }
 
-    /// The writes so far to objects of this name, as verb and resource.
+    /// The writes to objects of this name so far, as verb and resource.
     pub(crate) fn writes(&self, name: &str) -> Vec<String> {
         let writes = self.api.take_writes().into_iter().filter(|write| write.name == name);
         writes.map(|write| format!("{} {}", write.verb, write.resource)).collect()
     }
 
-    /// Waits for something of the cloud. It is looked at again and again, as the cloud tells nobody that a cluster was
-    /// created: who created it knows.
+    /// Waits until something holds for the cloud. It polls, because the cloud does not report that a cluster was
+    /// created.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Cloud) -> bool) {
         let wait = async {
             while !holds(&self.cloud) {
@@ -357,7 +357,7 @@ impl World {
 
 const FOREIGN_FINALIZER: &str = "ipam.example/hold";
 
-/// A pool that no provider of ours knows.
+/// A pool of a kind that our IPAM provider does not know.
 pub(crate) fn foreign_pool(name: &str) -> PoolReference {
     PoolReference { api_group: "ipam.example".into(), kind: "ForeignPool".into(), name: name.into() }
 }

@@ -14,7 +14,7 @@ fn object() -> InMemoryMachine {
     objects::in_memory_machine(&objects::worker("demo", "m"))
 }
 
-/// A worker that began after a second and has reached these stages.
+/// A worker that started after one second and has reached these stages.
 fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
     let state = |stage: Stage| {
         let found = reached.iter().find(|(known, _)| *known == stage);
@@ -69,7 +69,7 @@ fn how_a_machine_came_to_be_is_written_when_it_begins_when_it_has_a_name_and_whe
     assert_eq!(write(&booted), None);
     let up = [("node", 3456), ("vm", 2345)];
     assert_eq!(write(&observed(&[(Stage::Vm, 2345), (Stage::Node, 3456)])), Some((named, expected(&up))));
-    // After a restart, by instants in whole seconds.
+    // After a restart, with times in whole seconds.
     assert_eq!(write(&observed(&[(Stage::Vm, 2000), (Stage::Node, 3000)])), None);
 }
 

@@ -44,7 +44,7 @@ fn wanted(role: Role) -> Wanted {
     }
 }
 
-/// The plan once extensions have let the machine begin.
+/// The plan once extensions have allowed the machine.
 fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
     super::plan(object, validated, Some(&Answered::Said(Answer::GoOn)))
 }
@@ -104,7 +104,7 @@ fn a_machine_waits_for_what_comes_first() {
             Wanted { mistake: Some(mistake.clone()), ..nothing_yet.clone() },
             Some(Waiting::Correction(mistake)),
         ),
-        // What was provisioned once does not wait for its owners again, but for the cloud after a restart.
+        // A machine that was provisioned once does not wait for its owners again, but for the cloud after a restart.
         (Wanted { provisioned: true, simulated: Simulated::Yes, ..nothing_yet.clone() }, None),
         (Wanted { provisioned: true, ..nothing_yet }, Some(Waiting::SimulatedCluster)),
         (Wanted { provisioned: true, ..named(59) }, None),
@@ -183,7 +183,7 @@ fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound
     };
     let addresses = Waiting::Addresses(Unmet::of(&unmet).expect("one is not bound"));
     assert_eq!(plan_of(with(&unmet)), wait(addresses, &unmet[1..]));
-    // While it waits for something else its addresses are claimed; but not for what may never come to be.
+    // Its addresses are claimed while it waits, but not when the wait may never end.
     let gated = Wanted { bootstrapped: false, ..with(&unmet) };
     assert_eq!(plan_of(gated), wait(Waiting::BootstrapData, &unmet[1..]));
     let early = Wanted { infrastructure_provisioned: false, ..with(&unmet) };
@@ -203,7 +203,7 @@ fn the_end_of_a_pause_is_said_before_work_begins() {
     assert_eq!(plan(&object, Validated::Wanted(Box::new(wanted(Role::Worker)))), Plan::Unpause);
 }
 
-/// By its status or, after a move, by its origin: both become the time that the specification has.
+/// The start time from its status or, after a move, from its origin: both are the time in the MachineSpec.
 #[test]
 fn a_machine_begins_once() {
     let fresh = wanted(Role::Worker);
@@ -259,7 +259,7 @@ fn an_instance_vanishes_when_it_is_there_and_once_it_has_whatever_is_said_later(
     let mut asked = object();
     objects::annotate(&mut asked, TERMINATE_ANNOTATION, "");
     assert_eq!(noted(&asked, &begun), Some(false));
-    // There is none yet.
+    // There is no instance yet.
     assert_eq!(noted(&asked, &wanted(Role::Worker)), None);
     let mut gone = object();
     let termination = Some(Termination { time: MicroTime(Timestamp::UNIX_EPOCH) });

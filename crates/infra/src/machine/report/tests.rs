@@ -143,7 +143,7 @@ fn what_the_pools_gave_is_shown_and_stays() {
     let status =
         provided(&object(), &applied(vec![given.clone()]), at(9)).expect("there is something to tell");
     assert_eq!(status.network, Some(MachineNetworkStatus { addresses: vec![given] }));
-    // A machine that is provisioned is not looked up in the pools again.
+    // The claims of a provisioned machine are not read again.
     let again = InMemoryMachine { status: Some(status.clone()), ..object() };
     assert_eq!(provided(&again, &applied(vec![]), at(99)), Some(status));
 }

@@ -310,11 +310,11 @@ fn a_machine_of_a_pool_is_what_its_pool_made_it() {
     let mut object = objects::in_memory_machine(&machine);
     objects::annotate(&mut object, VERSION_ANNOTATION, "v1.35.4");
     objects::annotate(&mut object, FAILURE_DOMAIN_ANNOTATION, "a");
-    // Before its Node is there, the Machine says nothing.
+    // Before its Node exists, the Machine has no version.
     machine.spec.version.clear();
     let spec = wanted(validate(&object, found(&machine, &cluster))).spec;
     assert_eq!((spec.version.as_str(), spec.zone.as_deref()), ("v1.35.4", Some("a")));
-    // A pool that goes on to another version leaves it as it is.
+    // A pool that gets another version does not change an existing machine.
     machine.spec.version = "v1.36.3".into();
     assert_eq!(wanted(validate(&object, found(&machine, &cluster))).spec.version, "v1.35.4");
 }
@@ -371,11 +371,11 @@ fn what_the_cloud_does_not_have_is_a_mistake_before_a_machine_has_booted() {
     let fetched = || Fetched { described: Some(Err(unknown.clone())), ..found(&machine, &cluster) };
     let mistake = wanted(validate(&object, fetched())).mistake;
     assert_eq!(mistake, Some(Mistake::Unknown(unknown.clone())));
-    // Before its cluster has said where it lies, nothing is a mistake, and nothing boots.
+    // Before the SimulatedCloud of its cluster is known, nothing is a mistake, and nothing boots.
     let early = Fetched { offer: None, observed: observed(true), ..found(&machine, &cluster) };
     let early = wanted(validate(&object, early));
     assert_eq!((early.mistake, early.simulated), (None, Simulated::No));
-    // It stays what it was made of.
+    // It keeps its hardware.
     object.instance_mut().origin = Some(Origin::begun(MicroTime(Timestamp::UNIX_EPOCH)));
     let booted = wanted(validate(&object, fetched()));
     assert_eq!((booted.mistake, booted.spec.hardware), (None, Some(Hardware::default())));

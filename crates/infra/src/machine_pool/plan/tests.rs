@@ -34,7 +34,7 @@ fn wanted(replicas: usize) -> Wanted {
     }
 }
 
-/// A machine that is up and as it should be.
+/// A machine that is up and up to date.
 fn up(ordinal: i64) -> Member {
     Member {
         name: names::name("pool", ordinal),
@@ -68,7 +68,7 @@ fn scaled(replicas: usize, all: &[Member]) -> Scale {
     scale(&object(), wanted(replicas), members)
 }
 
-/// The names of machines made, and those of Machines deleted.
+/// The names of the created machines, and of the deleted Machines.
 fn changes(replicas: usize, all: &[Member]) -> (Vec<String>, Vec<String>) {
     let scale = scaled(replicas, all);
     let made = scale.made.into_iter().map(|new| new.name).collect();
@@ -79,7 +79,7 @@ fn changes(replicas: usize, all: &[Member]) -> (Vec<String>, Vec<String>) {
     (made, deleted.collect())
 }
 
-/// What it is about, the wanted number, the machines there, and what comes and what goes, by number.
+/// A description, the wanted number, the existing machines, and the created and deleted machines by number.
 type Case<'a> = (&'a str, usize, &'a [Member], &'a [i64], &'a [i64]);
 
 fn check(cases: &[Case<'_>]) {
@@ -148,7 +148,7 @@ fn machines_are_replaced_one_by_one_with_one_more_than_wanted() {
     ]);
 }
 
-/// Plays a rollout through against the bounds of it, whichever machine the world moves first.
+/// Simulates a whole rollout and checks its bounds, in any order in which machines make progress.
 #[test]
 fn a_rollout_ends_and_never_leaves_its_bounds() {
     for (replicas, step) in [(1, 1), (3, 1), (3, 2), (7, 3), (10, 1)] {
@@ -177,7 +177,7 @@ fn a_rollout_ends_and_never_leaves_its_bounds() {
             assert!(all.len() <= wanted + 1, "{all:?}");
             let up_and_staying = all.iter().filter(|member| member.ready && !member.is_leaving()).count();
             assert!(up_and_staying >= wanted, "{all:?}");
-            // Only then the world moves: one machine is through with what it does.
+            // Then one machine makes progress: it becomes ready, or its deletion ends.
             if all.len() == before || round % step == 0 {
                 if let Some(gone) = all.iter().position(Member::is_leaving) {
                     all.remove(gone);

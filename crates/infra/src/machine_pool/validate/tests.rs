@@ -22,6 +22,6 @@ fn whatever_machines_are_made_from_changes_the_revision() {
     distinct.sort();
     distinct.dedup();
     assert_eq!(distinct.len(), revisions.len(), "{revisions:?}");
-    // Machines of today are not replaced by the next release of the provider.
+    // An upgrade of the provider does not replace existing machines.
     assert_eq!(revisions[0], revision(&plain, "v1.36.3", "data"));
 }
