@@ -1,5 +1,5 @@
-//! Worlds that each have a process of their own, whose randomness comes from the seed: such a world is the same each time,
-//! and one that ends its process is a violation of its own.
+//! Worlds that each run in a process of their own, whose randomness comes from the seed. Such a world runs the same
+//! each time, and a world that crashes its process is a violation.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -8,16 +8,16 @@ use std::thread;
 use anyhow::Context as _;
 use nephele_world::{Scenario, Summary, Violation, run};
 
-/// The argument that says: read a scenario, run it, write how it went.
+/// The argument for a process that reads a scenario, runs it and writes the result.
 pub(crate) const ARGUMENT: &str = "--alone";
 
-/// How a world went.
+/// The result of a world.
 type Outcome = Result<Summary, Violation>;
 
 /// Runs a world in another process.
 pub(crate) fn run_alone(scenario: &Scenario) -> Outcome {
     ask(scenario).unwrap_or_else(|error| {
-        // What broke a process breaks a rule.
+        // A crashed process is a violation.
         Err(Violation { step: 0, what: format!("{error:#}") })
     })
 }
@@ -35,14 +35,14 @@ fn ask(scenario: &Scenario) -> anyhow::Result<Outcome> {
         .with_context(|| format!("the process of the world ended with {}", output.status))
 }
 
-/// What the other process does.
+/// Reads a scenario, runs it and writes the result, in the other process.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("failed to read a scenario")?;
     let scenario: Scenario = serde_json::from_str(&text).context("failed to read a scenario")?;
     nephele_seeded_process::seed(scenario.seed);
-    // A new thread has not drawn anything yet.
+    // A new thread has not drawn any random numbers yet.
     let outcome = thread::spawn(move || run(&scenario)).join();
-    let outcome = outcome.map_err(|_| anyhow::anyhow!("a panic came out of the world"))?;
-    serde_json::to_writer(std::io::stdout(), &outcome).context("failed to write how it went")
+    let outcome = outcome.map_err(|_| anyhow::anyhow!("the world panicked"))?;
+    serde_json::to_writer(std::io::stdout(), &outcome).context("failed to write the result")
 }

@@ -1,4 +1,4 @@
-//! What has to hold in every world, whatever happens: judged from what clients can see, by pure functions of that.
+//! The rules that hold in every world, whatever happens. Pure functions of the objects that clients can see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,17 +21,17 @@ use serde::{Deserialize, Serialize};
 use crate::moves::Uids;
 use crate::scenario::{Scenario, Step};
 
-/// What is lost of an instant that a status says in whole seconds, and a little more.
+/// The precision that a time loses in a status with whole seconds, and a little more.
 const WHOLE_SECONDS: SignedDuration = SignedDuration::from_millis(1_100);
-/// What machines of pools say of themselves in annotations, as their Machines cannot.
+/// The annotations that the provider writes to the InMemoryMachines of pools.
 const OF_POOL_MACHINES: [&str; 3] = [VERSION_ANNOTATION, FAILURE_DOMAIN_ANNOTATION, REVISION_ANNOTATION];
 
-/// Something that must not be.
+/// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// The number of the step in or after which it was seen.
+    /// The number of the step during or after which it was seen.
     pub step: usize,
-    /// What was seen.
+    /// A description.
     pub what: String,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Violation {
 /// A cluster by namespace and name.
 pub(crate) type ClusterKey = (String, String);
 
-/// What clients see at one moment.
+/// The objects that clients see at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) clusters: Vec<Arc<Cluster>>,
@@ -55,27 +55,27 @@ pub(crate) struct Seen {
     pub(crate) instance_pools: Vec<Arc<InMemoryMachinePool>>,
     pub(crate) claims: Vec<Arc<IPAddressClaim>>,
     pub(crate) addresses: Vec<Arc<IPAddress>>,
-    /// Secrets by the cluster that they are labelled with, and name.
+    /// Secrets, by the cluster in their label and by name.
     pub(crate) secrets: Vec<(ClusterKey, String)>,
     /// The Nodes of clusters that answer.
     pub(crate) nodes: BTreeMap<ClusterKey, Vec<Arc<Node>>>,
-    /// The names of what clients have written to clusters that answer.
+    /// The names of ConfigMaps that clients have written, for clusters that answer.
     pub(crate) notes: BTreeMap<ClusterKey, BTreeSet<String>>,
     /// The ports that are served, once for each manager that serves them.
     pub(crate) ports: Vec<u16>,
 }
 
-/// What has been seen so far and may not change.
+/// The values seen so far that may not change.
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
-    /// Whether the objects of clusters are kept over restarts.
+    /// Whether the objects of workload clusters are kept over restarts.
     keeps_state: bool,
-    /// Whether managers of one namespace and of all choose from the same ports. They do not see each other's clusters
-    /// then, so that clusters of two namespaces may have one port.
+    /// Whether managers of one namespace and of all namespaces use the same port range. They do not see each other's
+    /// clusters, so clusters of two namespaces may have the same port.
     shares_ports: bool,
-    /// Machines that a namespace may have begun; 0 for any number.
+    /// The quota of machines in a namespace; 0 means no limit.
     quota: u32,
-    /// Whether the clock is set back: what began in the future begins again.
+    /// Whether the clock is set back in this world: a stage that began in the future begins again.
     is_set_back: bool,
     /// By the uid of the InMemoryCluster.
     endpoints: BTreeMap<String, String>,
@@ -85,20 +85,20 @@ pub(crate) struct Auditor {
     addresses: BTreeMap<String, Vec<String>>,
     /// By the uid of the InMemoryMachine.
     nodes: BTreeMap<String, NodeIdentity>,
-    /// How long a machine took to boot, by its cluster, its set and its number in that.
+    /// How long a machine took to boot, by its cluster, its set and its number in the set.
     boots: BTreeMap<(ClusterKey, String, i64), SignedDuration>,
 }
 
-/// What a Node keeps for as long as its machine lives.
+/// The values of a Node that do not change while its machine exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NodeIdentity {
     pod_networks: Vec<String>,
-    /// Only where objects are kept over restarts.
+    /// Only when objects are kept over restarts.
     uid: Option<String>,
 }
 
 impl NodeIdentity {
-    /// Whether a Node that was this one may be that one now.
+    /// Whether `now` may be the same Node as this one.
     fn is_that_of(&self, now: &Self) -> bool {
         self.pod_networks == now.pod_networks && (self.uid.is_none() || self.uid == now.uid)
     }
@@ -114,14 +114,14 @@ pub(crate) fn key_of<K: kube::Resource>(object: &K) -> ClusterKey {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Where an InMemoryCluster is published.
+/// The published endpoint of an InMemoryCluster.
 pub(crate) fn endpoint(object: &InMemoryCluster) -> Option<(String, u16)> {
     let endpoint = object.spec.control_plane_endpoint.as_ref()?;
     let port = u16::try_from(endpoint.port).ok().filter(|port| *port != 0)?;
     Some((endpoint.host.clone(), port))
 }
 
-/// Whether a machine says that everything on it is up.
+/// Whether the Ready condition of a machine is true.
 pub(crate) fn is_ready(instance: &InMemoryMachine) -> bool {
     instance.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::READY))
 }
@@ -130,15 +130,16 @@ impl Auditor {
     /// An auditor that has seen nothing yet.
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let Scenario { trouble, keeps_state, shares_ports, quota, .. } = *scenario;
-        // What is told late of a machine that a manager began before it died is not known to those who come after it.
+        // A manager may die after it created a machine, and its delayed status write may arrive late. The next manager
+        // does not know of that machine.
         let told_late = trouble || scenario.steps.iter().any(|step| matches!(step, Step::Freeze(_)));
         let is_set_back = scenario.steps.iter().any(|step| matches!(step, Step::Jump(..0)));
         let quota = if told_late { 0 } else { quota };
         Self { keeps_state, shares_ports, quota, is_set_back, ..Self::default() }
     }
 
-    /// Everything was moved to another management cluster, where objects have these other uids. Their clusters stay as
-    /// they are, but for the uids of Nodes: the objects in them are made again.
+    /// Everything was moved to another management cluster, where objects have these new uids. Workload clusters stay
+    /// the same except for the uids of Nodes, because their objects are created again.
     pub(crate) fn moved(&mut self, uids: &Uids) {
         fn renamed<T>(of: &mut BTreeMap<String, T>, uids: &Uids) {
             let before = std::mem::take(of).into_iter();
@@ -151,10 +152,10 @@ impl Auditor {
         self.nodes.values_mut().for_each(|node| node.uid = None);
     }
 
-    /// Compares what is seen now with what must hold, and with what was seen before.
+    /// Checks the objects that are seen now against the rules, and against the values seen before.
     ///
     /// # Errors
-    /// With the first thing that must not be.
+    /// With the first broken rule.
     pub(crate) fn look(&mut self, seen: &Seen) -> Result<(), String> {
         self.endpoints(seen)?;
         self.instances(seen)?;
@@ -211,7 +212,7 @@ impl Auditor {
             {
                 return Err(format!("the addresses of {name} were {before:?} and are {addresses:?}"));
             }
-            // What goes may have given back already what its object still shows.
+            // A machine that is being deleted may have released the addresses that its object still shows.
             let stays = object.metadata.deletion_timestamp.is_none();
             if let Some(cluster) = cluster_of(&**object).filter(|_| stays) {
                 let held = addresses.iter().map(|address| (address.clone(), name.clone()));
@@ -265,7 +266,7 @@ impl Auditor {
 }
 
 impl Auditor {
-    /// What is drawn for a machine depends on its cluster, its set and its number in that, and on no name.
+    /// Random draws for a machine depend on its cluster, its set and its number in the set, but not on its name.
     fn boots(&mut self, seen: &Seen) -> Result<(), String> {
         for object in &seen.instances {
             let Some((cluster, origin)) = cluster_of(&**object).zip(object.origin()) else { continue };
@@ -281,7 +282,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// No namespace has more machines than it may have.
+    /// No namespace has more machines than its quota.
     fn quota(&self, seen: &Seen) -> Result<(), String> {
         let mut count: BTreeMap<String, u32> = BTreeMap::new();
         for object in seen.instances.iter().filter(|object| self.quota > 0 && has_begun(object)) {
@@ -296,13 +297,13 @@ impl Auditor {
     }
 }
 
-/// Whether there is a machine behind an object, as far as that says.
+/// Whether an InMemoryMachine has a simulated machine, according to the object.
 pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
     let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
     started && object.metadata.deletion_timestamp.is_none() && object.termination().is_none()
 }
 
-/// Objects have no annotations but those that users and Cluster API write, and those of machines of pools.
+/// Objects have only the annotations that users and Cluster API write, and those of machines of pools.
 fn annotations(seen: &Seen) -> Result<(), String> {
     let clusters = seen.clusters.iter().map(|object| &object.metadata);
     let infrastructure = seen.infrastructure.iter().map(|object| &object.metadata);
@@ -326,7 +327,8 @@ fn pod_networks(node: &Node) -> Vec<String> {
     node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default()
 }
 
-/// The addresses of bound claims. What a late request still makes is for a claim that is gone, and is taken back.
+/// The addresses of bound claims are unique. A late request may create an IPAddress for a claim that is gone; that
+/// address is released.
 fn claimed_addresses(seen: &Seen) -> Result<(), String> {
     let held = seen.claims.iter().filter_map(|claim| {
         let name = claim.address_name()?;
@@ -344,12 +346,12 @@ fn claimed_addresses(seen: &Seen) -> Result<(), String> {
     once(held, "address of a pool")
 }
 
-/// Fails when two have the same.
+/// Fails when two holders have the same thing.
 fn once(held: impl Iterator<Item = (String, String)>, what: &str) -> Result<(), String> {
     let mut holders = BTreeMap::new();
     for (thing, holder) in held {
         if let Some(other) = holders.insert(thing.clone(), holder.clone()) {
-            return Err(format!("{what} {thing} is that of {other} and of {holder}"));
+            return Err(format!("{what} {thing} belongs to {other} and to {holder}"));
         }
     }
     Ok(())
@@ -387,8 +389,8 @@ mod tests {
         let changed = auditor.look(&seen(vec![published("a", "1", 20_002)]));
         assert_eq!(changed, Err("the endpoint of a was h:20000 and is Some(\"h:20002\")".into()));
         let twice = auditor.look(&seen(vec![published("b", "2", 20_001), published("c", "3", 20_001)]));
-        assert_eq!(twice, Err("endpoint h:20001 is that of b and of c".into()));
-        // Another object of the name may have another endpoint.
+        assert_eq!(twice, Err("endpoint h:20001 belongs to b and to c".into()));
+        // Another object of the same name may have another endpoint.
         assert_eq!(auditor.look(&seen(vec![published("a", "4", 20_005)])), Ok(()));
     }
 

@@ -1,4 +1,4 @@
-//! The connection of one manager to the management API, and what goes wrong with it.
+//! The connection of one manager to the management API, with simulated failures.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,28 +18,28 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::scenario::draws_about;
 
-/// The kinds whose objects may be away, by the ends of their paths, and their lists.
+/// The kinds whose objects may be hidden: the end of their path, and the kind of their list.
 const AWAY: [(&str, &str); 3] = [
     ("/inmemoryclusters", "InMemoryClusterList"),
     ("/inmemorymachines", "InMemoryMachineList"),
     ("/inmemorymachinepools", "InMemoryMachinePoolList"),
 ];
 
-/// A request that a manager sends, at the moment it does.
+/// A request at the moment when a manager sends it.
 pub(crate) struct Sent<'a> {
     pub(crate) identity: &'a str,
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
 }
 
-/// Told of each request before it is sent.
+/// Called for each request before it is sent.
 pub(crate) type Witness = Arc<dyn Fn(&Sent<'_>) + Send + Sync>;
 
-/// How connections are; shared by all of a world.
+/// The state of connections; shared by all connections of a world.
 pub(crate) struct Conditions {
-    /// Whether requests go astray.
+    /// Whether requests fail at random.
     pub(crate) trouble: Arc<AtomicBool>,
-    /// Whether the objects of clusters and machines are away, as far as managers can see.
+    /// Whether the objects of clusters and machines are hidden from managers.
     pub(crate) away: Arc<AtomicBool>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Conditions {
 pub(crate) struct Connection {
     server: ApiServer,
     seed: u64,
-    /// Who is connected: the identity of the manager.
+    /// The identity of the manager that is connected.
     identity: String,
     conditions: Conditions,
     witness: Witness,
@@ -62,20 +62,20 @@ enum Fate {
     Arrives,
     /// It never arrives.
     Lost,
-    /// It arrives, and the answer does not.
+    /// It arrives, but the answer does not.
     AnswerLost,
-    /// It arrives long after its sender was told that the connection broke.
+    /// It arrives long after its sender got a connection error.
     GivenUp,
-    /// The server answers this and does nothing.
+    /// The server answers with this error and does nothing.
     Refused(StatusCode, &'static str),
 }
 
 /// What happens to one watch.
 enum WatchFate {
     Lasts,
-    /// It ends after some time, and whatever happens until it is made again is not told.
+    /// It ends after some time, and no events are delivered until the manager watches again.
     Cut(Duration),
-    /// It asks for what the server remembers no more.
+    /// The resourceVersion is too old: the server answers that it expired.
     Expired,
 }
 
@@ -108,7 +108,7 @@ impl Connection {
         Client::new(service, "default")
     }
 
-    /// Nothing arrives on either side for this long, and everything after it.
+    /// For this time nothing arrives on either side; afterwards everything arrives.
     pub(crate) fn freeze(&self, time: Duration) {
         *self.frozen_until.lock() = Instant::now() + time;
     }
@@ -117,7 +117,7 @@ impl Connection {
         *self.frozen_until.lock() = Instant::now();
     }
 
-    /// The process is gone: whatever it would still do, nobody hears of it.
+    /// The process is gone: none of its later requests arrives.
     pub(crate) fn sever(&self) {
         self.severed.store(true, Ordering::Relaxed);
     }
@@ -201,7 +201,7 @@ impl Connection {
                 sleep(before).await;
                 Err(lost())
             }
-            // On its own, because what was sent arrives even if its sender is gone.
+            // In a task of its own, because the request arrives even if its sender is gone.
             Fate::AnswerLost => {
                 let _ = tokio::spawn(deliver(before)).await;
                 Err(lost())
@@ -210,7 +210,7 @@ impl Connection {
         }
     }
 
-    /// The answer about objects that are away: an empty list, or a watch that ends as expired when they are there again.
+    /// The answer for hidden objects: an empty list, or a watch that ends as expired when they are visible again.
     async fn nothing(&self, is_watch: bool, list: &str) -> Response<Body> {
         if is_watch {
             while self.conditions.away.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! How clusters are reached: through the managers that serve them.
+//! Connections to workload clusters, through the managers that serve them.
 
 use std::io;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use nephele_cloud::InProcess;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-/// As long as Cluster API's clients wait for an answer.
+/// How long a client waits for an answer, as in Cluster API.
 const CLIENT_WAITS: Duration = Duration::from_secs(10);
 
-/// What the managers that run serve. Cheap to clone, and all clones are one.
+/// The networks of the running managers. Cheap to clone, and all clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct Hub(Arc<Mutex<Vec<InProcess>>>);
 
 impl Hub {
-    /// These are the managers that run.
+    /// Sets the networks of the running managers.
     pub(crate) fn set(&self, managers: impl Iterator<Item = InProcess>) {
         *self.0.lock() = managers.collect();
     }
@@ -38,7 +38,7 @@ impl Hub {
         network.request(port, UserInfo { name: "kubernetes-admin".to_owned(), groups }, request).await
     }
 
-    /// How whoever plays Cluster API reaches clusters: by the port of their kubeconfig.
+    /// How the stand-in for Cluster API connects to clusters: through the port in their kubeconfig.
     pub(crate) fn connect(&self) -> nephele_standin::Connect {
         let hub = self.clone();
         Arc::new(move |config| {

@@ -1,7 +1,7 @@
-//! Worlds: the whole product in one process on simulated time, each made by a seed.
+//! Worlds: the whole product in one process on simulated time, each made from a seed.
 //!
 //! ```text
-//!  seed ─▶ Scenario: steps and trouble ─▶ World ─▶ the auditor looks after every step ─▶ Ok or a Violation
+//!  seed ─▶ Scenario: steps and trouble ─▶ World ─▶ the auditor checks after every step ─▶ Ok or a Violation
 //!
 //!           stand-in for Cluster API ──▶ management API ◀── troubled connections ── managers (one leads)
 //!                     │                        ▲                                        │
@@ -9,14 +9,14 @@
 //!                     └──▶ workload API servers, in this process ◀────────────── simulated cloud
 //! ```
 //!
-//! Time is Tokio's, paused: it jumps to whatever is due next, so that minutes take milliseconds. Everything that goes
-//! wrong is drawn from the seed, by what it happens to (which process, which request to which object, the how manieth)
-//! and not by when it happens. The order in which tasks of one instant run follows from the seed too, where a world has a
-//! process of its own, as the binary runs it: what the product asks the operating system for (keys of hash maps, branches of
-//! `select!`) is drawn from the seed there. In a test that calls [`run`], that order is free.
+//! Time is Tokio's paused time: it jumps to the next timer, so that minutes take milliseconds. Every failure is drawn
+//! from the seed and its target (which process, which request to which object, and how many such requests came before),
+//! and not from the time. The binary runs each world in a process of its own. There the order of tasks at one instant
+//! follows from the seed too, because all randomness of the operating system (keys of hash maps, branches of `select!`)
+//! is drawn from the seed. In a test that calls [`run`], that order is free.
 //!
-//! The auditor knows what any client of the management API and of the workload clusters can see, and who has sent what.
-//! It must not know the insides of the product.
+//! The auditor sees everything that a client of the management API and of the workload clusters can see, and the
+//! requests of each manager. It must not know the internals of the product.
 
 pub mod audit;
 mod connection;

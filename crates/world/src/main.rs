@@ -16,38 +16,38 @@ use tracing_subscriber::EnvFilter;
 
 use crate::alone::run_alone;
 
-/// Runs worlds and says which of them break a rule.
+/// Runs worlds and prints those that break a rule.
 #[derive(Debug, Parser)]
 struct Args {
     /// How many worlds to run.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
-    /// The seed of the first one.
+    /// The seed of the first world.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Worlds that are run at a time, each by a process of its own.
+    /// How many worlds run at a time, each in a process of its own.
     #[arg(long, default_value_t = 2)]
     jobs: u64,
-    /// Run the scenario of this text, as a failing world prints it, and no seeds.
+    /// Run this scenario, as a failing world prints it, instead of seeds.
     #[arg(long, value_name = "JSON")]
     replay: Option<String>,
-    /// Scenarios that are tried to make a failing one shorter.
+    /// How many scenarios to try to make a failing one shorter.
     #[arg(long, default_value_t = 60)]
     shrink: usize,
-    /// Run one of so many worlds twice, and compare what managers sent, when and in which order; 0 for none.
+    /// Run every Nth world twice, and compare the requests of managers with their times and order; 0 for none.
     #[arg(long, default_value_t = 20)]
     twice: u64,
-    /// Go on after this many failing worlds.
+    /// Stop after this many failing worlds.
     #[arg(long, default_value_t = 1)]
     failures: usize,
-    /// Read a scenario from the input and say how it went: what each of those processes does.
+    /// Read a scenario from the input, run it and write the result, as each of those processes does.
     #[arg(long, hide = true)]
     alone: bool,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    // A world has its own time, and lines without any can be compared.
+    // A world has its own time, and lines without times can be compared.
     tracing_subscriber::fmt()
         .without_time()
         .with_ansi(false)
@@ -118,13 +118,13 @@ fn run_all(args: &Args) -> Results {
     Results { ran: ran.into_inner(), found: found.into_inner() }
 }
 
-/// Runs a world again, which has to be the same.
+/// Runs a world again, with the same result.
 fn again(scenario: &Scenario, first: Summary) -> Result<Summary, Violation> {
     let second = run_alone(scenario)?;
     if first == second {
         return Ok(second);
     }
-    let what = format!("two runs of it are not the same: {first:?} and {second:?}");
+    let what = format!("two runs differ: {first:?} and {second:?}");
     Err(Violation { step: scenario.steps.len(), what })
 }
 
@@ -140,7 +140,7 @@ fn report(scenario: &Scenario, violation: &Violation, tries: usize) -> anyhow::R
             serde_json::to_string(&shorter)?
         );
     } else {
-        println!("what is left of it after shrinking does not fail each time");
+        println!("the shorter scenario does not fail each time");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `clusterctl move`: every object is created anew on another management cluster, and then taken away where it was.
+//! `clusterctl move`: every object is created on another management cluster, and then removed from the first one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tokio::time::sleep;
 
 use crate::scenario::draws_about;
 
-/// What clusterctl writes to an object before it takes it away (`deleteSourceObject` in
+/// The annotation that clusterctl writes to an object before it deletes it (`deleteSourceObject` in
 /// `cmd/clusterctl/client/cluster/mover.go` of cluster-api).
 const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
 
-/// The uids that objects have where they were, and where they are now.
+/// The old and new uid of each object.
 pub(crate) type Uids = BTreeMap<String, String>;
 
 /// Whether an object is being deleted: clusterctl moves nothing then.
@@ -28,7 +28,7 @@ pub(crate) async fn is_deleting(api: &ManagementApi) -> bool {
 }
 
 /// Creates the objects of one management cluster on another, owners first, as clusterctl does: without their status,
-/// owned by what their owners have become. The managers of both run meanwhile.
+/// and with the new uids in their owner references. The managers of both management clusters run meanwhile.
 pub(crate) async fn copy(seed: u64, from: &ManagementApi, to: &ManagementApi) -> Uids {
     let mut left = objects(from).await;
     let there: BTreeSet<_> = left.iter().filter_map(|(_, object)| object.uid()).collect();
@@ -63,10 +63,11 @@ pub(crate) async fn copy(seed: u64, from: &ManagementApi, to: &ManagementApi) ->
     uids
 }
 
-/// Takes the objects away where they were, what is owned first: without the finalizers that would ask their managers.
+/// Deletes the objects on the first management cluster, owned objects first, and removes their finalizers so that no
+/// manager cleans up.
 pub(crate) async fn remove(seed: u64, from: &ManagementApi, uids: &Uids) {
     let mut all = objects(from).await;
-    // What was created first may own what was created later.
+    // An older object may own a newer one.
     all.sort_by_key(|(_, object)| std::cmp::Reverse(object.creation_timestamp()));
     for (resource, object) in all {
         if !object.uid().is_some_and(|uid| uids.contains_key(&uid)) {
@@ -76,13 +77,13 @@ pub(crate) async fn remove(seed: u64, from: &ManagementApi, uids: &Uids) {
         let (api, name) = (api(from, &resource, &object), object.name_any());
         let metadata = json!({ "annotations": { DELETE_FOR_MOVE_ANNOTATION: "" }, "finalizers": null });
         let patch = json!({ "metadata": metadata });
-        // It may have gone with its owner.
+        // The object may have been deleted with its owner.
         let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
         let _ = api.delete(&name, &DeleteParams::default()).await;
     }
 }
 
-/// Time in which managers see what has been done so far, and most often none.
+/// Waits sometimes, so that managers see the state in the middle of a move. Most often it does not wait.
 async fn pause(seed: u64, what: &str, object: &DynamicObject) {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let mut draws = draws_about(seed, &["move", what, &namespace, &name], 0);
@@ -91,7 +92,7 @@ async fn pause(seed: u64, what: &str, object: &DynamicObject) {
     }
 }
 
-/// The namespaced objects of all kinds that have a definition, and the Secrets.
+/// The namespaced objects of all kinds that have a CRD, and the Secrets.
 async fn objects(api: &ManagementApi) -> Vec<(ApiResource, DynamicObject)> {
     let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
     let definitions = definitions.list(&Default::default()).await.expect("an answer").items;

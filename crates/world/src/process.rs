@@ -1,4 +1,4 @@
-//! A manager in a world: the product, put together as its own process would.
+//! A manager in a world: the product, assembled as in its own process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,28 +21,29 @@ pub(crate) const ODD: &str = "odd";
 /// The lease that managers compete for.
 pub(crate) const LEASE: (&str, &str) = ("default", "nephele");
 
-/// Ports of workload clusters: fewer than a world makes clusters in its life.
+/// The ports of workload clusters: fewer than a world creates clusters in total.
 const PORTS: &str = "20000-20009";
-/// Ports of workload clusters of managers that see one namespace, as ARCHITECTURE wants it where managers share a host.
+/// The ports of workload clusters of managers that see one namespace: ARCHITECTURE.md asks for separate ranges where
+/// managers share a host.
 const PORTS_OF_ONE_NAMESPACE: &str = "20010-20019";
 
-/// What a manager is told.
+/// The settings of a manager.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) scope: Scope,
-    /// Whether a manager that sees one namespace takes its ports from where one of all namespaces does.
+    /// Whether a manager of one namespace uses the same port range as a manager of all namespaces.
     pub(crate) shares_ports: bool,
-    /// Machines that a namespace may have; 0 for any number.
+    /// The quota of machines in a namespace; 0 means no limit.
     pub(crate) quota: u32,
-    /// Where the objects of clusters are kept, if they are.
+    /// The disk on which the objects of workload clusters are kept, if they are.
     pub(crate) disk: Option<MemoryDisk>,
 }
 
-/// A manager that runs.
+/// A running manager.
 pub(crate) struct Process {
     pub(crate) identity: String,
     pub(crate) connection: Arc<Connection>,
-    /// What it serves.
+    /// The network on which it serves workload clusters.
     pub(crate) network: InProcess,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
@@ -86,12 +87,12 @@ impl Process {
         Self { identity, connection, network, shutdown, task }
     }
 
-    /// Whether it has ended by itself, as a manager does that lost its lease; whoever supervises it starts another.
+    /// Whether it has ended by itself, as a manager does that lost its lease. Its supervisor then starts another one.
     pub(crate) fn has_ended(&self) -> bool {
         self.task.is_finished()
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Stops the manager, and waits until it has ended.
     pub(crate) async fn stop(self) {
         self.shutdown.cancel();
         match self.task.await {
@@ -100,7 +101,8 @@ impl Process {
         }
     }
 
-    /// Ends it as seen from outside: nothing it still does is heard of. Its memory goes in its own time.
+    /// Kills the manager as seen from outside: none of its later requests arrives. Its tasks still end in an orderly
+    /// way.
     pub(crate) async fn kill(self) {
         self.connection.sever();
         self.stop().await;

@@ -1,4 +1,4 @@
-//! What happens in a world, as data that a seed makes and that can be cut shorter.
+//! The steps of a world, as data that is made from a seed and can be shortened.
 
 use std::fmt;
 
@@ -6,47 +6,47 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// Clusters that a world knows by number. Few, so that names come again.
+/// The number of cluster names in a world. It is small, so that names are reused.
 pub const CLUSTERS: u8 = 4;
 
 /// A world, before it is run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// What the fate of each request is drawn from.
+    /// The seed for all random draws.
     pub seed: u64,
-    /// Whether requests of managers go astray.
+    /// Whether requests of managers fail at random.
     pub trouble: bool,
     /// Whether a second manager stands by.
     pub standby: bool,
-    /// Whether the objects of workload clusters are kept over a restart.
+    /// Whether the objects of workload clusters are kept over restarts.
     pub keeps_state: bool,
-    /// Whether a manager that sees one namespace takes its ports from where one of all namespaces does.
+    /// Whether a manager of one namespace uses the same port range as a manager of all namespaces.
     #[serde(default)]
     pub shares_ports: bool,
-    /// Machines that a namespace may have; 0 for any number.
+    /// The quota of machines in a namespace; 0 means no limit.
     #[serde(default)]
     pub quota: u32,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What a manager looks after.
+/// The objects that a manager reconciles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     /// Every namespace.
     All,
     /// The namespace of clusters with even numbers.
     Even,
-    /// A watch filter that no object carries.
+    /// A watch filter that no object has as a label.
     Nothing,
 }
 
-/// Something that happens. A step about a cluster that is not there, or is there already, does nothing.
+/// One step. A step about a cluster that does not exist, or a creation of one that exists, does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// A user creates a cluster.
     Create {
-        /// Which.
+        /// The number of the cluster.
         cluster: u8,
         /// Control plane machines: 0, 1 or 3.
         control_plane: u8,
@@ -60,14 +60,14 @@ pub enum Step {
     },
     /// A user asks for another number of workers.
     Scale {
-        /// Which.
+        /// The number of the cluster.
         cluster: u8,
         /// Worker machines.
         workers: u8,
     },
     /// A user asks for another number of machines of the MachinePool.
     ScalePool {
-        /// Of which cluster.
+        /// The number of the cluster.
         cluster: u8,
         /// Its machines.
         machines: u8,
@@ -78,59 +78,59 @@ pub enum Step {
     Delete(u8),
     /// A user pauses a cluster.
     Pause(u8),
-    /// A user lets a paused cluster go on.
+    /// A user unpauses a cluster.
     Unpause(u8),
-    /// An instance of a worker vanishes, or one of a MachinePool.
+    /// The instance of a worker or of a MachinePool's machine is terminated.
     Terminate {
-        /// Of which cluster.
+        /// The number of the cluster.
         cluster: u8,
         /// Which of its workers, modulo their number.
         worker: u8,
     },
-    /// A worker is deleted, and somebody in a hurry takes our finalizer off its InMemoryMachine.
+    /// A worker is deleted, and a user removes our finalizer from its InMemoryMachine by force.
     Strip {
-        /// Of which cluster.
+        /// The number of the cluster.
         cluster: u8,
         /// Which of its workers, modulo their number.
         worker: u8,
     },
-    /// A client of a workload cluster writes something, and is told that it is written.
+    /// A client of a workload cluster writes an object.
     Note(u8),
-    /// All managers end in an orderly way, and others start.
+    /// All managers stop in an orderly way, and others start.
     Restart(Scope),
-    /// All managers end, and when others start, the objects of clusters and machines are not there for so many
-    /// milliseconds, as when a backup of them is restored.
+    /// All managers stop. When others start, the objects of clusters and machines are missing for this many
+    /// milliseconds, as during the restore of a backup.
     Restore(u32),
-    /// Everything is moved to another management cluster, with managers of its own.
+    /// Everything is moved to another management cluster with its own managers.
     Move,
-    /// The leading manager dies, and another starts.
+    /// The leader is killed, and another manager starts.
     Kill,
-    /// Nothing that the leading manager sends or is sent arrives, for so many milliseconds.
+    /// No request of the leader and no answer arrives for this many milliseconds.
     Freeze(u32),
-    /// The wall clock of this world is set, by so many seconds.
+    /// The wall clock of this world is set forward or back by this many seconds.
     Jump(i8),
-    /// The disk that objects of clusters are kept on is full, or has room again.
+    /// The disk for the objects of workload clusters becomes full, or has room again.
     FillDisk(bool),
     /// Time passes, in milliseconds.
     Wait(u32),
-    /// Trouble ends for a while, and everything has to become as it was asked for.
+    /// Trouble stops for a while, and everything has to reach the state that was asked for.
     Settle,
 }
 
-/// What a world is about, so that what is rare meets in one.
+/// The theme of a world, so that rare events come together in one world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Theme {
     /// Nothing special.
     Anything,
-    /// Managers look after a part of the objects for a while.
+    /// Managers reconcile only a part of the objects for a while.
     Scopes,
-    /// Objects are away for a while, as until a backup is restored.
+    /// Objects are missing for a while, as before a backup is restored.
     Restores,
-    /// Clusters are paused while managers start again.
+    /// Clusters are paused while managers restart.
     Pauses,
     /// The leader freezes in the middle of its work, and another takes over.
     Leaders,
-    /// Clusters are deleted and created again under their names.
+    /// Clusters are deleted and created again with the same names.
     Names,
     /// Clusters have many machines.
     Sizes,
@@ -155,7 +155,7 @@ impl Scenario {
         };
         let trouble = draws.random_ratio(2, 3);
         let standby = draws.random_ratio(1, 3) || theme == Theme::Leaders;
-        // What is kept is what a scope that is too narrow can lose.
+        // With kept state a narrow scope can lose something.
         let keeps_state = draws.random_ratio(1, 2) || matches!(theme, Theme::Scopes | Theme::Restores);
         let shares_ports = draws.random_ratio(1, 4);
         let quota = if draws.random_ratio(1, 5) { draws.random_range(2..12) } else { 0 };
@@ -176,7 +176,7 @@ impl Scenario {
     }
 }
 
-/// Steps that only do what they are for one after the other.
+/// A series of steps that is only useful in this order.
 fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
     let cluster = draws.random_range(0..CLUSTERS);
     let pause =
@@ -186,14 +186,14 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
         Theme::Scopes => {
             let scope = if draws.random_ratio(2, 3) { Scope::Even } else { Scope::Nothing };
             let notes = (0..CLUSTERS).map(Step::Note);
-            // Half of these last longer than it takes until objects that are not there count as gone for good.
+            // Half of these pauses are longer than the time after which missing objects count as deleted.
             let pause = if draws.random_ratio(1, 2) { pause } else { Step::Wait(700_000) };
             let narrow = [Step::Restart(scope), step(draws), pause, Step::Restart(Scope::All), Step::Settle];
             [Step::Settle].into_iter().chain(notes).chain(narrow).collect()
         }
         Theme::Restores => {
             let notes = (0..CLUSTERS).map(Step::Note);
-            // Less than it takes until objects count as gone for good.
+            // Less than the time after which missing objects count as deleted.
             let restore = [Step::Restore(draws.random_range(1_000..500_000)), Step::Settle];
             [Step::Settle].into_iter().chain(notes).chain(restore).collect()
         }
@@ -204,7 +204,7 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
         }
         Theme::Leaders => {
             let busy = [create(draws), step(draws), Step::Wait(draws.random_range(1..15_000))];
-            // About as long as it takes until another one leads.
+            // About the time until another manager becomes the leader.
             let end = match draws.random_range(0..4_u8) {
                 0 => Step::Restart(Scope::All),
                 _ => Step::Freeze(draws.random_range(12_000..24_000)),
@@ -292,14 +292,14 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// Draws that depend on the seed and on what they are about, and on nothing else.
+/// Random draws that depend only on the seed, on `about` and on `number`.
 pub(crate) fn draws_about(seed: u64, about: &[&str], number: u64) -> ChaCha8Rng {
     // FNV-1a: the same on every machine and in every version.
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let words = about.iter().flat_map(|word| word.bytes().chain([0]));
     let hash = words.chain(number.to_be_bytes()).chain(seed.to_be_bytes()).fold(0xcbf2_9ce4_8422_2325, fold);
     let mut draws = ChaCha8Rng::seed_from_u64(hash);
-    // The first words of similar seeds are as good as others; one is spent so that nobody has to know.
+    // Skips the first word, so that no reader has to check whether the first words of similar seeds are independent.
     let _ = draws.next_u32();
     draws
 }

@@ -1,4 +1,4 @@
-//! Whether a world has become as it was asked for: judged from what clients can see, by pure functions of that.
+//! Whether a world has reached the state that was asked for. Pure functions of the objects that clients can see.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use nephele_api::labels;
 use crate::audit::{ClusterKey, Seen, cluster_of, endpoint, has_begun, is_ready, key_of};
 use crate::scenario::{Scenario, Scope};
 
-/// What a user asked for.
+/// The state of a cluster that a user asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) key: ClusterKey,
     pub(crate) control_plane: usize,
     pub(crate) workers: usize,
-    /// Machines of its MachinePool.
+    /// The number of machines in its MachinePool.
     pub(crate) pool: usize,
     pub(crate) version: String,
     pub(crate) paused: bool,
     pub(crate) deleted: bool,
-    /// Names of what clients wrote to the cluster and were told is kept.
+    /// The names of ConfigMaps that clients wrote to the cluster successfully.
     pub(crate) notes: BTreeSet<String>,
 }
 
-/// What keeps the world from being as it was asked for; nothing when it is.
+/// The differences between the state that was asked for and the state that is seen; empty when there are none.
 pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: Scope) -> Vec<String> {
     let cluster = seen.clusters.iter().find(|cluster| key_of(&***cluster) == asked.key);
     let infrastructure = seen.infrastructure.iter().find(|object| key_of(&***object) == asked.key);
     let owner = infrastructure.and_then(|object| owner_of_port(object, seen, scope));
     let mut missing = match cluster {
-        // Nothing is written to it, and it cannot be served.
+        // Nothing is written to a paused cluster, and without its port it cannot be served.
         _ if asked.paused && owner.is_some() => Vec::new(),
         _ if asked.paused => paused(asked, seen),
         _ if asked.deleted => leftovers(&asked.key, seen),
@@ -55,36 +55,36 @@ pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: 
     missing.into_iter().map(|what| format!("{namespace}/{name}: {what}")).collect()
 }
 
-/// The cluster that has the port of another one, as it was there first.
+/// The older cluster that has the port of `object`, if there is one.
 fn owner_of_port<'a>(object: &InMemoryCluster, seen: &'a Seen, scope: Scope) -> Option<&'a InMemoryCluster> {
     let port = endpoint(object)?;
     let age = |object: &InMemoryCluster| (object.creation_timestamp(), object.namespace(), object.name_any());
     let mut others = seen.infrastructure.iter().map(|other| &**other);
     others.find(|other| {
-        // A manager of one namespace does not see those of others.
+        // A manager of one namespace does not see the clusters of other namespaces.
         let is_known = scope == Scope::All || other.namespace() == object.namespace();
         is_known && endpoint(other).as_ref() == Some(&port) && age(other) < age(object)
     })
 }
 
-/// What a cluster does not say whose port another one has.
+/// The problem of a cluster that does not report that another cluster has its port.
 fn without_port(object: Option<&InMemoryCluster>) -> Vec<String> {
     let conditions = object.and_then(|object| object.status.clone()).unwrap_or_default().conditions;
     let available = conditions::find(&conditions, types::LOAD_BALANCER_AVAILABLE);
     if available.is_some_and(|available| available.reason == reasons::PORT_UNAVAILABLE) {
         return Vec::new();
     }
-    vec!["another cluster has its port, and it does not say so".to_owned()]
+    vec!["another cluster has its port, but it does not report that".to_owned()]
 }
 
-/// Whether a namespace has all the machines that it may have: then others wait.
+/// Whether the quota of a namespace is used up: then other machines wait.
 fn is_full(namespace: &str, seen: &Seen, quota: u32) -> bool {
     let begun = seen.instances.iter().filter(|object| has_begun(object));
     let begun = begun.filter(|object| object.namespace().as_deref() == Some(namespace)).count();
     quota > 0 && begun >= usize::try_from(quota).unwrap_or(usize::MAX)
 }
 
-/// What a deleted cluster has left behind.
+/// The objects that a deleted cluster has left behind.
 fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
     fn names<K: kube::Resource<DynamicType = ()>>(objects: &[Arc<K>], key: &ClusterKey) -> Vec<String> {
         let of_cluster = |object: &&K| key_of(*object) == *key || cluster_of(*object).as_ref() == Some(key);
@@ -106,10 +106,10 @@ fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
         names(&seen.claims, key),
         secrets.map(|(_, name)| format!("Secret {name}")).collect(),
     ];
-    left.concat().into_iter().map(|object| format!("{object} is left of it")).collect()
+    left.concat().into_iter().map(|object| format!("{object} is left behind")).collect()
 }
 
-/// What a paused cluster has that does not run.
+/// The parts of a paused cluster that do not run.
 fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
     let mine = |instance: &&InMemoryMachine| {
         let stays = instance.metadata.deletion_timestamp.is_none();
@@ -122,7 +122,7 @@ fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
     not_running(&asked.key, &ready, seen)
 }
 
-/// Machines that say they are up and have no Node.
+/// Machines that are ready but have no Node.
 fn not_running(key: &ClusterKey, ready: &[&InMemoryMachine], seen: &Seen) -> Vec<String> {
     let Some(nodes) = seen.nodes.get(key) else { return vec!["its API server does not answer".to_owned()] };
     let known: BTreeSet<_> =
@@ -173,7 +173,7 @@ fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
     if instances.len() != machines.len() {
         missing.push(format!("it has {} InMemoryMachines", instances.len()));
     }
-    // Those of a pool say none.
+    // Machines of a pool have no version.
     let is_other = |version: &str, said: &str| said != version && !said.is_empty();
     let other = machines.iter().filter(|machine| is_other(version, &machine.spec.version));
     missing

@@ -2,7 +2,7 @@
 
 use crate::scenario::{Scenario, Scope, Step};
 
-/// Drops steps and trouble for as long as `fails` says that what is left fails. At most `tries` scenarios are tried.
+/// Drops steps and trouble as long as `fails` returns true for the rest. At most `tries` scenarios are tried.
 #[must_use]
 pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bool) -> Scenario {
     let mut best = scenario.clone();
@@ -46,7 +46,7 @@ pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bo
     best
 }
 
-/// What may do in the place of a step.
+/// Simpler steps that may replace a step.
 fn simpler(step: &Step) -> Vec<Step> {
     match step {
         Step::Create { cluster, control_plane, workers, pooled, machine_pool } => {

@@ -1,4 +1,5 @@
-//! What clients see, read again only where it has changed: most looks find what the one before found.
+//! The objects that clients see. Only changed objects are read again, because most of them do not change between two
+//! looks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use tokio::time::timeout;
 use crate::audit::{ClusterKey, Seen, endpoint, key_of};
 use crate::hub::Hub;
 
-/// How long a cluster has to answer: at once, as nothing is between it and whoever asks.
+/// How long a cluster may take to answer: it answers at once, because there is no network in between.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1);
 
-/// What was seen last.
+/// The objects that were seen last.
 pub(crate) struct Sight {
     clusters: Kind<Cluster>,
     infrastructure: Kind<InMemoryCluster>,
@@ -43,13 +44,13 @@ struct Kind<K> {
     objects: BTreeMap<(Box<str>, Box<str>), Versioned<K>>,
 }
 
-/// An object, and the version that it was read in.
+/// An object with the version in which it was read.
 type Versioned<K> = (u64, Arc<K>);
 
-/// What a cluster said of itself.
+/// The objects in a workload cluster.
 #[derive(Clone)]
 struct Workload {
-    /// The version of its store, which every change raises.
+    /// The resourceVersion of its store, which every change increases.
     version: String,
     nodes: Vec<Arc<Node>>,
     notes: BTreeSet<String>,
@@ -60,7 +61,7 @@ impl<K: DeserializeOwned> Kind<K> {
         Self { resource: GroupResource::new(group, resource), objects: BTreeMap::new() }
     }
 
-    /// Reads what has changed. Says whether anything has.
+    /// Reads changed objects. Returns whether anything has changed.
     fn read(&mut self, store: &Store) -> bool {
         let mut known = std::mem::take(&mut self.objects);
         let mut changed = false;
@@ -98,12 +99,12 @@ impl Sight {
         }
     }
 
-    /// What was seen at the last look.
+    /// The objects of the last look.
     pub(crate) fn seen(&self) -> Arc<Seen> {
         Arc::clone(&self.seen)
     }
 
-    /// Looks at everything. Says whether there is anything new.
+    /// Reads everything. Returns whether anything has changed.
     pub(crate) async fn look(&mut self, store: &Store, hub: &Hub) -> bool {
         let secrets = secrets(store);
         let ports = hub.ports();
@@ -141,7 +142,7 @@ impl Sight {
         true
     }
 
-    /// Asks the clusters that are served. Says whether any of them has changed.
+    /// Reads the clusters that are served. Returns whether any of them has changed.
     async fn ask_clusters(&mut self, hub: &Hub, ports: &[u16]) -> bool {
         let mut known = std::mem::take(&mut self.workloads);
         let mut changed = false;
@@ -158,7 +159,7 @@ impl Sight {
         changed || !known.is_empty()
     }
 
-    /// Whoever served the clusters has changed: what they say is read anew.
+    /// Other managers serve the clusters now: all their objects are read again.
     pub(crate) fn forget_workloads(&mut self) {
         for workload in self.workloads.values_mut() {
             workload.version.clear();
@@ -166,7 +167,7 @@ impl Sight {
     }
 }
 
-/// What a cluster says of itself; none if it does not answer.
+/// The objects in a workload cluster; none if it does not answer.
 async fn ask_cluster(hub: &Hub, port: u16, before: Option<&Workload>) -> Option<Workload> {
     let (version, _) = ask(hub, port, "/api/v1/namespaces?limit=1").await?;
     if let Some(before) = before
@@ -185,7 +186,7 @@ async fn ask_cluster(hub: &Hub, port: u16, before: Option<&Workload>) -> Option<
     })
 }
 
-/// A list of a cluster, if that answers at once: its version and its items.
+/// A list from a workload cluster, if it answers at once: the resourceVersion and the items.
 async fn ask(hub: &Hub, port: u16, path: &str) -> Option<(String, Value)> {
     let request = Request::get(path).body(Body::empty()).expect("a request");
     let response = timeout(ANSWERS_WITHIN, hub.reach(port, request)).await.ok()?.ok()?;
@@ -195,7 +196,7 @@ async fn ask(hub: &Hub, port: u16, path: &str) -> Option<(String, Value)> {
     Some((version, list["items"].take()))
 }
 
-/// The Secrets of clusters, by their label, without what is in them.
+/// The Secrets of clusters, by their label, without their content.
 fn secrets(store: &Store) -> Vec<(ClusterKey, String)> {
     let listed = store.list(&GroupResource::new("", "secrets"), None).objects;
     let of_cluster = listed.iter().filter_map(|object| {

@@ -7,10 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 use nephele_kit::Clock;
 use tokio::time::Instant;
 
-/// When every world begins, in seconds since 1970: 2026-03-04T05:06:07Z.
+/// The start of every world, in seconds since 1970: 2026-03-04T05:06:07Z.
 const BEGIN: i64 = 1_772_600_767;
 
-/// A wall clock that goes with Tokio's time, and can be set.
+/// A wall clock that follows Tokio's time, and can be set.
 #[derive(Clone)]
 pub(crate) struct WorldClock {
     started: Instant,

@@ -1,4 +1,4 @@
-//! A world that runs.
+//! Runs a world.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
@@ -42,41 +42,41 @@ use crate::settled::{Asked, unsettled};
 use crate::sight::Sight;
 use crate::time::WorldClock;
 
-/// How often the auditor looks while time passes.
+/// How often the auditor checks the world while time passes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Simulated time in which a world without trouble has to become as it was asked for: an upgrade of ten machines, one by
-/// one, takes seven minutes, and what waits longest comes again after sixteen.
+/// The simulated time in which a world without trouble has to reach the state that was asked for: an upgrade of ten
+/// machines, one by one, takes seven minutes, and the longest backoff is sixteen minutes.
 const SETTLES_WITHIN: Duration = Duration::from_secs(3600);
-/// Simulated time in which a world that is as it was asked for has to be left alone.
+/// The simulated time during which managers must not write to a settled world.
 const QUIET: Duration = Duration::from_secs(30);
-/// How often whoever plays Cluster API asks a cluster whose machines boot: more often than Cluster API does, and seldom
-/// enough that a world does little else.
+/// How often the stand-in for Cluster API polls a cluster whose machines boot: more often than Cluster API does, but
+/// rarely enough that polling does not dominate the run.
 const POLL: Duration = Duration::from_secs(1);
-/// Simulated time in which what went wrong before is over: a pool stops to wait for an answer 90 s after it asked, and
-/// says so in its status.
+/// The simulated time after which the effects of earlier trouble are over: a pool stops waiting for an answer 90 s
+/// after its request, and writes that to its status.
 const LATE: Duration = Duration::from_secs(100);
-/// A network of 32 shares, so few that two Nodes of a small cluster want one share now and then.
+/// A pod network with room for 32 Nodes, so few that two Nodes of a small cluster sometimes want the same part.
 const FEW_SHARES: &str = "192.168.0.0/19";
-/// A network of 256 shares.
+/// A pod network with room for 256 Nodes.
 const MANY_SHARES: &str = "192.168.0.0/16";
-/// The versions that clusters have.
+/// The Kubernetes versions of clusters.
 const VERSIONS: [&str; 2] = ["v1.36.3", "v1.35.8"];
 
-/// What a run was like.
+/// The summary of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Simulated time.
+    /// The simulated time that passed.
     pub lasted: Duration,
-    /// Requests of managers.
+    /// The number of requests from managers.
     pub requests: u64,
-    /// Stands for what managers sent, when and in which order.
+    /// A hash over the requests of managers, with their times and order.
     pub digest: u64,
 }
 
 /// Runs a world in this thread.
 ///
 /// # Errors
-/// With the first thing that must not be, a panic among them.
+/// With the first violation; a panic is one too.
 pub fn run(scenario: &Scenario) -> Result<Summary, Violation> {
     // The jitter of kube's backoff.
     fastrand::seed(scenario.seed);
@@ -97,7 +97,7 @@ struct World<'a> {
     scenario: &'a Scenario,
     clock: WorldClock,
     api: ManagementApi,
-    /// Ends whoever plays Cluster API on it.
+    /// Stops the stand-in for Cluster API on `api`.
     standin: CancellationToken,
     planned: PlannedClusters,
     asked: BTreeMap<u8, Asked>,
@@ -105,44 +105,44 @@ struct World<'a> {
     started: u32,
     scope: Scope,
     trouble: Arc<AtomicBool>,
-    /// Whether the objects of clusters and machines are away.
+    /// Whether the objects of clusters and machines are hidden from managers.
     away: Arc<AtomicBool>,
     hub: Hub,
     sight: Sight,
     auditor: Auditor,
     witnessed: Arc<Witnessed>,
-    /// What managers keep the objects of clusters on, if they do.
+    /// The disk for the objects of workload clusters, if managers keep them.
     disk: Option<MemoryDisk>,
     step: usize,
     notes: u32,
-    /// Clusters that were created so far.
+    /// The number of clusters created so far.
     created: u32,
-    /// Moves to another management cluster so far.
+    /// The number of moves to another management cluster so far.
     moved: u32,
 }
 
-/// What managers were seen to send.
+/// The requests that managers sent.
 struct Witnessed {
     begun: tokio::time::Instant,
     requests: AtomicU64,
     writes: AtomicU64,
     digest: AtomicU64,
     last_write: Mutex<String>,
-    /// The first write of a manager that does not lead.
+    /// The first write of a manager that is not the leader.
     violation: Mutex<Option<String>>,
 }
 
 impl Witnessed {
-    /// A manager sends something to the management API with this store.
+    /// Records a request of a manager to the management API with this store.
     fn note(&self, store: &Store, sent: &Sent<'_>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let text = format!("{:?} {} {} {}", self.begun.elapsed(), sent.identity, sent.method, sent.path);
         tracing::debug!(target: "nephele_world::sent", "{text}");
-        // FNV-1a over all that was sent so far; one thread runs a world.
+        // FNV-1a over all requests so far; one thread runs a world.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let before = self.digest.load(Ordering::Relaxed);
         self.digest.store(text.bytes().fold(before, fold), Ordering::Relaxed);
-        // Events tell of what was done, and may come after it.
+        // Events describe earlier work, and may be sent after the manager lost the lease.
         if *sent.method == Method::GET || sent.path.contains("/leases") || sent.path.ends_with("/events") {
             return;
         }
@@ -203,7 +203,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Somebody plays Cluster API on the management cluster of now.
+    /// Starts a stand-in for Cluster API on the current management cluster.
     fn play_cluster_api(&mut self) {
         let surroundings = Surroundings {
             clock: self.clock.clock(),
@@ -292,7 +292,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    // --- What users do.
+    // --- Actions of users.
 
     async fn create(
         &mut self,
@@ -307,7 +307,7 @@ impl<'a> World<'a> {
             return;
         }
         let workers = if control_plane == 0 { 0 } else { workers };
-        // One without a control plane never gets as far.
+        // A cluster without a control plane never gets machines in its pool.
         let machine_pool = machine_pool.filter(|_| control_plane > 0);
         self.created += 1;
         let plan = ClusterPlan {
@@ -370,7 +370,7 @@ impl<'a> World<'a> {
         self.patch::<InMemoryMachine>(&key, &json!({ "metadata": { "finalizers": null } })).await;
     }
 
-    /// A worker's InMemoryMachine that is not going.
+    /// The InMemoryMachine of a worker that is not being deleted.
     fn worker(&self, cluster: u8, number: u8) -> Option<Arc<InMemoryMachine>> {
         let key = &self.asked.get(&cluster)?.key;
         let mut workers = self.sight.seen().instances.clone();
@@ -383,7 +383,7 @@ impl<'a> World<'a> {
         (index < workers.len()).then(|| workers.swap_remove(index))
     }
 
-    /// A client writes to a workload cluster; what is not answered in time was not written for all it knows.
+    /// A client writes to a workload cluster. Without an answer in time the write does not count.
     async fn note(&mut self, cluster: u8) {
         let Some(key) = self.asked.get(&cluster).map(|asked| asked.key.clone()) else { return };
         let seen = self.sight.seen();
@@ -405,9 +405,9 @@ impl<'a> World<'a> {
         }
     }
 
-    // --- What happens to managers.
+    // --- Actions on managers.
 
-    /// Starts managers until there are as many as there shall be, in the place of those that ended.
+    /// Starts managers until the wanted number runs, also in place of managers that ended.
     fn fill_up(&mut self) {
         let before = self.managers.len();
         self.managers.retain(|manager| !manager.has_ended());
@@ -430,13 +430,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What a manager that starts now is told.
+    /// The settings of a manager that starts now.
     fn settings(&self) -> Settings {
         let Scenario { shares_ports, quota, .. } = *self.scenario;
         Settings { scope: self.scope, shares_ports, quota, disk: self.disk.clone() }
     }
 
-    /// Clusters are reached through the managers that run now.
+    /// Makes clusters reachable through the managers that run now.
     fn show_managers(&mut self) {
         self.hub.set(self.managers.iter().map(|manager| manager.network.clone()));
         self.sight.forget_workloads();
@@ -469,8 +469,8 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// `clusterctl move` of all there is to a management cluster of its own, with managers of its own. Clusters that
-    /// somebody paused stay paused.
+    /// `clusterctl move` of all objects to a new management cluster with its own managers. Clusters that a user paused
+    /// stay paused.
     async fn move_all(&mut self) -> Result<(), String> {
         self.settle().await?;
         if self.scope != Scope::All || moves::is_deleting(&self.api).await {
@@ -486,7 +486,7 @@ impl<'a> World<'a> {
         let target = management_api(&format!("management-{}", self.moved), &self.clock).await;
         let source = std::mem::replace(&mut self.api, target);
         let before = std::mem::take(&mut self.managers);
-        // What clients of clusters have written stays where it was.
+        // Objects that clients wrote to workload clusters are not moved.
         self.disk = self.disk.take().map(|_| MemoryDisk::default());
         self.asked.values_mut().for_each(|asked| asked.notes.clear());
         self.fill_up();
@@ -522,7 +522,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    // --- Time, and looking.
+    // --- Time and checks.
 
     async fn pass(&mut self, time: Duration) -> Result<(), String> {
         let until = tokio::time::Instant::now() + time;
@@ -564,22 +564,25 @@ impl<'a> World<'a> {
                 return Err(format!("not settled after {SETTLES_WITHIN:?}: {}", missing.join("; ")));
             }
         }
-        // What was told late, and what was sent late while there was trouble, has time to arrive.
+        // Requests and answers that were delayed during trouble have time to arrive.
         self.pass(LATE).await?;
         let writes = self.witnessed.writes.load(Ordering::Relaxed);
         self.pass(QUIET).await?;
         if self.witnessed.writes.load(Ordering::Relaxed) != writes {
-            return Err(format!("nothing is left to do, and {}", self.witnessed.last_write.lock()));
+            return Err(format!(
+                "the world is settled, but a manager still writes: {}",
+                self.witnessed.last_write.lock()
+            ));
         }
         let missing = self.missing();
         if !missing.is_empty() {
-            return Err(format!("it was settled, and does not stay so: {}", missing.join("; ")));
+            return Err(format!("the world was settled, but did not stay so: {}", missing.join("; ")));
         }
         self.trouble.store(self.scenario.trouble, Ordering::Relaxed);
         Ok(())
     }
 
-    /// What keeps the world from being as it was asked for, by what was seen last.
+    /// The differences between the state that was asked for and the state that was seen last.
     fn missing(&self) -> Vec<String> {
         let seen = self.sight.seen();
         let in_scope = |asked: &&Asked| match self.scope {
@@ -603,7 +606,7 @@ impl<'a> World<'a> {
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + std::fmt::Debug + DeserializeOwned,
     {
-        // It may have gone in between.
+        // The object may have been deleted meanwhile.
         let _ = self.api_in::<K>(namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
 }
@@ -619,13 +622,13 @@ async fn management_api(name: &str, clock: &WorldClock) -> ManagementApi {
     api
 }
 
-/// The cluster of a number.
+/// The cluster with a number.
 fn key(cluster: u8) -> ClusterKey {
     let namespace = if cluster.is_multiple_of(2) { EVEN } else { ODD };
     (namespace.to_owned(), format!("cluster-{}", cluster % CLUSTERS))
 }
 
-/// Machines take some seconds to boot, not always the same.
+/// Machines take some seconds to boot, with random differences.
 fn behaviour() -> Behaviour {
     let part = |startup_duration: &str| {
         let startup_duration = startup_duration.to_owned();
@@ -643,7 +646,7 @@ fn pool(name: &str) -> PoolReference {
 }
 
 async fn create_pools(api: &ManagementApi, namespace: &str, number: usize) {
-    // More than all machines and load balancers that there ever are at a time.
+    // More addresses than a world ever has machines and load balancers at the same time.
     for (name, addresses) in [("machines", "10-99"), ("balancers", "100-119")] {
         let (first, last) = addresses.split_once('-').expect("a range");
         let spec = InClusterIPPoolSpec {
@@ -659,7 +662,7 @@ async fn create_pools(api: &ManagementApi, namespace: &str, number: usize) {
     }
 }
 
-/// The key pairs of all clusters of all worlds of this process: finding keys is the slow part of a cluster.
+/// The key pairs of all clusters of all worlds in this process: generating keys is the slow part of a cluster.
 fn key_pairs() -> Arc<BTreeMap<String, BTreeMap<String, ByteString>>> {
     static MADE: std::sync::OnceLock<Arc<BTreeMap<String, BTreeMap<String, ByteString>>>> =
         std::sync::OnceLock::new();

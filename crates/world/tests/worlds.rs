@@ -2,7 +2,7 @@
 
 use nephele_world::{Scenario, run};
 
-/// Few enough for a quarter of a minute.
+/// Few enough to take a quarter of a minute.
 const SEEDS: u64 = 3;
 
 #[test]
@@ -15,12 +15,12 @@ fn in_no_world_is_a_rule_broken() {
     }
 }
 
-/// In a static program, libraries do not find a function of the process by its name, and ask the system.
+/// In a static program, libraries do not find our `getrandom` by its name, and ask the operating system instead.
 #[cfg(not(target_feature = "crt-static"))]
 #[test]
 fn a_world_is_the_same_each_time() {
     let mut worlds = std::process::Command::new(env!("CARGO_BIN_EXE_nephele-world"));
-    // One with trouble, which is run twice.
+    // A world with trouble, which runs twice.
     let output = worlds.args(["--seeds", "1", "--from", "3", "--twice", "1"]).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
