@@ -20,10 +20,11 @@ use serde_json::{Value, json};
 
 use crate::objects::NAMESPACE;
 
-/// How long [`ManagementApi::eventually`] waits: long enough for a busy machine, short enough for a person.
+/// How long [`ManagementApi::eventually`] waits: long enough for a busy computer, short enough for a person.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A Kubernetes API server in this process, with our kinds and Cluster API's. Cheap to clone, and all clones are one.
+/// A Kubernetes API server in this process, with our kinds and Cluster API's. Cheap to clone, and all clones share
+/// their state.
 #[derive(Clone)]
 pub struct ManagementApi {
     server: ApiServer,
@@ -40,7 +41,7 @@ pub struct Write {
     pub resource: String,
     /// The object's name, empty for a creation.
     pub name: String,
-    /// What was answered.
+    /// The HTTP status code of the answer.
     pub code: u16,
 }
 
@@ -64,13 +65,13 @@ impl RequestObserver for Log {
 }
 
 impl ManagementApi {
-    /// A new one, empty but for namespaces and definitions. Needs a Tokio runtime.
+    /// Starts a new API server that has only namespaces and CRDs. Needs a Tokio runtime.
     #[must_use]
     pub fn start() -> Self {
         Self::start_at("management", Arc::new(Timestamp::now))
     }
 
-    /// As [`ManagementApi::start`], on the given clock. Two of different names give different uids.
+    /// As [`ManagementApi::start`], with this clock. API servers with different names give different uids.
     #[must_use]
     pub fn start_at(name: &str, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
         let options = StoreOptions { uid_seed: name.to_owned(), ..StoreOptions::default() };
@@ -103,13 +104,13 @@ impl ManagementApi {
         self.client.clone()
     }
 
-    /// A client whose requests are refused (503) of which `refused` says so by method and path.
+    /// A client whose requests get the status 503 when `refused` returns true for their method and path.
     #[must_use]
     pub fn refusing(&self, refused: fn(&str, &str) -> bool) -> Client {
         self.answering(StatusCode::SERVICE_UNAVAILABLE, refused)
     }
 
-    /// A client whose requests are forbidden, by method and path, as admission does it.
+    /// A client whose requests are forbidden, by method and path, as by an admission webhook.
     #[must_use]
     pub fn forbidding(&self, forbidden: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Client {
         self.answering(StatusCode::FORBIDDEN, forbidden)
@@ -135,7 +136,7 @@ impl ManagementApi {
         Client::new(service, NAMESPACE)
     }
 
-    /// The server, for tests that speak HTTP to it.
+    /// The server, for tests that send HTTP requests to it.
     #[must_use]
     pub fn server(&self) -> &ApiServer {
         &self.server
@@ -149,7 +150,7 @@ impl ManagementApi {
         writes
     }
 
-    /// The kind `K` in [`NAMESPACE`].
+    /// A typed API for the kind `K` in [`NAMESPACE`].
     #[must_use]
     pub fn api<K>(&self) -> Api<K>
     where
@@ -158,7 +159,7 @@ impl ManagementApi {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Creates an object, its status too.
+    /// Creates an object with its status.
     pub async fn create<K>(&self, object: &K) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -175,7 +176,7 @@ impl ManagementApi {
         }
     }
 
-    /// An object that is there.
+    /// Reads an existing object.
     pub async fn get<K>(&self, name: &str) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -185,7 +186,7 @@ impl ManagementApi {
         found.unwrap_or_else(|error| panic!("{} {name} is not there: {error}", K::kind(&())))
     }
 
-    /// Merges into an object.
+    /// Merges a patch into an object.
     pub async fn patch<K>(&self, name: &str, patch: &Value) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -195,7 +196,7 @@ impl ManagementApi {
         patched.unwrap_or_else(|error| panic!("{} {name} is not patched: {error}", K::kind(&())))
     }
 
-    /// Merges into the status of an object.
+    /// Merges a patch into the status of an object.
     pub async fn patch_status<K>(&self, name: &str, status: &Value) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -207,7 +208,7 @@ impl ManagementApi {
             .unwrap_or_else(|error| panic!("the status of {} {name} is not patched: {error}", K::kind(&())))
     }
 
-    /// Asks for the deletion of an object.
+    /// Requests the deletion of an object.
     pub async fn delete<K>(&self, name: &str)
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -217,7 +218,7 @@ impl ManagementApi {
         deleted.unwrap_or_else(|error| panic!("{} {name} is not deleted: {error}", K::kind(&())));
     }
 
-    /// Waits until the object is as `wanted` says, and returns it. Fails the test with the last state otherwise.
+    /// Waits until `wanted` holds for the object, and returns the object. Otherwise fails the test with the last state.
     pub async fn eventually<K>(&self, name: &str, what: &str, wanted: impl Fn(&K) -> bool + Send + Sync) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -257,7 +258,7 @@ impl ManagementApi {
     }
 }
 
-/// A client that calls the server without a socket between them.
+/// A client that calls the server without a socket.
 fn connect(server: ApiServer) -> Client {
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let server = server.clone();

@@ -1,4 +1,4 @@
-//! Objects with sensible defaults, all in one namespace. A test changes the fields it is about.
+//! Objects with sensible defaults, all in one namespace. A test changes the fields that it tests.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -22,13 +22,13 @@ use nephele_api::{
 };
 use nephele_pki::{Authority, KeyAlgorithm};
 
-/// Where all objects are.
+/// The namespace of all objects.
 pub const NAMESPACE: &str = "default";
 
 /// The Kubernetes version of machines.
 pub const VERSION: &str = "v1.36.3";
 
-/// Who an authority vouches for.
+/// The purpose of a certificate authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The API server and its clients: Secret `<cluster>-ca`.
@@ -38,7 +38,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// The Secret that Cluster API keeps it in (`util/secret/consts.go`).
+    /// The Secret in which Cluster API keeps the authority (`util/secret/consts.go`).
     #[must_use]
     pub fn secret_name(self, cluster: &str) -> String {
         let suffix = match self {
@@ -68,8 +68,8 @@ pub fn cluster(name: &str) -> Cluster {
     }
 }
 
-/// The status of a Cluster whose infrastructure has been provisioned, and whose control plane is initialized if so
-/// said.
+/// The status of a Cluster whose infrastructure is provisioned, and whose control plane is initialized if the argument
+/// says so.
 #[must_use]
 pub fn provisioned(control_plane_initialized: bool) -> ClusterStatus {
     ClusterStatus {
@@ -81,7 +81,7 @@ pub fn provisioned(control_plane_initialized: bool) -> ClusterStatus {
     }
 }
 
-/// The InMemoryCluster of a Cluster, as core leaves it: labelled and owned.
+/// The InMemoryCluster of a Cluster, with the label and the owner reference that core adds.
 #[must_use]
 pub fn in_memory_cluster(cluster: &Cluster) -> InMemoryCluster {
     let mut object = InMemoryCluster { metadata: meta(&cluster.name_any()), ..InMemoryCluster::default() };
@@ -111,7 +111,7 @@ pub fn worker(cluster: &str, name: &str) -> Machine {
     object
 }
 
-/// As [`worker`], of the control plane.
+/// As [`worker`], but a control plane Machine.
 #[must_use]
 pub fn control_plane(cluster: &str, name: &str) -> Machine {
     let mut object = worker(cluster, name);
@@ -119,7 +119,7 @@ pub fn control_plane(cluster: &str, name: &str) -> Machine {
     object
 }
 
-/// The InMemoryMachine of a Machine, as core leaves it: labelled and owned. It starts without delay.
+/// The InMemoryMachine of a Machine, with the labels and the owner reference that core adds. It starts without delay.
 #[must_use]
 pub fn in_memory_machine(machine: &Machine) -> InMemoryMachine {
     let mut object = InMemoryMachine { metadata: meta(&machine.name_any()), ..InMemoryMachine::default() };
@@ -128,7 +128,7 @@ pub fn in_memory_machine(machine: &Machine) -> InMemoryMachine {
     object
 }
 
-/// A spec whose parts all take `startup_duration`, exactly.
+/// A spec whose parts all take exactly `startup_duration` to start.
 #[must_use]
 pub fn starting_in(startup_duration: &str) -> InMemoryMachineSpec {
     let component = || {
@@ -146,7 +146,7 @@ pub fn starting_in(startup_duration: &str) -> InMemoryMachineSpec {
     }
 }
 
-/// The Secret with a new authority, as Cluster API's control plane provider makes it.
+/// The Secret with a new certificate authority, as Cluster API's control plane provider creates it.
 #[must_use]
 pub fn authority_secret(cluster: &str, purpose: Purpose) -> Secret {
     let second = |second: i64| Timestamp::from_second(second).expect("in range");
@@ -158,7 +158,7 @@ pub fn authority_secret(cluster: &str, purpose: Purpose) -> Secret {
     secret(cluster, purpose, authority.certificate_pem().as_bytes(), authority.key_pem().as_bytes())
 }
 
-/// The Secret of an authority with this content, good or bad.
+/// The Secret of a certificate authority with this content, valid or not.
 #[must_use]
 pub fn secret(cluster: &str, purpose: Purpose, certificate: &[u8], key: &[u8]) -> Secret {
     let mut object = Secret {
@@ -175,7 +175,7 @@ pub fn secret(cluster: &str, purpose: Purpose, certificate: &[u8], key: &[u8]) -
     object
 }
 
-/// Adds the owner reference that core sets, of a controller.
+/// Adds the controller owner reference that core sets.
 pub fn own<K, Owner>(object: &mut K, owner: &Owner)
 where
     K: Resource<DynamicType = ()>,
@@ -185,7 +185,8 @@ where
         api_version: Owner::api_version(&()).into_owned(),
         kind: Owner::kind(&()).into_owned(),
         name: owner.name_any(),
-        // A test that builds both before it creates the owner has no uid yet; ours only look at the name.
+        // A test that builds both objects before it creates the owner has no uid yet; our controllers only read the
+        // name.
         uid: owner.uid().unwrap_or_else(|| "not-created-yet".to_owned()),
         controller: Some(true),
         block_owner_deletion: Some(true),

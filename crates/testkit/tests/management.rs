@@ -1,4 +1,4 @@
-//! The management API that tests run on behaves as one.
+//! The management API of the testkit behaves like a real one.
 
 use nephele_api::{
     core::{Cluster, Machine},
