@@ -1,4 +1,4 @@
-//! Writes what was decided. Everything here may be repeated.
+//! Carries out the decided actions. Everything here is idempotent.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -34,16 +34,16 @@ pub(crate) enum ActError {
     Patch(#[source] PatchError),
     #[error("failed to create {0}")]
     Create(String, #[source] kube::Error),
-    #[error("failed to make certificates")]
+    #[error("failed to generate certificates")]
     Certificate(#[source] CertificateError),
     #[error("failed to change the workload cluster")]
     Workload(#[source] WorkloadError),
 }
 
-/// Where actions happen.
+/// The clients and the state for actions.
 pub(crate) struct Actor<'a> {
     pub(crate) client: &'a Client,
-    /// The cluster itself, when it was asked.
+    /// The client of the workload cluster, if it was read.
     pub(crate) workload: Option<&'a Client>,
     pub(crate) plan: &'a ClusterPlan,
     pub(crate) key_pairs: &'a KeyPairs,
@@ -135,7 +135,7 @@ impl Actor<'_> {
         Api::namespaced(self.client.clone(), &self.observed.namespace())
     }
 
-    /// Creates an object, unless it is there already.
+    /// Creates an object, unless it exists already.
     pub(crate) async fn create<K>(&self, object: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -149,7 +149,7 @@ impl Actor<'_> {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + Serialize + DeserializeOwned,
     {
-        // Lists among what is patched, owner references, are replaced as a whole.
+        // A merge patch replaces lists, such as owner references, as a whole.
         let patched = patch::object(&self.api(), old, new, Precondition::ResourceVersion).await;
         patched.map(drop).map_err(ActError::Patch)
     }
@@ -192,7 +192,7 @@ impl Actor<'_> {
         let (algorithm, now) = (self.plan.key_algorithm, self.now);
         let data = match self.key_pairs {
             KeyPairs::Generated => {
-                // RSA keys take a while to find.
+                // RSA keys take a while to generate.
                 let made = tokio::task::spawn_blocking(move || key_pair(purpose, algorithm, now)).await;
                 made.expect("making a key pair does not panic").map_err(ActError::Certificate)?
             }
@@ -225,7 +225,7 @@ impl Actor<'_> {
         let Some(old) = self.find(name) else { return Ok(()) };
         let mut new = old.clone();
         change(&mut new);
-        // Several changes of one Machine may follow each other on one observation; none touches a list.
+        // Several changes of one Machine may follow from one observation; none of them changes a list.
         patch::object(&self.api(), old, &new, Precondition::None).await.map(drop).map_err(ActError::Patch)
     }
 
@@ -278,7 +278,7 @@ impl Actor<'_> {
     }
 }
 
-/// Creates an object, unless it is there already.
+/// Creates an object, unless it exists already.
 pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> Result<(), ActError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,

@@ -1,4 +1,4 @@
-//! Certificates of a cluster, as the kubeadm control plane provider makes them (`util/secret/certificates.go`).
+//! Certificates of a cluster, as the kubeadm control plane provider creates them (`util/secret/certificates.go`).
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::kubeconfig::kubeconfig;
 
-/// How long authorities are valid; Cluster API says ten years.
+/// How long certificate authorities are valid: ten years, as in Cluster API.
 const AUTHORITY_VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 /// How long the kubeconfig's client certificate is valid.
 const CLIENT_VALIDITY: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// How far back validity begins, for clocks that are behind.
+/// How far before now the validity begins, for clients whose clocks are behind.
 const BACKDATED: SignedDuration = SignedDuration::from_mins(5);
 
-/// What a key pair of a cluster is for.
+/// The purpose of a cluster's key pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     Cluster,
@@ -31,7 +31,7 @@ pub(crate) enum Purpose {
 impl Purpose {
     pub(crate) const ALL: [Self; 4] = [Self::Cluster, Self::Etcd, Self::FrontProxy, Self::ServiceAccounts];
 
-    /// As in the name of the Secret.
+    /// The suffix in the name of the Secret.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Cluster => "ca",
@@ -42,7 +42,7 @@ impl Purpose {
     }
 }
 
-/// Why a certificate could not be made.
+/// Why a certificate could not be created.
 #[derive(Debug, Error)]
 pub(crate) enum CertificateError {
     #[error("failed to generate a certificate authority")]
@@ -60,12 +60,12 @@ pub(crate) fn key_pair(
     now: Timestamp,
 ) -> Result<BTreeMap<String, ByteString>, CertificateError> {
     let (not_before, not_after) = (now - BACKDATED, now + AUTHORITY_VALIDITY);
-    // Tokens are signed with RSA, whatever the authorities have.
+    // Tokens are signed with RSA, also when the authorities have another algorithm.
     let algorithm = if purpose == Purpose::ServiceAccounts { KeyAlgorithm::Rsa2048 } else { algorithm };
     let authority = Authority::generate("kubernetes", algorithm, not_before, not_after)
         .map_err(CertificateError::Generate)?;
     let certificate = match purpose {
-        // A public key rather than a certificate.
+        // A public key instead of a certificate.
         Purpose::ServiceAccounts => public_key_pem(authority.certificate_der()),
         Purpose::Cluster | Purpose::Etcd | Purpose::FrontProxy => authority.certificate_pem(),
     };
@@ -104,7 +104,7 @@ pub(crate) fn admin_kubeconfig(
     ))
 }
 
-/// The public key of a certificate that was just made.
+/// The public key of a certificate that was just generated.
 fn public_key_pem(certificate_der: &[u8]) -> String {
     let (_, certificate) = X509Certificate::from_der(certificate_der).expect("our own certificate is one");
     let base64 = BASE64.encode(certificate.public_key().raw);

@@ -7,14 +7,14 @@
 //!                              └─ workload API ◀──┘  through the cluster's own kubeconfig and endpoint
 //! ```
 //!
-//! It follows the contract from the other side: it owns what the provider made, makes certificates and kubeconfig,
-//! creates Machines in the order kubeadm needs, waits for what the provider reports, looks Nodes up by provider id, and
-//! deletes in core's order. Everything it knows of the provider it learns from objects and from the endpoint, as
-//! Cluster API would.
+//! It implements Cluster API's side of the contract: it adds owner references to the provider's objects, creates
+//! certificates and kubeconfig, creates Machines in the order that kubeadm needs, waits for the status that the
+//! provider reports, finds Nodes by provider ID, and deletes in core's order. It sees the provider only through objects
+//! and the endpoint, as Cluster API would.
 //!
-//! It must not know the provider's insides. It is not Cluster API: no health checks but for instances that were terminated, no
-//! etcd members, no
-//! drain, no cloud-init. What it does, it does as `core/reconcilers` and `controlplane/kubeadm` of cluster-api do.
+//! It must not know the provider's internals. It is not Cluster API: it has no health checks except for terminated
+//! instances, no etcd members, no drain, no cloud-init. Everything else works as in `core/reconcilers` and
+//! `controlplane/kubeadm` of cluster-api.
 
 mod act;
 mod certificates;
@@ -34,7 +34,7 @@ pub use plan::{ClusterPlan, Plan, PlannedClusters};
 pub use run::{Error, crds, create, play, run};
 pub use surroundings::{Connect, KeyPairs, Surroundings};
 
-/// The type of the Cluster's condition that says that all of it is up.
+/// The type of the Cluster's condition that is true when everything of the cluster is up.
 pub const AVAILABLE: &str = "Available";
 /// The phase of a Machine that is up.
 pub const RUNNING: &str = "Running";

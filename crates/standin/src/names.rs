@@ -1,4 +1,4 @@
-//! Names: of labels, finalizers, Secrets and machines, as Cluster API has them.
+//! Names of labels, finalizers, Secrets and machines, as in Cluster API.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,8 @@ pub(crate) fn pool(cluster: &str) -> String {
     format!("{cluster}-mp-0")
 }
 
-/// The first name for a machine of this base that is not taken. The suffix looks as random as Cluster API's, and is the
-/// same each time for the same salt.
+/// The first free name for a machine with this base. The suffix looks as random as in Cluster API, but is always the
+/// same for the same salt.
 pub(crate) fn machine(base: &str, salt: &str, taken: &BTreeSet<String>) -> String {
     (0u32..)
         .map(|attempt| format!("{base}-{}", suffix(base, salt, attempt)))
@@ -30,8 +30,8 @@ pub(crate) fn machine(base: &str, salt: &str, taken: &BTreeSet<String>) -> Strin
         .expect("there are more suffixes than machines")
 }
 
-/// Five letters and digits of those that Kubernetes makes names of (`apimachinery/pkg/util/rand`): no vowels, so that no
-/// words come up.
+/// Five of the letters and digits that Kubernetes uses in generated names (`apimachinery/pkg/util/rand`): no vowels, so
+/// that no words appear.
 fn suffix(base: &str, salt: &str, attempt: u32) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut hash = fnv(base.bytes().chain(salt.bytes()).chain(attempt.to_be_bytes()));

@@ -1,4 +1,4 @@
-//! Reads what a decision about a cluster needs. What is not there is none.
+//! Reads everything that a decision about a cluster needs. Missing objects are `None`.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use nephele_api::labels;
 
 use crate::names;
 
-/// A cluster as its objects say it is.
+/// The objects of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) cluster: Cluster,
     pub(crate) infrastructure: Option<InMemoryCluster>,
-    /// Those of the cluster, by name.
+    /// The Secrets of the cluster, by name.
     pub(crate) secrets: BTreeMap<String, Secret>,
     pub(crate) machines: Vec<Machine>,
     pub(crate) infrastructure_machines: Vec<InMemoryMachine>,
     /// Its MachinePool.
     pub(crate) pool: Option<MachinePool>,
     pub(crate) infrastructure_pool: Option<InMemoryMachinePool>,
-    /// What the cluster itself says; none when it was not asked or did not answer.
+    /// The state of the workload cluster; none when it was not read or did not answer.
     pub(crate) workload: Option<Workload>,
 }
 
-/// What a cluster's own API says.
+/// The objects in a workload cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Workload {
-    /// Whether kubeadm has left its configuration there: the sign that the first control plane is up.
+    /// Whether the ConfigMap `kubeadm-config` exists, which means that the first control plane machine is up.
     pub(crate) initialized: bool,
     pub(crate) nodes: Vec<Node>,
 }
@@ -54,7 +54,7 @@ impl Observed {
     }
 }
 
-/// Reads the management API. The workload is left out: whether it is to be asked is decided on what is read here.
+/// Reads the management API, but not the workload cluster: the objects that are read here decide whether it is read.
 pub(crate) async fn observe(
     client: &Client,
     cluster: &Cluster,
@@ -62,7 +62,7 @@ pub(crate) async fn observe(
 ) -> Result<Observed, kube::Error> {
     let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
     let of_cluster = ListParams::default().labels(&format!("{}={name}", labels::CLUSTER_NAME));
-    // The Cluster as it is now: what wakes us may be older than our own last write.
+    // Read the current Cluster: the event that triggered this round may be older than our own last write.
     let cluster = Api::<Cluster>::namespaced(client.clone(), &namespace).get_opt(&name).await?;
     let Some(cluster) = cluster else { return Ok(Observed::default()) };
     let infrastructure = match &cluster.spec.infrastructure_ref {

@@ -1,4 +1,4 @@
-//! What is to be played.
+//! The clusters that the stand-in creates and maintains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,45 +8,45 @@ use nephele_api::infrastructure::v1beta2::{Behaviour, PoolReference};
 use nephele_pki::KeyAlgorithm;
 use tokio::sync::watch;
 
-/// The clusters to be created.
+/// The clusters to create.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Each of them.
+    /// One entry for each cluster.
     pub clusters: Vec<ClusterPlan>,
 }
 
-/// A cluster to be created, and kept at its size.
+/// A cluster to create, and to keep at its size.
 #[derive(Clone, Debug)]
 pub struct ClusterPlan {
-    /// Where its objects are.
+    /// The namespace of its objects.
     pub namespace: String,
     /// Its name.
     pub name: String,
     /// The Kubernetes version of its machines, `v1.36.3`.
     pub version: String,
-    /// Control plane machines; at least one, or nothing ever comes up.
+    /// The number of control plane machines; without one, nothing ever comes up.
     pub control_plane: u32,
-    /// Worker machines.
+    /// The number of worker machines.
     pub workers: u32,
-    /// Machines of its MachinePool; none for a cluster without one.
+    /// The number of machines in its MachinePool; none for a cluster without a MachinePool.
     pub pool: Option<u32>,
-    /// What the random part of its machines' names depends on, besides the rest of the name.
+    /// The input, besides the rest of the name, to the random part of its machines' names.
     pub name_salt: String,
     /// How its machines behave.
     pub behaviour: Behaviour,
-    /// The key of its certificate authorities.
+    /// The key algorithm of its certificate authorities.
     pub key_algorithm: KeyAlgorithm,
-    /// The network that its Pods are in, and its Nodes have shares of.
+    /// The pod network of the cluster, from which each Node gets a part.
     pub pod_network: String,
-    /// Pools that each give its machines an address; none leaves their addresses to the provider.
+    /// The pools from which each machine gets an address; when empty, the provider chooses the addresses.
     pub address_pools: Vec<PoolReference>,
-    /// The pool that gives its load balancer an address.
+    /// The pool from which its load balancer gets an address.
     pub control_plane_address_pool: Option<PoolReference>,
 }
 
 impl ClusterPlan {
-    /// A cluster in the namespace `default` whose machines start without delay, with the authorities that Cluster API
-    /// makes by default.
+    /// A cluster in the namespace `default` whose machines start without delay, with the certificate authorities that
+    /// Cluster API creates by default.
     #[must_use]
     pub fn new(name: &str, version: &str, control_plane: u32, workers: u32) -> Self {
         Self {
@@ -66,8 +66,9 @@ impl ClusterPlan {
     }
 }
 
-/// The plans of clusters, which may change while they are followed. Cheap to clone, and all clones are one. An entry
-/// stays until it is taken out: a cluster that is deleted has to be let go of in order.
+/// The plans of clusters, which may change while the stand-in runs. Cheap to clone, and all clones share their state.
+/// An entry stays after the deletion of its cluster, because the stand-in needs it to delete the cluster's objects in
+/// order.
 #[derive(Clone)]
 pub struct PlannedClusters(Arc<watch::Sender<Plans>>);
 
@@ -81,18 +82,18 @@ impl PlannedClusters {
         Self(Arc::new(watch::Sender::new(plans.collect())))
     }
 
-    /// Plans a cluster, or plans it otherwise: its size and version are what it is brought to.
+    /// Adds or replaces the plan of a cluster. The stand-in then changes the cluster to the planned size and version.
     pub fn set(&self, plan: ClusterPlan) {
         self.0.send_modify(|plans| drop(plans.insert((plan.namespace.clone(), plan.name.clone()), plan)));
     }
 
-    /// What is planned for a cluster.
+    /// The plan of a cluster.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<ClusterPlan> {
         self.0.borrow().get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
-    /// Yields each time something is planned otherwise.
+    /// Yields each time a plan changes.
     pub(crate) fn changes(&self) -> impl Stream<Item = ()> + Send + 'static {
         stream::unfold(self.0.subscribe(), |mut plans| async {
             plans.changed().await.ok()?;

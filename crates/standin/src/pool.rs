@@ -1,4 +1,4 @@
-//! Writes what was decided about a MachinePool.
+//! Carries out the decided actions on a MachinePool.
 
 use kube::ResourceExt as _;
 use nephele_api::core::{Bootstrap, Machine, MachinePool, MachinePoolSpec, MachineSpec};
@@ -56,8 +56,8 @@ impl Actor<'_> {
         self.create(&MachinePool { metadata, spec, status: None }).await
     }
 
-    /// The Machine of a machine of the pool. It boots with what the pool has, and says no version, as core knows none
-    /// before there is a Node.
+    /// The Machine of a machine of the pool. It boots with the pool's bootstrap data, and has no version, because core
+    /// does not know it before the Node exists.
     fn pool_machine(&self, pool: &MachinePool, name: &str) -> Machine {
         let mut metadata = self.metadata(name, vec![owner(pool)]);
         let labels = metadata.labels.get_or_insert_default();

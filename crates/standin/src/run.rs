@@ -1,4 +1,4 @@
-//! The loop: one per cluster at a time, woken by what changes in the management API.
+//! The reconcile loop: at most one round per cluster at a time, triggered by changes in the management API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +28,13 @@ use crate::plan::{ClusterPlan, Plan, PlannedClusters};
 use crate::surroundings::{KeyPairs, Surroundings};
 use crate::workload::{self, Clients};
 
-/// How long until a failed round is tried again.
+/// The time until a failed round is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Clusters that are worked on at a time.
+/// How many clusters are reconciled at a time.
 const CONCURRENCY: u16 = 16;
 
-/// Why the stand-in cannot play.
+/// Why the stand-in cannot run.
 #[derive(Debug, Error)]
 pub enum Error {
     /// The clusters of the plan could not be created.
@@ -59,13 +59,13 @@ struct Context {
     clients: Clients,
 }
 
-/// The definitions that the stand-in needs besides the provider's own: Cluster API's kinds, taking any field.
+/// The CRDs that the stand-in needs besides the provider's own: Cluster API's kinds, which accept any field.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     [nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()].concat()
 }
 
-/// Creates the clusters of the plan and plays Cluster API for them until `shutdown`. The definitions have to be there.
+/// Creates the clusters of the plan and plays Cluster API for them until `shutdown`. The CRDs have to exist.
 ///
 /// # Errors
 /// When the clusters cannot be created.
@@ -77,8 +77,8 @@ pub async fn run(client: Client, plan: Plan, clock: Clock, shutdown: Cancellatio
     Ok(())
 }
 
-/// Plays Cluster API for the clusters until `shutdown`, and follows when they are planned otherwise. The definitions have
-/// to be there; clusters come to be by [`create`].
+/// Plays Cluster API for the clusters until `shutdown`, and follows changes of their plans. The CRDs have to exist;
+/// [`create`] creates the clusters.
 pub async fn play(
     client: Client,
     clusters: PlannedClusters,
@@ -120,7 +120,8 @@ fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Cluster>> {
     Some(ObjectRef::new(name).within(object.meta().namespace.as_deref()?))
 }
 
-/// Applies what a user applies: a Cluster and its infrastructure, which nobody owns yet. What is there already stays.
+/// Creates the objects that a user applies: a Cluster and its InMemoryCluster, which has no owner yet. Existing objects
+/// stay unchanged.
 ///
 /// # Errors
 /// When one of the objects cannot be created.
@@ -158,7 +159,7 @@ async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
     act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await
 }
 
-/// Observes, decides, acts. What was written wakes the next round.
+/// Observes, decides, acts. Each write triggers the next round.
 async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, RoundError> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let Some(plan) = context.clusters.get(&namespace, &name) else {
@@ -174,7 +175,7 @@ async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, 
     if let Some(kubeconfig) = &kubeconfig
         && asks_workload(&observed)
     {
-        // A cluster that does not answer is one that is not up yet, or was: either way there is nothing to know.
+        // A workload cluster that does not answer is not up yet, or no longer up: either way there is nothing to read.
         let asked = async {
             let client = context.clients.get(kubeconfig).await?;
             let answer = workload::ask(&client).await?;

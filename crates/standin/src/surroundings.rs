@@ -1,4 +1,4 @@
-//! What the stand-in takes from where it runs.
+//! The environment of the stand-in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use k8s_openapi::ByteString;
 use kube::{Client, Config};
 use nephele_kit::Clock;
 
-/// Short enough for people who watch.
+/// Short enough for people who watch the demo.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Makes a client of a cluster from its kubeconfig.
+/// Creates a client of a workload cluster from its kubeconfig.
 pub type Connect = Arc<dyn Fn(Config) -> Result<Client, kube::Error> + Send + Sync>;
 
 /// Where the key pairs of clusters come from.
 #[derive(Clone)]
 pub enum KeyPairs {
-    /// Each cluster gets new ones.
+    /// Each cluster gets new key pairs.
     Generated,
     /// All clusters share these, by purpose (`ca`, `etcd`, `proxy`, `sa`): the data of their Secrets. For simulations,
-    /// which would else spend most of their time on finding keys.
+    /// which would otherwise spend most of their time on generating keys.
     Shared(Arc<BTreeMap<String, BTreeMap<String, ByteString>>>),
 }
 
-/// What the stand-in takes from where it runs: the time, the network and the keys.
+/// The environment of the stand-in: the time, the network and the keys.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// What time it is.
+    /// The current time.
     pub clock: Clock,
-    /// How long until a cluster is asked again whether its Nodes are there. Only machines that boot are waited for so.
+    /// How often a workload cluster is polled for its Nodes. It is polled only while machines boot.
     pub poll: Duration,
-    /// How clusters are reached.
+    /// Creates the clients of workload clusters.
     pub connect: Connect,
     /// Where key pairs come from.
     pub key_pairs: KeyPairs,
 }
 
 impl Surroundings {
-    /// Clusters are reached over the network, and get keys of their own.
+    /// Connects to workload clusters over the network, and generates keys for each cluster.
     #[must_use]
     pub fn real(clock: Clock) -> Self {
         Self { clock, poll: POLL, connect: Arc::new(Client::try_from), key_pairs: KeyPairs::Generated }

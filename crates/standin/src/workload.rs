@@ -1,4 +1,4 @@
-//! The cluster itself, reached as Cluster API reaches it: by its kubeconfig, at its endpoint, over TLS.
+//! Requests to the workload cluster, as Cluster API sends them: with its kubeconfig, to its endpoint, over TLS.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tokio::sync::Mutex;
 use crate::observe::Workload;
 use crate::surroundings::Connect;
 
-/// How long a request may take; Cluster API's clients have the same (`controllers/clustercache`).
+/// How long a request may take; Cluster API's clients use the same timeout (`controllers/clustercache`).
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a cluster was not reached.
+/// Why a request to a workload cluster failed.
 #[derive(Debug, Error)]
 pub(crate) enum WorkloadError {
     #[error("failed to read the kubeconfig of the cluster")]
@@ -31,8 +31,8 @@ pub(crate) enum WorkloadError {
     Request(&'static str, #[source] kube::Error),
 }
 
-/// Clients of clusters, so that not every question costs a handshake. An entry goes when its kubeconfig changes, and when
-/// its cluster is gone.
+/// Clients of workload clusters, kept so that not every request needs a TLS handshake. An entry is replaced when its
+/// kubeconfig changes, and removed when its cluster is gone.
 pub(crate) struct Clients {
     connect: Connect,
     known: Mutex<BTreeMap<String, (String, Client)>>,
@@ -43,7 +43,7 @@ impl Clients {
         Self { connect, known: Mutex::default() }
     }
 
-    /// The client of the cluster whose kubeconfig this is.
+    /// The client of the cluster with this kubeconfig.
     pub(crate) async fn get(&self, kubeconfig: &Secret) -> Result<Client, WorkloadError> {
         let key = key(kubeconfig);
         let version = kubeconfig.resource_version().unwrap_or_default();
@@ -78,7 +78,7 @@ async fn config(secret: &Secret) -> Result<Config, WorkloadError> {
     Ok(config)
 }
 
-/// Asks the cluster what it has.
+/// Reads the state of the workload cluster.
 pub(crate) async fn ask(client: &Client) -> Result<Workload, WorkloadError> {
     let configuration = Api::<ConfigMap>::namespaced(client.clone(), "kube-system")
         .get_opt("kubeadm-config")
@@ -91,7 +91,7 @@ pub(crate) async fn ask(client: &Client) -> Result<Workload, WorkloadError> {
     Ok(Workload { initialized: configuration.is_some(), nodes: nodes.items })
 }
 
-/// Annotations that core puts on the Node of a Machine (`core/reconcilers/machine/machine_controller_noderef.go`).
+/// The annotations that core puts on the Node of a Machine (`core/reconcilers/machine/machine_controller_noderef.go`).
 pub(crate) fn annotations(cluster: &Cluster, machine: &Machine) -> BTreeMap<String, String> {
     let owner = machine.owner_references().iter().find(|owner| owner.controller == Some(true));
     let labels: Vec<_> = labels(machine).into_keys().collect();
@@ -109,7 +109,7 @@ pub(crate) fn annotations(cluster: &Cluster, machine: &Machine) -> BTreeMap<Stri
     annotations.into_iter().map(|(name, value)| (format!("cluster.x-k8s.io/{name}"), value)).collect()
 }
 
-/// Labels of a Machine that its Node gets too.
+/// The labels of a Machine that core copies to its Node.
 fn labels(machine: &Machine) -> BTreeMap<String, String> {
     let is_for_nodes = |name: &str| {
         let domain = name.split('/').next().unwrap_or_default();
@@ -126,7 +126,7 @@ fn labels(machine: &Machine) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Whether a Node has all that core puts on it.
+/// Whether a Node has all annotations and labels from core, and not the taint.
 pub(crate) fn is_marked(node: &Node, cluster: &Cluster, machine: &Machine) -> bool {
     let has = |wanted: &BTreeMap<String, String>, present: &BTreeMap<String, String>| {
         wanted.iter().all(|(name, value)| present.get(name) == Some(value))
@@ -136,7 +136,7 @@ pub(crate) fn is_marked(node: &Node, cluster: &Cluster, machine: &Machine) -> bo
         && !taints(node).iter().any(is_uninitialized)
 }
 
-/// The taint of Nodes that core has not seen yet.
+/// Whether this is the taint of Nodes that core has not processed yet.
 fn is_uninitialized(taint: &Taint) -> bool {
     taint.key == "node.cluster.x-k8s.io/uninitialized"
 }
@@ -145,8 +145,8 @@ fn taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// Puts on a Node what core puts on it, as core does: a strategic merge patch that holds for this version of the Node
-/// only.
+/// Puts core's annotations and labels on a Node and removes the taint, as core does: with a strategic merge patch for
+/// this resourceVersion of the Node only.
 pub(crate) async fn mark(
     client: &Client,
     node: &Node,

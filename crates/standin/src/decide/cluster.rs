@@ -1,4 +1,4 @@
-//! The Cluster while it is to be there: core's part and the control plane provider's.
+//! A Cluster that is not being deleted: the parts of core and of the control plane provider.
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -14,7 +14,7 @@ use crate::certificates::Purpose;
 use crate::observe::Observed;
 use crate::plan::ClusterPlan;
 
-/// What brings the cluster on, its machines' own matters aside.
+/// The next actions for the cluster, without those for single Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     let Some(infrastructure) = &observed.infrastructure else { return Vec::new() };
     let metadata = &infrastructure.metadata;
@@ -50,15 +50,16 @@ pub(super) fn has_certificates(observed: &Observed) -> bool {
     Purpose::ALL.iter().all(|purpose| observed.secret(purpose.as_str()).is_some())
 }
 
-/// Whether the first control plane machine is up: said before, or seen now.
+/// Whether the first control plane machine is up, according to the Cluster or to the workload cluster.
 fn is_initialized(observed: &Observed) -> bool {
     observed.cluster.is_control_plane_initialized()
         || observed.workload.as_ref().is_some_and(|workload| workload.initialized)
 }
 
-/// Machines that are missing or too many. Those of the control plane come and go one after the other, as kubeadm joins
-/// them; workers come at once, and wait for their bootstrap data. Machines of another version than planned, and those
-/// whose instance was terminated, are replaced: first comes a new one, then an old one goes.
+/// Creates missing Machines and deletes surplus ones. Control plane Machines are created and deleted one after the
+/// other, as kubeadm joins them; workers are created at once, and wait for their bootstrap data. Machines of another
+/// version than planned, and those whose instance was terminated, are replaced: first a new one is created, then an old
+/// one is deleted.
 fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     let mut taken = names(&observed.machines);
     let mut actions = Vec::new();
@@ -75,16 +76,16 @@ fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     actions
 }
 
-/// The Machines of one kind that are to stay, and how many of them there are to be.
+/// The Machines of one role that are not being deleted, and their wanted number.
 struct MachineSet<'a> {
     is_control_plane: bool,
     wanted: usize,
     machines: Vec<&'a Machine>,
-    /// Those of them that are to be replaced.
+    /// The Machines to replace.
     old: Vec<&'a Machine>,
-    /// Those of the old ones that nothing runs on any more.
+    /// The old Machines whose instance was terminated.
     dead: Vec<&'a Machine>,
-    /// All that are there are up, but for the dead, and none is going.
+    /// Whether all Machines except the dead ones are up, and none is being deleted.
     is_settled: bool,
 }
 
@@ -118,7 +119,7 @@ impl<'a> MachineSet<'a> {
         }
     }
 
-    /// The next one to go, old ones first.
+    /// The next Machine to delete, old ones first.
     fn surplus(&self) -> impl Iterator<Item = &'a Machine> {
         let has_surplus = self.machines.len() > self.wanted && self.is_settled;
         let candidates = self.dead.iter().chain(&self.old).chain(self.machines.iter().rev());
@@ -126,7 +127,8 @@ impl<'a> MachineSet<'a> {
     }
 }
 
-/// Whether the provider says that the instance is gone for good, as a MachineHealthCheck would be told to look for.
+/// Whether the provider reports that the instance was terminated, in the condition that a MachineHealthCheck would
+/// check.
 pub(super) fn is_terminated(infrastructure: &InMemoryMachine) -> bool {
     let conditions = infrastructure.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| condition.reason == reasons::INSTANCE_TERMINATED)
@@ -136,7 +138,7 @@ fn as_count(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// How the Cluster is, when that is news.
+/// The new status of the Cluster, if it changed.
 pub(super) fn report(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Option<Action> {
     let old = observed.cluster.status.clone().unwrap_or_default();
     let status = status(plan, observed, old.clone(), now);

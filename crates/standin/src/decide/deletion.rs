@@ -1,5 +1,5 @@
-//! Letting go, in core's order: workers, control plane, infrastructure, Cluster
-//! (`core/reconcilers/cluster/cluster_controller.go`); of a Machine its infrastructure, its Node, itself
+//! Deletion in core's order: workers, control plane, infrastructure, Cluster
+//! (`core/reconcilers/cluster/cluster_controller.go`); for a Machine its infrastructure, its Node, the Machine
 //! (`core/reconcilers/machine/machine_controller.go`).
 
 use jiff::Timestamp;
@@ -37,7 +37,7 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
         if machine::is_deleting(machine) {
             actions.extend(delete_machine(observed, machine));
         } else if pool::is_member(machine) && observed.infrastructure_pool.is_some() {
-            // That deletes it.
+            // The MachinePool deletes its Machines.
         } else if is_worker(machine) || !workers_left {
             actions.push(Action::DeleteMachine(machine.name_any()));
         }
@@ -45,7 +45,7 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
     actions
 }
 
-/// The next step of a Machine that is being deleted. When the whole cluster goes, nobody cares for its Nodes.
+/// The next step of a Machine that is being deleted. When the whole cluster is deleted, its Nodes are ignored.
 pub(super) fn delete_machine(observed: &Observed, machine: &Machine) -> Vec<Action> {
     let name = machine.name_any();
     let mut actions = Vec::new();

@@ -1,4 +1,4 @@
-//! A Machine while it is to be there: core's part and the bootstrap provider's.
+//! A Machine that is not being deleted: the parts of core and of the bootstrap provider.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -19,7 +19,7 @@ pub(super) fn is_deleting(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some()
 }
 
-/// The Node that the Machine is known to have.
+/// The Node in the Machine's status.
 pub(super) fn node(machine: &Machine) -> Option<&str> {
     machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
 }
@@ -32,17 +32,17 @@ pub(super) fn has_ready_node(machine: &Machine) -> bool {
     node(machine).is_some() && holds(machine, NODE_READY)
 }
 
-/// Everything on it is up.
+/// Whether everything on the Machine is up.
 pub(super) fn is_up(machine: &Machine) -> bool {
     !is_deleting(machine) && has_ready_node(machine) && holds(machine, types::READY)
 }
 
-/// What brings a Machine on.
+/// The next actions for a Machine.
 pub(super) fn provide(observed: &Observed, machine: &Machine, now: Timestamp) -> Vec<Action> {
     let name = machine.name_any();
     let mut actions = Vec::new();
     let infrastructure = observed.infrastructure_of(machine);
-    // The infrastructure of a pool makes its machines itself, and they boot with what the pool has.
+    // The InMemoryMachinePool creates its machines itself, and they boot with the pool's bootstrap data.
     let is_alone = !pool::is_member(machine);
     if infrastructure.is_none() && is_alone {
         actions.push(Action::CreateInfrastructureMachine(name.clone()));
@@ -71,8 +71,8 @@ pub(super) fn provide(observed: &Observed, machine: &Machine, now: Timestamp) ->
     actions
 }
 
-/// The first control plane machine boots with `kubeadm init` as soon as there are certificates; all others join, and so
-/// wait for it.
+/// Whether a Machine may boot. The first control plane machine boots with `kubeadm init` as soon as the certificates
+/// exist; all others join, and so wait for it.
 fn may_boot(observed: &Observed, machine: &Machine) -> bool {
     let is_first = || {
         let mut control_plane =
@@ -86,7 +86,7 @@ fn may_boot(observed: &Observed, machine: &Machine) -> bool {
         && (observed.cluster.is_control_plane_initialized() || is_first())
 }
 
-/// The Node with the Machine's provider id.
+/// The Node with the Machine's provider ID.
 fn found_node<'a>(observed: &'a Observed, machine: &Machine) -> Option<&'a Node> {
     let wanted = Some(machine.spec.provider_id.as_str()).filter(|id| !id.is_empty())?;
     let provider_id = |node: &Node| node.spec.as_ref()?.provider_id.clone();

@@ -1,4 +1,4 @@
-//! What to do about a cluster. Pure: from objects, a plan and the time to actions.
+//! Decides about a cluster. Pure: from objects, a plan and the time to actions.
 
 mod cluster;
 mod deletion;
@@ -17,27 +17,27 @@ use crate::certificates::Purpose;
 use crate::observe::Observed;
 use crate::plan::ClusterPlan;
 
-/// One write. All of them may be repeated.
+/// One write. Every write is idempotent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Core: own and label the infrastructure cluster.
     AdoptInfrastructure,
-    /// Core: take the endpoint over from the infrastructure cluster.
+    /// Core: copy the endpoint from the infrastructure cluster.
     PublishEndpoint(Endpoint),
-    /// Kubeadm control plane: make a key pair.
+    /// Kubeadm control plane: create a key pair.
     CreateKeyPair(Purpose),
-    /// Kubeadm control plane: make the administrator's kubeconfig.
+    /// Kubeadm control plane: create the administrator's kubeconfig.
     CreateKubeconfig(Endpoint),
-    /// Kubeadm control plane, or a MachineSet: make a Machine.
+    /// Kubeadm control plane, or a MachineSet: create a Machine.
     CreateMachine {
         name: String,
         control_plane: bool,
     },
-    /// The same: make the infrastructure of a Machine.
+    /// The same: create the InMemoryMachine of a Machine.
     CreateInfrastructureMachine(String),
-    /// Kubeadm bootstrap: make the data that a Machine boots with, and name it.
+    /// Kubeadm bootstrap: create the bootstrap data of a Machine, and name its Secret in the Machine.
     CreateBootstrapData(String),
-    /// Core: take the provider id over from the infrastructure of a Machine.
+    /// Core: copy the provider ID from the InMemoryMachine to its Machine.
     NameProvider {
         machine: String,
         provider_id: String,
@@ -47,14 +47,14 @@ pub(crate) enum Action {
         machine: String,
         node: String,
     },
-    /// Core: say how a Machine is.
+    /// Core: write the status of a Machine.
     ReportMachine {
         machine: String,
         status: MachineStatus,
     },
-    /// Core: say how the Cluster is.
+    /// Core: write the status of the Cluster.
     ReportCluster(ClusterStatus),
-    /// Core: delete in order.
+    /// Core: delete the objects in order.
     DeleteMachine(String),
     DeleteInfrastructureMachine(String),
     DeleteNode {
@@ -64,20 +64,20 @@ pub(crate) enum Action {
     ReleaseMachine(String),
     DeleteInfrastructure,
     ReleaseCluster,
-    /// All about the MachinePool.
+    /// An action on the MachinePool.
     Pool(PoolAction),
 }
 
-/// What follows from what was observed.
+/// The decision that follows from an observation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) actions: Vec<Action>,
-    /// Whether to ask the cluster again soon: nobody tells us when something changes in there.
+    /// Whether to poll the workload cluster again soon, because it is not watched.
     pub(crate) polls: bool,
 }
 
-/// Whether the cluster itself has to be asked before deciding. Core has its kubeconfig and looks up Nodes of Machines that
-/// have a provider id but no Node that is ready; the control plane provider looks for the first API server.
+/// Whether the workload cluster has to be read before the decision. Core reads it for Machines that have a provider ID
+/// but no ready Node; the control plane provider reads it until the first API server is up.
 pub(crate) fn asks_workload(observed: &Observed) -> bool {
     let deleting = observed.cluster.metadata.deletion_timestamp.is_some();
     let initialized = observed.cluster.is_control_plane_initialized();
@@ -122,7 +122,7 @@ fn condition(
     holds: bool,
     message: &str,
 ) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition {
-    // Cluster API's reasons of its summaries: the type, and Not in front of it.
+    // The reasons of Cluster API's summary conditions: the type, with Not in front of it when the status is false.
     let (status, reason) =
         if holds { (conditions::TRUE, kind.to_owned()) } else { (conditions::FALSE, format!("Not{kind}")) };
     conditions::condition(kind, status, &reason, if holds { "" } else { message })

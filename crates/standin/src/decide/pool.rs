@@ -1,5 +1,4 @@
-//! A MachinePool: the part of whoever asks for it, and core's
-//! (`core/reconcilers/machinepool/machinepool_controller_phases.go`).
+//! A MachinePool: the parts of the user and of core (`core/reconcilers/machinepool/machinepool_controller_phases.go`).
 
 use kube::ResourceExt as _;
 use nephele_api::core::{Bootstrap, Machine, MachinePoolSpec, MachinePoolTemplate, MachineSpec};
@@ -17,15 +16,15 @@ use crate::plan::ClusterPlan;
 /// One write about a MachinePool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PoolAction {
-    /// Make it, or bring it to this.
+    /// Create the MachinePool, or change its spec to this.
     Plan(Box<MachinePoolSpec>),
-    /// Make its infrastructure.
+    /// Create its InMemoryMachinePool.
     CreateInfrastructure,
-    /// Make the Machine of an InMemoryMachine that the infrastructure has made.
+    /// Create the Machine for an InMemoryMachine of the InMemoryMachinePool.
     CreateMachine(String),
-    /// Have that Machine control its InMemoryMachine.
+    /// Make that Machine the controller of its InMemoryMachine.
     AdoptInstance(String),
-    /// Delete in order.
+    /// Delete the MachinePool, in order.
     Delete,
     DeleteInfrastructure,
     Release,
@@ -36,7 +35,7 @@ pub(super) fn is_member(machine: &Machine) -> bool {
     labels::value(&machine.metadata, POOL_NAME_LABEL).is_some()
 }
 
-/// What brings the MachinePool on, its Machines' own matters aside.
+/// The next actions for the MachinePool, without those for single Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     let Some(replicas) = plan.pool else { return Vec::new() };
     let spec = spec(plan, observed, replicas);
@@ -54,7 +53,7 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     actions
 }
 
-/// What is next for a machine of the pool.
+/// The next action for a machine of the pool.
 fn member(observed: &Observed, instance: &InMemoryMachine) -> Option<Action> {
     labels::value(&instance.metadata, POOL_NAME_LABEL)?;
     let name = instance.name_any();
@@ -71,7 +70,7 @@ fn member(observed: &Observed, instance: &InMemoryMachine) -> Option<Action> {
     }
 }
 
-/// A machine of a pool joins, so there is no bootstrap data before the control plane is initialized.
+/// The machines of a pool join the cluster, so there is no bootstrap data before the control plane is initialized.
 fn spec(plan: &ClusterPlan, observed: &Observed, replicas: u32) -> MachinePoolSpec {
     let name = names::pool(&plan.name);
     let initialized = observed.cluster.is_control_plane_initialized();
@@ -90,7 +89,7 @@ fn spec(plan: &ClusterPlan, observed: &Observed, replicas: u32) -> MachinePoolSp
     }
 }
 
-/// The next step of a MachinePool whose cluster goes.
+/// The next step of a MachinePool whose cluster is being deleted.
 pub(super) fn delete(observed: &Observed) -> Option<Action> {
     let pool = observed.pool.as_ref()?;
     let action = match &observed.infrastructure_pool {

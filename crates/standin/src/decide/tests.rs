@@ -16,14 +16,14 @@ use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER};
 use crate::observe::Workload;
 use crate::{AVAILABLE, RUNNING, act, workload};
 
-/// A management API and a provider in a few lines: what is decided is done, then the provider does its part.
+/// A minimal management API and provider: it carries out each decision, and then does the provider's part.
 struct World {
     plan: ClusterPlan,
     observed: Observed,
     nodes: BTreeMap<String, Node>,
     log: Vec<Action>,
     second: i64,
-    /// From when on kubeadm's configuration is there.
+    /// The time from which kubeadm's configuration exists.
     initialized_from: i64,
 }
 
@@ -61,7 +61,7 @@ impl World {
         conditions::is_true(&status.conditions, AVAILABLE)
     }
 
-    /// Rounds until nothing is decided any more; fails when that never comes.
+    /// Runs rounds until there is nothing left to decide; fails when that does not happen.
     fn settle(&mut self) {
         for _ in 0..100 {
             self.second += 1;
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Where in the log an action comes first.
+    /// The position of an action's first occurrence in the log.
     fn first(&self, wanted: impl Fn(&Action) -> bool) -> usize {
         self.log.iter().position(wanted).unwrap_or(usize::MAX)
     }
@@ -316,7 +316,7 @@ fn cluster_goes_workers_first_and_infrastructure_last() {
         .collect();
     let control_plane = ["control plane"; 3];
     assert_eq!(order, [&["worker"; 2][..], &control_plane, &["infrastructure", "cluster"]].concat());
-    // Nobody asks a cluster that goes for its Nodes.
+    // A cluster that is being deleted is not asked for its Nodes.
     assert!(!world.log.iter().any(|action| matches!(action, Action::DeleteNode { .. })));
 }
 
