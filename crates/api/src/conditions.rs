@@ -1,7 +1,7 @@
-//! Conditions: their types, their reasons, and how a list of them changes.
+//! Conditions: their types, their reasons, and changes of a list of conditions.
 //!
-//! Types and reasons are Cluster API's where it has one (`api/core/v1beta2/condition_consts.go` and the in-memory
-//! backend's), so that `clusterctl describe` and people's alerts read them as they are used to.
+//! Types and reasons are those of Cluster API where it has one (`api/core/v1beta2/condition_consts.go` and the
+//! in-memory backend's), so that `clusterctl describe` and users' alerts understand them.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -53,9 +53,9 @@ pub mod reasons {
     pub const NOT_READY: &str = "NotReady";
     /// It is unknown whether `Ready` holds.
     pub const READY_UNKNOWN: &str = "ReadyUnknown";
-    /// It is there.
+    /// The part is up.
     pub const PROVISIONED: &str = "Provisioned";
-    /// It is not there.
+    /// The part is not up.
     pub const NOT_PROVISIONED: &str = "NotProvisioned";
     /// It can be used.
     pub const AVAILABLE: &str = "Available";
@@ -75,16 +75,16 @@ pub mod reasons {
     pub const WAITING_FOR_CONTROL_PLANE_INITIALIZED: &str = "WaitingForControlPlaneInitialized";
     /// The bootstrap provider has not named its Secret yet.
     pub const WAITING_FOR_BOOTSTRAP_DATA: &str = "WaitingForBootstrapData";
-    /// The simulated start-up takes this long.
+    /// The simulated start-up is not over.
     pub const WAITING_FOR_STARTUP_TIMEOUT: &str = "WaitingForStartupTimeout";
     /// An address was claimed from a pool, but its provider has not reported on the claim yet. Later the reason is
     /// the provider's, such as `PoolExhausted`.
     pub const WAITING_FOR_IP_ADDRESS: &str = "WaitingForIPAddress";
-    /// An IPAddressClaim of the name that is needed belongs to another owner.
+    /// An IPAddressClaim with the needed name belongs to another owner.
     pub const IP_ADDRESS_CLAIM_TAKEN: &str = "IPAddressClaimTaken";
-    /// A pool gave a text that is not an address.
+    /// A pool gave an invalid address.
     pub const INVALID_IP_ADDRESS: &str = "InvalidIPAddress";
-    /// The management cluster does not have Cluster API's kinds for claims of addresses.
+    /// The management cluster does not have Cluster API's kinds IPAddressClaim and IPAddress.
     pub const IPAM_NOT_INSTALLED: &str = "IPAMNotInstalled";
     /// A pool has more or fewer machines up than wanted.
     pub const WAITING_FOR_REPLICAS: &str = "WaitingForReplicas";
@@ -94,13 +94,13 @@ pub mod reasons {
     pub const NOT_UP_TO_DATE: &str = "NotUpToDate";
     /// All machines of a pool have its current template.
     pub const UP_TO_DATE: &str = "UpToDate";
-    /// The stage before is not over.
+    /// The previous stage is not over.
     pub const WAITING_FOR_VM_PROVISIONED: &str = "WaitingForVMProvisioned";
-    /// The stage before is not over.
+    /// The previous stage is not over.
     pub const WAITING_FOR_NODE_PROVISIONED: &str = "WaitingForNodeProvisioned";
-    /// A control plane machine needs the cluster's certificate authorities, and they are not there yet.
+    /// A control plane machine needs the cluster's certificate authorities, which do not exist yet.
     pub const WAITING_FOR_CERTIFICATE_AUTHORITIES: &str = "WaitingForCertificateAuthorities";
-    /// A Secret with a certificate authority holds something else.
+    /// A Secret does not contain a usable certificate authority.
     pub const INVALID_CERTIFICATE_AUTHORITY: &str = "InvalidCertificateAuthority";
     /// The user's configuration is invalid.
     pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
@@ -138,7 +138,7 @@ pub mod reasons {
     pub const CLOUD_REFUSED: &str = "CloudRefused";
 }
 
-/// A condition of the given status; [`set`] gives it its time.
+/// A condition with this status; [`set`] sets its time.
 #[must_use]
 pub fn condition(kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Condition {
     Condition {
@@ -153,8 +153,8 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: impl Into<Stri
 
 /// Sets a condition: replaces the one of its type, or appends it.
 ///
-/// `lastTransitionTime` becomes `now` (in whole seconds, as Kubernetes writes times) when the status is new, and stays
-/// what it was otherwise; the time that `condition` brings is ignored.
+/// `lastTransitionTime` becomes `now` (in whole seconds, as Kubernetes writes times) when the status changes, and stays
+/// unchanged otherwise; the time in `condition` is ignored.
 pub fn set(conditions: &mut Vec<Condition>, condition: Condition, now: Timestamp) {
     let known = conditions.iter_mut().find(|known| known.type_ == condition.type_);
     match known {
@@ -178,13 +178,13 @@ pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition
     conditions.iter().find(|condition| condition.type_ == kind)
 }
 
-/// Whether the condition of a type exists and holds.
+/// Whether the condition of a type exists and is true.
 #[must_use]
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status == TRUE)
 }
 
-/// Since when the condition of a type has held, if it does.
+/// Since when the condition of a type has been true, if it is true.
 #[must_use]
 pub fn true_since(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
     let condition = find(conditions, kind)?;

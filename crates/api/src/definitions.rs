@@ -1,4 +1,4 @@
-//! The custom resource definitions of all our kinds.
+//! The CRDs of all our kinds.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
@@ -13,23 +13,23 @@ use crate::{
     ipam, labels,
 };
 
-/// The namespace and name of the Service in front of the webhooks of the infrastructure provider. clusterctl rewrites the
-/// namespace to the one it installs into (`cmd/clusterctl/client/repository/components.go`).
+/// The namespace and name of the Service for the webhooks of the infrastructure provider. clusterctl replaces the
+/// namespace by the one into which it installs (`cmd/clusterctl/client/repository/components.go`).
 const WEBHOOK_SERVICE: (&str, &str) = ("nephele-system", "nephele-webhook-service");
 
-/// The definitions of all our kinds. The same every time, so that files made from them can be compared.
+/// The CRDs of all our kinds. The result is always the same, so that generated files can be compared with it.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     infrastructure_crds().into_iter().chain(ipam::crds()).collect()
 }
 
-/// The definitions that the infrastructure provider comes with: the simulated infrastructure, and the cloud behind it.
+/// The CRDs of the infrastructure provider: the simulated infrastructure, and the simulated cloud.
 #[must_use]
 pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
     infrastructure_group().into_iter().chain(cloud::crds()).collect()
 }
 
-/// The definitions of the simulated infrastructure, in the order of their names.
+/// The CRDs of the simulated infrastructure, sorted by name.
 fn infrastructure_group() -> Vec<CustomResourceDefinition> {
     [
         [v1beta2::InMemoryCluster::crd(), v1beta1::InMemoryCluster::crd()],
@@ -43,8 +43,8 @@ fn infrastructure_group() -> Vec<CustomResourceDefinition> {
     .into()
 }
 
-/// One definition of both versions, with what clusterctl and Cluster API look for, and without what does not belong into
-/// a published schema.
+/// One CRD of both versions, with the labels that clusterctl and Cluster API read, and without details of Rust in the
+/// schema.
 fn finished(versions: [CustomResourceDefinition; 2]) -> CustomResourceDefinition {
     let merged =
         merge_crds(versions.into(), v1beta2::VERSION).expect("versions of one kind, one of them stored");
@@ -75,9 +75,8 @@ fn finished(versions: [CustomResourceDefinition; 2]) -> CustomResourceDefinition
     definition
 }
 
-/// Conversion by the manager, behind the Service of this namespace and name. The bundle of certificates is the manager's
-/// business at run time: until then the definition is valid without one, and objects can be used in the version they are
-/// stored in.
+/// Conversion by the manager, through the Service of this namespace and name. The manager adds the CA bundle at run
+/// time. Until then the CRD is valid without one, and objects can be used in the stored version.
 pub(crate) fn conversion((namespace, name): (&str, &str)) -> CustomResourceConversion {
     CustomResourceConversion {
         strategy: "Webhook".to_owned(),
@@ -96,7 +95,7 @@ pub(crate) fn conversion((namespace, name): (&str, &str)) -> CustomResourceConve
     }
 }
 
-/// Lets an object come without a spec, as all of it is optional. The API server then reads as if it were empty.
+/// Allows an object without a spec, because all its fields are optional. The API server then adds an empty spec.
 pub(crate) fn allow_no_spec(schema: &mut Value) {
     if let Some(fields) = schema.as_object_mut() {
         fields.remove("required");
@@ -104,17 +103,18 @@ pub(crate) fn allow_no_spec(schema: &mut Value) {
     schema["properties"]["spec"]["default"] = json!({});
 }
 
-/// What each object has for itself, and none of the objects that a template is for can have in common.
+/// The fields that belong to a single object and cannot be in a template.
 const OF_EACH: [&str; 5] = ["controlPlaneEndpoint", "instance", "origin", "providerID", "providerIDList"];
 
-/// Makes the spec of an object the spec in a template: what is of each object is refused, and there is no rule about
-/// changes. A webhook refuses these, which knows a dry run of the topology controller from a change in earnest.
+/// Turns the schema of an object's spec into that of a template: fields of a single object are refused, and rules about
+/// changes are removed. A webhook refuses changes, because it can tell a dry run of the topology controller from a real
+/// change.
 fn leave_to_each(spec: &mut Value) {
     forget_changes(spec);
     let refused = OF_EACH.into_iter().filter(|field| spec["properties"].get(field).is_some());
     let rules: Vec<_> = refused
         .map(|field| {
-            // Cluster API's own types of contract v1beta1 write an endpoint that nobody knows yet.
+            // Cluster API's types of contract v1beta1 write an empty endpoint while it is not known.
             let may_be_unknown =
                 field == "controlPlaneEndpoint" && !spec["properties"][field]["required"].is_null();
             let unknown = match may_be_unknown {
@@ -123,7 +123,7 @@ fn leave_to_each(spec: &mut Value) {
             };
             json!({
                 "rule": format!("!has(self.{field}){unknown}"),
-                "message": format!("{field} is of each object, and no template has it"),
+                "message": format!("{field} belongs to a single object and cannot be in a template"),
                 "fieldPath": format!(".{field}"),
                 "reason": "FieldValueForbidden",
             })
@@ -134,7 +134,7 @@ fn leave_to_each(spec: &mut Value) {
     }
 }
 
-/// Walks a schema, and takes the rules out that compare with what was before.
+/// Walks a schema, and removes the rules that compare with the old object.
 fn forget_changes(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     if let Some(rules) = fields.get_mut("x-kubernetes-validations").and_then(Value::as_array_mut) {
@@ -153,13 +153,13 @@ fn forget_changes(schema: &mut Value) {
     }
 }
 
-/// Walks a schema. An optional key is one that may be absent: `null` is no value for it, and the default that the
-/// derive notes for it is absence, which the API server must not fill in.
+/// Walks a schema. An optional key may be absent, but `null` is not a valid value. The default that the derive writes
+/// stands for an absent key, and the API server must not fill it in.
 pub(crate) fn tidy_schema(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.remove("nullable");
     fields.remove("default");
-    // Rust's own integer formats mean nothing to Kubernetes.
+    // Kubernetes does not know Rust's integer formats.
     if fields.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
         fields.remove("format");
     }

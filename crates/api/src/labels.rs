@@ -4,25 +4,25 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The Cluster that an object belongs to.
 pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
-/// Marks control plane machines, whatever the value.
+/// Marks control plane machines, with any value.
 pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
-/// On a Machine: the MachineDeployment that it is of.
+/// On a Machine: its MachineDeployment.
 pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
-/// On a Machine: the MachineSet that it is of.
+/// On a Machine: its MachineSet.
 pub const SET_NAME: &str = "cluster.x-k8s.io/set-name";
-/// On a Machine of a topology: the name that its MachineDeployment has there, which has no random part.
+/// On a Machine of a topology: the name of its MachineDeployment in the topology, without a random part.
 pub const TOPOLOGY_DEPLOYMENT_NAME: &str = "topology.cluster.x-k8s.io/deployment-name";
-/// On a Machine of a topology: the name that its MachinePool has there, which has no random part.
+/// On a Machine of a topology: the name of its MachinePool in the topology, without a random part.
 pub const TOPOLOGY_POOL_NAME: &str = "topology.cluster.x-k8s.io/pool-name";
-/// The provider that a definition or component belongs to.
+/// The provider that a CRD or component belongs to.
 pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
 /// This provider, as clusterctl writes it.
 pub const PROVIDER_VALUE: &str = "infrastructure-in-memory";
 /// Marks everything that clusterctl installs.
 pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
-/// On a definition: the API versions that follow the contract v1beta1.
+/// On a CRD: the API versions that follow the contract v1beta1.
 pub const CONTRACT_V1BETA1: &str = "cluster.x-k8s.io/v1beta1";
-/// On a definition: the API versions that follow the contract v1beta2.
+/// On a CRD: the API versions that follow the contract v1beta2.
 pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
 
 /// The value of a label.

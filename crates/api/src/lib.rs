@@ -1,4 +1,4 @@
-//! The kinds of the simulated cloud as people write them, and what we read of Cluster API's own kinds.
+//! The kinds of the simulated cloud, and the parts that we read of Cluster API's own kinds.
 //!
 //! ```text
 //!  infrastructure::v1beta2, v1beta1 ── InMemoryCluster, InMemoryMachine, their templates ──crds()──▶ config/crd
@@ -11,10 +11,10 @@
 //!
 //! What it must not know: clients, controllers, clocks. It is data, schemas and pure functions over them.
 //!
-//! A field that the schema restricts is still a plain text or number here, and is checked by whoever uses it: one
-//! object that slipped past a schema must not break the watch of all the others.
+//! A field that the schema restricts is still a plain string or number here, and the code that uses it checks it: one
+//! object that got past a schema must not break the watch of all others.
 
-// The attributes of the derives say `type_` in each column, which clippy takes for one attribute said twice.
+// The attributes of the derives have `type_` in each column, which clippy reports as a repeated attribute.
 #![allow(clippy::duplicated_attributes)]
 
 pub mod cloud;

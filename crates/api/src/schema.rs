@@ -1,19 +1,19 @@
-//! Schemas that a derive cannot express, after those of `metav1` and of Cluster API's own definitions.
+//! Schemas that a derive cannot express, modelled on those of `metav1` and of Cluster API's own CRDs.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
 
-/// A rule in CEL, and what the API server answers to whoever breaks it.
+/// A rule in CEL, with the error message of the API server.
 pub(crate) fn rule(rule: &str, message: &str) -> Value {
     json!({ "rule": rule, "message": message })
 }
 
 const CONDITION_TYPE_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
-/// `metav1.Condition` as controller-gen writes it: everything but `observedGeneration` is required, and one of each
-/// type is kept.
+/// `metav1.Condition` as controller-gen writes it: everything but `observedGeneration` is required, and there is one
+/// condition of each type.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "What is known of the state of the object.",
@@ -55,8 +55,8 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Conditions of Cluster API's contract v1beta1, with the limits of the new ones where both have a field: what is written
-/// in one form can be read and written back in the other.
+/// Conditions of Cluster API's contract v1beta1, with the limits of the new conditions for common fields, so that a
+/// condition in one form can be converted to the other and back.
 pub(crate) fn old_conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "What is known of the state of the object, in the form of Cluster API's contract v1beta1: without \
@@ -82,7 +82,7 @@ pub(crate) fn old_conditions(_: &mut SchemaGenerator) -> Schema {
                     "pattern": "^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?)?$",
                 },
                 "severity": {
-                    "description": "How bad it is, when the status is False.",
+                    "description": "The severity when the status is False.",
                     "type": "string",
                     "enum": ["", "Info", "Warning", "Error"],
                 },
@@ -120,7 +120,7 @@ fn failure_domain_map(description: &str, properties_min: u32) -> Schema {
     })
 }
 
-/// Failure domains that a user asks for, by name.
+/// Failure domains in the spec, by name.
 pub(crate) fn wanted_failure_domains_by_name(_: &mut SchemaGenerator) -> Schema {
     failure_domain_map("The failure domains that the simulated cluster has, by name. None by default.", 0)
 }
@@ -157,7 +157,7 @@ fn failure_domain_list(description: &str, items_min: u32) -> Schema {
     })
 }
 
-/// Failure domains that a user asks for.
+/// Failure domains in the spec.
 pub(crate) fn wanted_failure_domains(_: &mut SchemaGenerator) -> Schema {
     failure_domain_list("The failure domains that the simulated cluster has. None by default.", 0)
 }
@@ -223,7 +223,7 @@ fn pool_reference(description: &str) -> Value {
     })
 }
 
-/// Pools that each give a machine an address. As many as other providers of infrastructure allow at most.
+/// Pools for the addresses of a machine. The maximum number is that of other infrastructure providers.
 pub(crate) fn pool_references(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "Pools that each give the machine an address, in this order: two of them, one per family, make \
@@ -236,7 +236,7 @@ pub(crate) fn pool_references(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The pool that gives a load balancer its address.
+/// The pool for the address of a load balancer.
 pub(crate) fn load_balancer_pool_reference(_: &mut SchemaGenerator) -> Schema {
     let description = "The pool that gives the control plane's load balancer its address. The address is claimed and \
                        shown; clients keep connecting to the endpoint, as nothing routes a simulated address.";
@@ -283,7 +283,7 @@ pub(crate) fn claimed_addresses(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The shares of the pod networks that a Node has: one of each family.
+/// The parts of the pod networks that a Node has: one of each family.
 pub(crate) fn pod_cidrs(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -293,7 +293,7 @@ pub(crate) fn pod_cidrs(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Instants by the name of a part of a machine.
+/// Times by the name of a part of a machine.
 pub(crate) fn reached(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -302,7 +302,7 @@ pub(crate) fn reached(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What stands for the contents of files, by path.
+/// Hashes or references for the contents of files, by path.
 pub(crate) fn file_contents(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -311,7 +311,7 @@ pub(crate) fn file_contents(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// An instant.
+/// A time.
 pub(crate) fn instant(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -348,7 +348,8 @@ pub(crate) fn startup_jitter(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Quantities by resource name. Texts only: the cluster autoscaler drops the whole map over one number.
+/// Quantities by resource name. Only strings are allowed: the cluster autoscaler drops the whole map because of one
+/// number.
 pub(crate) fn capacity(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "What a machine of this template offers: quantities by resource name, such as cpu and memory. \
@@ -361,7 +362,7 @@ pub(crate) fn capacity(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Labels, with values that objects can have (`apimachinery/pkg/util/validation`, `IsValidLabelValue`).
+/// Labels, with valid label values (`apimachinery/pkg/util/validation`, `IsValidLabelValue`).
 pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "Labels.",
@@ -374,7 +375,8 @@ pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// As many and as long as Cluster API takes over (`api/core/v1beta2/machinepool_types.go`).
+/// The provider IDs of a pool, with the maximum number and length that Cluster API accepts
+/// (`api/core/v1beta2/machinepool_types.go`).
 pub(crate) fn provider_ids(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "The provider IDs of the machines that exist. Set by the provider.",
@@ -423,7 +425,7 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Certificate authorities, as long as Cluster API takes them.
+/// Certificate authorities, with the maximum length of Cluster API.
 pub(crate) fn ca_bundle(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "The certificate authorities that the extension's certificate may come from, in PEM. Those of \

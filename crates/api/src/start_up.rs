@@ -1,20 +1,20 @@
-//! How long the parts of a machine take to start, and how much that varies, as people write it.
+//! The start-up durations of a machine's parts and their jitter, as users write them.
 
-/// What Go takes for a duration of zero or more (`time.ParseDuration`). As a schema's pattern it refuses the rest at
-/// the API server.
+/// The pattern for a duration of zero or more in Go (`time.ParseDuration`). As a pattern in the schema it makes the API
+/// server refuse other strings.
 pub(crate) const DURATION_PATTERN: &str = r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 
-/// The digits a text begins with, and what follows.
+/// The leading digits of a string, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
-/// How much of the start-up duration may come on top, as a fraction from 0 to 1.
+/// The largest random addition to the start-up duration, as a fraction from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct StartupJitter(f64);
 
-/// A text is no fraction from 0 to 1.
+/// The string is not a fraction from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a decimal fraction from 0 to 1, such as 0.2")]
 pub struct JitterError;
@@ -27,7 +27,7 @@ impl StartupJitter {
     ///
     /// # Errors
     ///
-    /// When the text is no such fraction.
+    /// When the string is not such a fraction.
     pub fn parse(text: &str) -> Result<Self, JitterError> {
         let (whole, rest) = digits(text);
         let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), digits);

@@ -58,20 +58,22 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
 /// A value that breaks a rule where the rule is. Rules are identified by their messages.
 pub(crate) fn breaking(message: &str) -> Option<Value> {
     Some(match message {
-        "controlPlaneEndpoint is of each object, and no template has it" => {
+        "controlPlaneEndpoint belongs to a single object and cannot be in a template" => {
             json!({"controlPlaneEndpoint": {"host": "cluster.example", "port": 6443}})
         }
-        "instance is of each object, and no template has it" => json!({"instance": {"machine": "machine"}}),
-        "origin is of each object, and no template has it" => {
+        "instance belongs to a single object and cannot be in a template" => {
+            json!({"instance": {"machine": "machine"}})
+        }
+        "origin belongs to a single object and cannot be in a template" => {
             json!({"origin": {"cluster": "cluster", "created": "2026-01-01T00:00:00Z"}})
         }
-        "providerID is of each object, and no template has it" => {
+        "providerID belongs to a single object and cannot be in a template" => {
             json!({"providerID": "in-memory://machine"})
         }
-        "providerIDList is of each object, and no template has it" => {
+        "providerIDList belongs to a single object and cannot be in a template" => {
             json!({"providerIDList": ["in-memory://machine"]})
         }
-        "either url or service has to be given, and not both" => json!({}),
+        "exactly one of url and service has to be set" => json!({}),
         "a failure domain has a name of 1 to 256 characters" => json!({"": {"controlPlane": true}}),
         "the name of a zone is used in one region only" => json!([
             {"name": "one", "zones": [{"name": "a"}]}, {"name": "two", "zones": [{"name": "a"}]},

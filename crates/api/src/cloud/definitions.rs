@@ -1,4 +1,4 @@
-//! The definitions of the simulated world.
+//! The CRDs of the group `cloud.nephele.dev`.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use crate::{
     labels, schema,
 };
 
-/// The definitions of the simulated world, in the order of their names.
+/// The CRDs of the group, sorted by name.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
-        // Extensions are of a management cluster, as Cluster API's own are, and stay when clusters move.
+        // Extensions belong to a management cluster, like Cluster API's own, and stay when clusters move.
         named_by_a_label(finished(&v1alpha1::CloudExtensionConfig::crd(), Objects::Stay)),
         finished(&v1alpha1::SimulatedCloud::crd(), Objects::Move),
     ]
 }
 
-/// What becomes of a kind's objects when `clusterctl move` moves clusters.
+/// Whether `clusterctl move` moves the objects of a kind.
 #[derive(Clone, Copy, PartialEq)]
 enum Objects {
     Stay,
     Move,
 }
 
-/// One definition, with what clusterctl looks for.
+/// One CRD, with the labels that clusterctl reads.
 fn finished(definition: &CustomResourceDefinition, objects: Objects) -> CustomResourceDefinition {
     let mut value = serde_json::to_value(definition).expect("a definition is JSON");
     for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
@@ -54,7 +54,7 @@ fn finished(definition: &CustomResourceDefinition, objects: Objects) -> CustomRe
     definition
 }
 
-/// Refuses objects whose name is no DNS label: handlers of extensions are called `<handler>.<name>`.
+/// Refuses objects whose name is not a DNS label: handlers of extensions have the name `<handler>.<name>`.
 fn named_by_a_label(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let rule = schema::rule(
         "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",

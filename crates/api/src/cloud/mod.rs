@@ -1,9 +1,8 @@
-//! The kinds of the group `cloud.nephele.dev`: the simulated world that clusters lie in. Cluster API knows nothing of
-//! them.
+//! The kinds of the group `cloud.nephele.dev`: the simulated cloud of the clusters. Cluster API knows nothing of them.
 //!
 //! ```text
 //!  v1alpha1 ── SimulatedCloud ◀── cloudRef ── InMemoryCluster
-//!           └─ CloudExtensionConfig: who has a say in machines that come and go
+//!           └─ CloudExtensionConfig: extensions to call before creation and after deletion of machines
 //! ```
 
 mod definitions;
@@ -14,11 +13,11 @@ pub use definitions::crds;
 /// The API group.
 pub const GROUP: &str = "cloud.nephele.dev";
 
-/// The SimulatedCloud of a cluster that names none, where the namespace has one of this name.
+/// The SimulatedCloud of a cluster that names none, if the namespace has one of this name.
 pub const DEFAULT_NAME: &str = "default";
 
-/// On a definition: `clusterctl move` takes all its objects along (`cmd/clusterctl/client/cluster/objectgraph.go`).
+/// Label of a CRD: `clusterctl move` moves all its objects (`cmd/clusterctl/client/cluster/objectgraph.go`).
 ///
-/// Not with what they own, as a cloud owns nothing, and not by an owner: several clusters share a cloud, and what a
-/// Cluster owns goes with the last of them, while a cloud is its user's.
+/// SimulatedClouds own no objects and have no owner: several clusters share a SimulatedCloud. An owner reference would
+/// delete it with the last Cluster, but it belongs to its user.
 pub const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";

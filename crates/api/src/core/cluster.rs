@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{ObjectReference, older};
 use crate::{conditions, infrastructure::v1beta2::FailureDomain};
 
-/// What a cluster shall be.
+/// The desired state of a cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -22,13 +22,13 @@ use crate::{conditions, infrastructure::v1beta2::FailureDomain};
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// Whether nothing is done for the cluster and all that belongs to it.
+    /// Whether the cluster and all its objects are paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// Networks of the workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_network: Option<ClusterNetwork>,
-    /// Where the API server is reached; from the user, else from the infrastructure.
+    /// The endpoint of the API server; from the user, or else from the infrastructure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<Endpoint>,
     /// The infrastructure cluster.
@@ -43,10 +43,10 @@ pub struct ClusterSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterNetwork {
-    /// Where pods get their addresses from.
+    /// The address ranges of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<NetworkRanges>,
-    /// Where services get their addresses from.
+    /// The address ranges of services.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub services: Option<NetworkRanges>,
     /// The DNS domain of services.
@@ -63,14 +63,14 @@ pub struct NetworkRanges {
     pub cidr_blocks: Vec<String>,
 }
 
-/// Where an API server is reached.
+/// The endpoint of an API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Endpoint {
-    /// A host name or an address; empty for not known.
+    /// A host name or an address; empty when it is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub host: String,
-    /// A port; zero for not known.
+    /// A port; zero when it is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub port: i32,
 }
@@ -80,35 +80,35 @@ fn is_zero(port: &i32) -> bool {
     *port == 0
 }
 
-/// What a cluster is.
+/// The observed state of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterStatus {
     /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<ClusterInitialization>,
-    /// In `v1beta1`: the infrastructure cluster is there.
+    /// In `v1beta1`: whether the infrastructure cluster is provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure_ready: Option<bool>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Where machines can be placed, as the infrastructure reported it.
+    /// The failure domains for machines, as the infrastructure reported them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "older::failure_domains")]
     pub failure_domains: Vec<FailureDomain>,
-    /// Where it is in its life, in one word.
+    /// Its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
 }
 
-/// How far the first provisioning of a cluster is.
+/// The progress of a cluster's first provisioning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterInitialization {
-    /// The infrastructure cluster has said that it is there.
+    /// Whether the infrastructure cluster is provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure_provisioned: Option<bool>,
-    /// The first control plane node has come up.
+    /// Whether the first control plane node has come up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_initialized: Option<bool>,
 }

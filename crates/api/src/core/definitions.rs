@@ -1,12 +1,12 @@
-//! Definitions of Cluster API's kinds for a management API that runs without Cluster API: the demo's and the tests'.
+//! CRDs of Cluster API's kinds for a management API without Cluster API, in the demo and in tests.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
 use super::GROUP;
 
-/// Definitions of `Cluster`, `Machine` and `MachinePool` that take any field: they stand in for Cluster API's own, whose schemas they
-/// do not have.
+/// CRDs of `Cluster`, `Machine` and `MachinePool` that accept any field. They replace Cluster API's own CRDs, without
+/// their schemas.
 #[must_use]
 pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     let phase = column("Phase", "string", ".status.phase");

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ObjectReference;
 use crate::infrastructure::v1beta2::MachineAddress;
 
-/// What a machine shall be.
+/// The desired state of a machine.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -25,7 +25,7 @@ pub struct MachineSpec {
     /// Its Cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
-    /// What it boots with.
+    /// Its bootstrap data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<Bootstrap>,
     /// Its infrastructure.
@@ -34,27 +34,28 @@ pub struct MachineSpec {
     /// The Kubernetes version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// What ties it to its Node.
+    /// The provider ID, which ties it to its Node.
     #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
     pub provider_id: String,
-    /// Where it shall be placed.
+    /// The failure domain to place it in.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub failure_domain: String,
 }
 
-/// What a machine boots with.
+/// The bootstrap data of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Bootstrap {
-    /// Who makes the data.
+    /// The object of the bootstrap provider that creates the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_ref: Option<ObjectReference>,
-    /// The Secret with the data. Machines of a pool have the empty name; absence means that the data is not ready.
+    /// The Secret with the data. Machines of a pool have an empty name; the field is absent while the data is not
+    /// ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_secret_name: Option<String>,
 }
 
-/// What a machine is.
+/// The observed state of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachineStatus {
@@ -70,19 +71,19 @@ pub struct MachineStatus {
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Where it is in its life, in one word.
+    /// Its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
 }
 
-/// How far the first provisioning of a machine is.
+/// The progress of a machine's first provisioning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachineInitialization {
-    /// The infrastructure machine has said that it is there.
+    /// Whether the infrastructure machine is provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure_provisioned: Option<bool>,
-    /// The bootstrap data is there.
+    /// Whether the bootstrap data exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap_data_secret_created: Option<bool>,
 }

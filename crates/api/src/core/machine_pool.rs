@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MachineInitialization, MachineSpec};
 
-/// What a group of machines shall be.
+/// The desired state of a group of machines.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -23,44 +23,44 @@ pub struct MachinePoolSpec {
     /// Its Cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
-    /// How many machines there shall be. Cluster API writes one where a user writes nothing.
+    /// The wanted number of machines. Cluster API sets it to one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// What the machines are.
+    /// The template of the machines.
     pub template: MachinePoolTemplate,
-    /// Where they shall be placed.
+    /// The failure domains to place them in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failure_domains: Vec<String>,
-    /// What ties those that are there to their Nodes.
+    /// The provider IDs of the existing machines, which tie them to their Nodes.
     #[serde(rename = "providerIDList", skip_serializing_if = "Vec::is_empty")]
     pub provider_id_list: Vec<String>,
 }
 
-/// What the machines of a group are.
+/// The template of the machines of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachinePoolTemplate {
-    /// What each is, but for what is its own.
+    /// The common part of the machines' specs.
     pub spec: MachineSpec,
 }
 
-/// What a group of machines is.
+/// The observed state of a group of machines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachinePoolStatus {
     /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<MachineInitialization>,
-    /// How many machines there are.
+    /// The number of machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Where it is in its life, in one word.
+    /// Its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
 }
 
 impl MachinePool {
-    /// How many machines there shall be.
+    /// The wanted number of machines.
     #[must_use]
     pub fn wanted_replicas(&self) -> usize {
         usize::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0)

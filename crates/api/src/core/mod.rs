@@ -1,8 +1,8 @@
 //! Cluster API's own kinds, group `cluster.x-k8s.io`, version `v1beta2`: the fields we read.
 //!
-//! They are read and patched, never written whole, as that would lose what is not here. Every field may be absent.
-//! What is relied on, and why that may be (cluster-api, docs/book/src/developer/providers/contracts and the API types'
-//! own documentation):
+//! They are read and patched, but never written as a whole, because that would lose the other fields. Every field may
+//! be absent. The fields that we rely on, and the source of each promise (cluster-api,
+//! docs/book/src/developer/providers/contracts and the API types' own documentation):
 //!
 //! | Of | Field | Promised by |
 //! |---|---|---|
@@ -19,7 +19,8 @@
 //! | MachinePool | `spec.replicas`, `spec.failureDomains`, `spec.template.spec`, `spec.providerIDList` | the contract of machine pools |
 //! | all | `status.phase` | user's API; shown, no decision depends on it |
 //!
-//! They read what Cluster API up to 1.10 has as `v1beta1`, too: where a field has another shape there, either will do.
+//! The types also read `v1beta1` of Cluster API up to 1.10: where a field has another shape there, both shapes are
+//! accepted.
 
 mod cluster;
 mod definitions;
@@ -40,7 +41,7 @@ pub use machine_pool::{MachinePool, MachinePoolSpec, MachinePoolStatus, MachineP
 /// The API group.
 pub const GROUP: &str = "cluster.x-k8s.io";
 
-/// A reference to an object of the same namespace, in whatever version its kind has now.
+/// A reference to an object of the same namespace, without a version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", from = "older::ObjectReference")]
 pub struct ObjectReference {

@@ -1,4 +1,4 @@
-//! Shapes of fields in `v1beta1` (cluster-api 1.10, api/v1beta1), read into those of `v1beta2`.
+//! Reads the shapes of fields in `v1beta1` (cluster-api 1.10, api/v1beta1) into those of `v1beta2`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::infrastructure::v1beta2::FailureDomain;
 
-/// A reference of either version: the older one says group and version in one.
+/// A reference of either version: the older one has group and version in one field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ObjectReference {
@@ -19,7 +19,7 @@ pub(super) struct ObjectReference {
 impl From<ObjectReference> for super::ObjectReference {
     fn from(reference: ObjectReference) -> Self {
         let ObjectReference { api_group, api_version, kind, name } = reference;
-        // The core group has no slash, and is the empty one.
+        // The core group has no slash and an empty name.
         let older = || api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
         Self { api_group: api_group.unwrap_or_else(older), kind, name }
     }
@@ -30,11 +30,11 @@ impl From<ObjectReference> for super::ObjectReference {
 enum FailureDomains {
     List(Vec<FailureDomain>),
     Map(BTreeMap<String, FailureDomain>),
-    /// As Go has it where there is nothing.
+    /// As Go writes an empty list or map.
     Null,
 }
 
-/// A list by name, or the older map.
+/// A list, or the older map by name.
 pub(super) fn failure_domains<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<FailureDomain>, D::Error> {

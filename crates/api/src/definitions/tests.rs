@@ -92,7 +92,7 @@ fn both_versions_have_the_same_columns() {
     }
 }
 
-/// What a schema says of the shapes that only the old version has.
+/// The parts of a schema for shapes that only the old version has.
 #[test]
 fn the_old_version_has_the_shapes_of_its_contract() {
     let old = |kind: &str, path: &str| {
@@ -281,7 +281,7 @@ fn the_definitions_are_the_same_every_time() {
     assert_eq!(yaml(), yaml());
 }
 
-/// In a template they would be the same for everything that is made from it.
+/// In a template they would be the same for all objects that are created from it.
 #[test]
 fn what_each_object_has_for_itself_no_template_has_and_no_rule_there_is_about_changes() {
     let rules = |kind: &str, version: usize| -> Vec<(String, String)> {

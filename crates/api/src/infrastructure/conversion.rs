@@ -10,13 +10,12 @@
 //!  status.failureReason, status.failureMessage
 //! ```
 //!
-//! Nothing is lost either way. What the other version would read back differently goes along in the annotation
-//! `cluster.x-k8s.io/conversion-data`, and only then: an object whose plain way back leads to what was there carries
-//! none. The annotation holds the whole spec or status of the other version, and counts part by part: a part of it is
-//! used while it leads to what the object has there now. So a change through either version is seen through the other,
-//! and what was not changed comes back as it was written.
+//! No conversion loses data. When a plain conversion and back would change the object, the annotation
+//! `cluster.x-k8s.io/conversion-data` holds the whole spec or status of the other version; other objects have no
+//! annotation. Each part of the annotation is used only while it converts to the part that the object has now. So a
+//! change in one version is visible in the other, and unchanged parts come back as they were written.
 //!
-//! `failureReason` and `failureMessage` of the old version have no place in the new one, and are in the annotation as
+//! `failureReason` and `failureMessage` of the old version do not exist in the new one, and are in the annotation as
 //! long as the object has a status.
 
 mod object;
@@ -28,20 +27,20 @@ use thiserror::Error;
 
 use super::{GROUP, v1beta1, v1beta2};
 
-/// Why an object cannot be had in another version.
+/// Why an object cannot be converted to another version.
 #[derive(Debug, Error)]
 pub enum ConversionError {
-    /// The object says of itself that it is something else.
+    /// There is no conversion for the object's kind and versions.
     #[error("failed to convert {kind:?} of {api_version:?} to {wanted:?}: no such conversion")]
     Unknown {
         /// Its kind.
         kind: String,
         /// Its version.
         api_version: String,
-        /// The version that it was wanted in.
+        /// The wanted version.
         wanted: String,
     },
-    /// The object's fields are not of the types that the version has.
+    /// The object's fields do not have the types of its version.
     #[error("failed to read the object")]
     Read(#[source] serde_json::Error),
 }
@@ -57,11 +56,11 @@ impl ConversionError {
     }
 }
 
-/// An object of the simulated infrastructure in the version `desired_api_version`, such as
+/// Converts an object of the simulated infrastructure to the version `desired_api_version`, such as
 /// `infrastructure.cluster.x-k8s.io/v1beta1`.
 ///
 /// # Errors
-/// When it is of no kind of ours, the version is none of its, or it cannot be read.
+/// When it is not of one of our kinds, its kind does not have the version, or it cannot be read.
 pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, ConversionError> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
@@ -104,7 +103,7 @@ fn version_of(api_version: &str) -> Option<Version> {
     }
 }
 
-/// An object of a kind that is `Old` in `v1beta1` and `New` in `v1beta2`, in the other of the two.
+/// Converts an object of a kind that is `Old` in `v1beta1` and `New` in `v1beta2` to the other version.
 fn one<Old, New>(object: Value, to: Version) -> Result<Value, ConversionError>
 where
     Old: From<New> + Serialize + DeserializeOwned,
@@ -120,7 +119,7 @@ where
     Ok(converted.expect("an object of the API is JSON"))
 }
 
-/// Both ways, for a kind.
+/// Both conversions for a kind.
 macro_rules! both_ways {
     ($kind:ident) => {
         both_ways!($kind, v1beta1, v1beta2);

@@ -1,7 +1,7 @@
 //! Reasons of the condition `Ready` on claims and pools.
 //!
-//! Those that Cluster API has are its own (`api/ipam/v1beta2/ipaddressclaim_types.go`), as is the word for success
-//! that other IPAM providers agree on.
+//! Reasons that Cluster API has are its own (`api/ipam/v1beta2/ipaddressclaim_types.go`), as is the reason for success
+//! that other IPAM providers use.
 
 /// A claim has its address.
 pub const ADDRESS_ALLOCATED: &str = "AddressAllocated";

@@ -5,14 +5,14 @@
 //!                                                           ◀─down─   excluded, reserved, grace period
 //! ```
 //!
-//! Nothing is lost either way. What the other version has no field for goes along in the annotation
-//! `cluster.x-k8s.io/conversion-data`, and only then: it is written exactly when the plain way back would not lead to
-//! what was there. So a pool that uses nothing but what both have carries no annotation in either version.
+//! No conversion loses data. Data for which the other version has no field is in the annotation
+//! `cluster.x-k8s.io/conversion-data`. The annotation is written only when a plain conversion and back would change the
+//! pool. So a pool that uses only fields of both versions has no annotation.
 //!
-//! On a pool of `v1alpha2` the annotation holds the spec that a user of `v1alpha1` wrote, in the form that the
-//! in-cluster IPAM provider gives it. It counts only while it still leads to the pool's addresses, prefix and gateway.
-//! On a pool of `v1alpha1` it holds those fields of `v1alpha2` that are not shown there: they survive a client that
-//! reads and writes the old version.
+//! On a pool of `v1alpha2` the annotation holds the spec that a user of `v1alpha1` wrote, in the format of the
+//! in-cluster IPAM provider. It is used only while it still converts to the pool's addresses, prefix and gateway. On a
+//! pool of `v1alpha1` it holds the fields that only `v1alpha2` has: they survive a client that reads and writes the old
+//! version.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -23,28 +23,28 @@ use thiserror::Error;
 
 use super::{GROUP, PoolKind, annotations::CONVERSION_DATA, v1alpha1, v1alpha2};
 
-/// Why an object cannot be had in another version.
+/// Why an object cannot be converted to another version.
 #[derive(Debug, Error)]
 pub enum ConversionError {
-    /// The subnet of a pool is not one.
+    /// The subnet of a pool is invalid.
     #[error("spec.subnet: Invalid value: {value:?}: {reason}")]
     Subnet {
-        /// What was written.
+        /// The value.
         value: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// The object says of itself that it is something else.
+    /// There is no conversion for the object's kind and versions.
     #[error("failed to convert {kind:?} of {api_version:?} to {wanted:?}: no such conversion")]
     Unknown {
         /// Its kind.
         kind: String,
         /// Its version.
         api_version: String,
-        /// The version that it was wanted in.
+        /// The wanted version.
         wanted: String,
     },
-    /// The object's fields are not of the types that the version has.
+    /// The object's fields do not have the types of its version.
     #[error("failed to read the pool")]
     Read(#[source] serde_json::Error),
 }
@@ -61,10 +61,10 @@ impl ConversionError {
     }
 }
 
-/// An IP pool in the version `desired_api_version`, such as `ipam.cluster.x-k8s.io/v1alpha2`.
+/// Converts an IP pool to the version `desired_api_version`, such as `ipam.cluster.x-k8s.io/v1alpha2`.
 ///
 /// # Errors
-/// When it is no IP pool, the version is none of its, or it cannot be read.
+/// When it is not an IP pool, its kind does not have the version, or it cannot be read.
 pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, ConversionError> {
     const GLOBAL: &str = PoolKind::GlobalInClusterIPPool.as_str();
     const LOCAL: &str = PoolKind::InClusterIPPool.as_str();
@@ -142,7 +142,7 @@ macro_rules! both_ways {
 both_ways!(InClusterIPPool);
 both_ways!(GlobalInClusterIPPool);
 
-/// What the annotation holds: as much of an object of the other version as is needed.
+/// The content of the annotation: the needed parts of the object in the other version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Kept<Spec> {
@@ -155,7 +155,7 @@ struct Kept<Spec> {
 }
 
 impl<Spec: Serialize + DeserializeOwned> Kept<Spec> {
-    /// Takes the annotation away, and reads it. What is no data of the other version is of no use to anybody.
+    /// Removes the annotation and parses it. Content that cannot be parsed is dropped.
     fn take(metadata: &mut ObjectMeta) -> Option<Self> {
         let annotations = metadata.annotations.as_mut()?;
         let text = annotations.remove(CONVERSION_DATA)?;
@@ -177,7 +177,7 @@ impl<Spec: Serialize + DeserializeOwned> Kept<Spec> {
     }
 }
 
-/// The fields of `v1alpha2` that `v1alpha1` has no place for.
+/// The fields that only `v1alpha2` has.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct HiddenSpec {
@@ -214,7 +214,7 @@ fn down(
     kind: &str,
 ) -> (ObjectMeta, v1alpha1::InClusterIPPoolSpec) {
     let kept = Kept::<v1alpha1::InClusterIPPoolSpec>::take(&mut metadata);
-    // A spec that leads elsewhere by now is that of a pool which was changed since, through the newer version.
+    // If the spec converts to something else now, the pool was changed since, through the newer version.
     let written =
         kept.filter(|kept| kept.api_version.is_none() || kept.is_of(v1alpha1::VERSION)).and_then(|kept| {
             let mut old = kept.spec;
@@ -234,7 +234,7 @@ fn down(
     (metadata, old)
 }
 
-/// What a subnet says of the fields that were left out.
+/// The values that follow from a subnet for fields that were left out.
 fn fill_in(old: &mut v1alpha1::InClusterIPPoolSpec) -> Result<(), ConversionError> {
     if old.subnet.is_empty() {
         return Ok(());
@@ -256,7 +256,7 @@ fn fill_in(old: &mut v1alpha1::InClusterIPPoolSpec) -> Result<(), ConversionErro
     Ok(())
 }
 
-/// A pool without what is only in the annotation.
+/// A pool without the fields that are only in the annotation.
 fn plainly_up(old: &v1alpha1::InClusterIPPoolSpec) -> v1alpha2::InClusterIPPoolSpec {
     let mut addresses = old.addresses.clone();
     if !old.start.is_empty() && !old.end.is_empty() {
@@ -303,7 +303,7 @@ fn subnet(text: &str) -> Option<(IpAddr, IpAddr, i32)> {
     Some((first, last, i32::try_from(length).ok()?))
 }
 
-/// The address so many further on.
+/// The address plus an offset.
 fn beside(address: IpAddr, step: i8) -> Option<IpAddr> {
     match address {
         IpAddr::V4(address) => {

@@ -1,4 +1,4 @@
-//! The definitions of pools, and stand-ins for those of Cluster API.
+//! The CRDs of pools, and replacements for those of Cluster API.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,12 @@ use crate::{
     labels,
 };
 
-/// The namespace and name of the Service in front of the webhooks: those of the in-cluster provider, which a definition
-/// may have had before. clusterctl rewrites the namespace to the one it installs into (`cmd/clusterctl/client/repository/components.go`).
+/// The namespace and name of the Service for the webhooks: those of the in-cluster provider, which a CRD may have had
+/// before. clusterctl replaces the namespace by the one into which it installs
+/// (`cmd/clusterctl/client/repository/components.go`).
 const WEBHOOK_SERVICE: (&str, &str) = ("capi-ipam-in-cluster-system", "capi-ipam-in-cluster-webhook-service");
 
-/// The definitions of the pools, in the order of their names.
+/// The CRDs of the pools, sorted by name.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
@@ -47,7 +48,7 @@ fn without_addresses_column(mut definition: CustomResourceDefinition) -> CustomR
     definition
 }
 
-/// One definition of several versions, with what clusterctl and Cluster API look for.
+/// One CRD of several versions, with the labels that clusterctl and Cluster API read.
 fn finished(versions: Vec<CustomResourceDefinition>) -> CustomResourceDefinition {
     let convertible = versions.len() > 1;
     let merged = merge_crds(versions, v1alpha2::VERSION).expect("versions of one kind, one of them stored");
@@ -55,7 +56,7 @@ fn finished(versions: Vec<CustomResourceDefinition>) -> CustomResourceDefinition
     for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
         let schema = &mut version["schema"]["openAPIV3Schema"];
         tidy_schema(schema);
-        // The rest of an object is optional, and reads as if it were there.
+        // The rest of an object is optional, and defaults to empty values.
         schema.as_object_mut().expect("a schema").remove("required");
         let spec = &mut schema["properties"]["spec"];
         spec["default"] = empty_spec(spec);
@@ -79,7 +80,7 @@ fn finished(versions: Vec<CustomResourceDefinition>) -> CustomResourceDefinition
     definition
 }
 
-/// The spec of an object that has none: a default has to have what is required.
+/// The spec of an object without one: a default needs the required fields.
 fn empty_spec(schema: &Value) -> Value {
     let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
     let empty = |name: &str| match schema["properties"][name]["type"].as_str() {
@@ -90,8 +91,8 @@ fn empty_spec(schema: &Value) -> Value {
     names.map(|name| (name.to_owned(), empty(name))).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Definitions of `IPAddressClaim` and `IPAddress` that take any field: they stand in for Cluster API's own, whose
-/// schemas they do not have.
+/// CRDs of `IPAddressClaim` and `IPAddress` that accept any field. They replace Cluster API's own CRDs, without their
+/// schemas.
 #[must_use]
 pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     let pool_name = column("Pool Name", "string", ".spec.poolRef.name");

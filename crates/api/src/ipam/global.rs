@@ -1,24 +1,24 @@
 //! Cluster-scoped kinds that have the spec and the status of a namespaced one.
 
-/// Makes the kind `$kind` from the namespaced `$local`, which `CustomResource` made.
+/// Makes the kind `$kind` from the namespaced `$local`, which `CustomResource` derives.
 ///
-/// A spec can only be derived into one kind, and two equal specs would need everything over them written twice.
+/// A spec can only be derived into one kind, and with two equal specs all code over them would be needed twice.
 macro_rules! global_kind {
     ($(#[$doc:meta])* $kind:ident, $plural:literal, $description:literal, of $local:ident, $version:ident, $spec:ty, $status:ty) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Default, PartialEq, serde::Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         pub struct $kind {
-            /// Name, labels, and what else every object has.
+            /// The object's metadata.
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-            /// What it shall be.
+            /// The desired state.
             pub spec: $spec,
-            /// What it is.
+            /// The observed state.
             pub status: Option<$status>,
         }
 
         impl $kind {
-            /// One of this name.
+            /// An object of this name.
             #[must_use]
             pub fn new(name: &str, spec: $spec) -> Self {
                 let mut pool = Self { spec, ..Self::default() };
@@ -26,7 +26,7 @@ macro_rules! global_kind {
                 pool
             }
 
-            /// Its definition with this version alone.
+            /// Its CRD with only this version.
             pub(crate) fn crd()
             -> k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition {
                 let local = <$local as kube::CustomResourceExt>::crd();
@@ -108,7 +108,7 @@ macro_rules! global_kind {
 pub(crate) use global_kind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// The definition of the cluster-scoped twin.
+/// The CRD of the cluster-scoped twin.
 pub(crate) fn cluster_scoped(
     mut definition: CustomResourceDefinition,
     kind: &str,

@@ -1,8 +1,8 @@
 //! The kinds of the group `ipam.cluster.x-k8s.io`, a module per version.
 //!
-//! The group has two owners. The pools are ours, and are those of the in-cluster IPAM provider to the letter, so that
-//! its manifests and its users' objects work unchanged. Claims and addresses are Cluster API's own: we read and
-//! write them, and define them nowhere but in the demo and the tests.
+//! The group has two owners. The pools are ours, and equal those of the in-cluster IPAM provider exactly, so that its
+//! manifests and its users' objects work unchanged. Claims and addresses are Cluster API's own: we read and write them,
+//! and define them only in the demo and the tests.
 //!
 //! ```text
 //!  v1alpha2 ── InClusterIPPool, GlobalInClusterIPPool ─────── stored ──┐
@@ -29,9 +29,9 @@ pub use pool_kind::PoolKind;
 /// The API group.
 pub const GROUP: &str = "ipam.cluster.x-k8s.io";
 
-/// The value of [`crate::labels::PROVIDER`] on what belongs to this provider, as clusterctl writes it.
+/// The value of [`crate::labels::PROVIDER`] on objects of this provider, as clusterctl writes it.
 pub const PROVIDER_VALUE: &str = "ipam-in-cluster";
 
-/// On a definition: `clusterctl move` takes all its objects along, with everything they own
+/// Label of a CRD: `clusterctl move` moves all its objects, with everything that they own
 /// (`cmd/clusterctl/client/cluster/objectgraph.go`).
 pub const MOVE_HIERARCHY_LABEL: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";

@@ -27,7 +27,7 @@ impl PoolKind {
         Self::GlobalInClusterPrefixPool,
     ];
 
-    /// As it is written in an object's `kind`.
+    /// The value of `kind` in an object.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl PoolKind {
         }
     }
 
-    /// The kind that a claim or an address refers to; nothing when it is not one of ours. An empty group is this one:
+    /// The kind that a claim or an address refers to; none when it is not one of ours. An empty group means this group:
     /// claims of the version v1beta1 may leave it out.
     #[must_use]
     pub fn of(reference: &ObjectReference) -> Option<Self> {
@@ -46,7 +46,7 @@ impl PoolKind {
         ours.then(|| Self::ALL.into_iter().find(|kind| kind.as_str() == reference.kind)).flatten()
     }
 
-    /// Whether its objects live in namespaces, and serve claims of theirs only.
+    /// Whether its objects are namespaced, and serve only claims of their namespace.
     #[must_use]
     pub const fn is_namespaced(self) -> bool {
         matches!(self, Self::InClusterIPPool | Self::InClusterPrefixPool)

@@ -1,4 +1,4 @@
-//! What there is where no SimulatedCloud says otherwise.
+//! Defaults for clouds that list no instance types.
 
 use super::{Gpu, InstanceType};
 

@@ -12,7 +12,7 @@ use crate::schema;
 /// A name that is a DNS label.
 const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
-/// An extension that the simulated cloud asks. The fields are those of Cluster API's ExtensionConfig
+/// An extension that the simulated cloud calls. The fields are those of Cluster API's ExtensionConfig
 /// (`api/runtime/v1beta2/extensionconfig_types.go`).
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -46,7 +46,7 @@ pub struct CloudExtensionConfigSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub namespace_selector: Option<serde_json::Value>,
-    /// Settings that travel with each call.
+    /// Settings that are sent with each call.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 100))]
     pub settings: BTreeMap<String, String>,
@@ -56,7 +56,7 @@ pub struct CloudExtensionConfigSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    schema::rule("has(self.url) != has(self.service)", "either url or service has to be given, and not both"),
+    schema::rule("has(self.url) != has(self.service)", "exactly one of url and service has to be set"),
 ]))]
 pub struct ExtensionClientConfig {
     /// The URL of the extension, such as https://host:8443/path.
@@ -66,8 +66,8 @@ pub struct ExtensionClientConfig {
     /// The Service of the extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ExtensionService>,
-    /// The certificate authorities that the extension's certificate may come from, in PEM. Those of the system where
-    /// there are none.
+    /// The certificate authorities that may issue the extension's certificate, in PEM; by default those of the
+    /// operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::ca_bundle")]
     pub ca_bundle: Option<ByteString>,
@@ -123,7 +123,7 @@ pub struct ExtensionHandler {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_seconds: Option<i32>,
-    /// What a failed call means. With Ignore it counts as if the extension had agreed.
+    /// The effect of a failed call. With Ignore it counts as agreement.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["Ignore", "Fail"]))]
     pub failure_policy: String,

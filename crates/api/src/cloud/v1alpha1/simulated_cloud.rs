@@ -15,12 +15,12 @@ use crate::schema;
 const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// A name that is the value of a label of Nodes.
 const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
-/// A quantity of bytes that is more than nothing.
+/// A quantity of bytes greater than zero.
 const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
 const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 
-/// What a cloud offers. What is left out has built-in defaults.
+/// The zones, instance types and images of a cloud. Fields that are left out have built-in defaults.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cloud.nephele.dev",
@@ -31,7 +31,7 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A cloud that simulated clusters lie in: its zones, instance types and images.",
+    doc = "A cloud for simulated clusters: its zones, instance types and images.",
     printcolumn(
         name = "Zones",
         type_ = "integer",
@@ -53,8 +53,8 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct SimulatedCloudSpec {
-    /// Where machines can be placed. Zones are the failure domains of clusters that list none themselves. Without a
-    /// region machines are placed nowhere in particular.
+    /// The regions and zones for machines. The zones are the failure domains of clusters that list none themselves.
+    /// Without a region, such clusters have no failure domains.
     // As many zones in all as a Cluster can have failure domains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
@@ -67,8 +67,8 @@ pub struct SimulatedCloudSpec {
         )],
     ))]
     pub regions: Vec<Region>,
-    /// How large machines can be. A machine that names no type has 2 processors and 4Gi of memory. Built in are small,
-    /// medium, large, xlarge, medium-arm64 and large-gpu.
+    /// The instance types for machines; by default small, medium, large, xlarge, medium-arm64 and large-gpu. A machine
+    /// that names no type has 2 processors and 4Gi of memory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -194,7 +194,7 @@ impl SimulatedCloudSpec {
         self.regions.iter().flat_map(|region| region.zones.iter().map(move |zone| (region, zone)))
     }
 
-    /// The instance types that there are: those listed, or those built in.
+    /// The instance types of the cloud: those in the spec, or else the built-in ones.
     #[must_use]
     pub fn instance_types(&self) -> Cow<'_, [InstanceType]> {
         if self.instance_types.is_empty() {
@@ -206,7 +206,7 @@ impl SimulatedCloudSpec {
 }
 
 impl InstanceType {
-    /// What a machine of this type offers to pods, as quantities by resource name.
+    /// The capacity for pods of a machine of this type, as quantities by resource name.
     #[must_use]
     pub fn capacity(&self) -> BTreeMap<String, String> {
         let Self { name: _, cpu, memory, ephemeral_storage, pods, architecture: _, gpu } = self;

@@ -1,14 +1,14 @@
-//! An object as a whole: its spec and status, and the annotation with what the other version has.
+//! Conversion of a whole object: its spec and status, and the annotation with data of the other version.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{super::GROUP, parts::Part};
 
-/// The name that Cluster API and its providers give it (`util/conversion`).
+/// The name of the annotation in Cluster API and its providers (`util/conversion`).
 const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";
 
-/// What the annotation holds: the spec and status of the object in another version, each where it is needed.
+/// The content of the annotation: the spec and status of the object in the other version, each only if needed.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Kept<Spec, Status> {
@@ -25,7 +25,7 @@ fn none<T>() -> Option<T> {
 }
 
 impl<Spec: DeserializeOwned, Status: DeserializeOwned> Kept<Spec, Status> {
-    /// Takes the annotation away, and reads it. What is no data of the other version is of no use to anybody.
+    /// Removes the annotation and parses it. Content that cannot be parsed is dropped.
     fn take(metadata: &mut ObjectMeta, api_version: &str, kind: &str) -> Option<Self> {
         let annotations = metadata.annotations.as_mut()?;
         let text = annotations.remove(CONVERSION_DATA)?;
@@ -44,7 +44,7 @@ impl<Spec: Serialize, Status: Serialize> Kept<Spec, Status> {
     }
 }
 
-/// An object of one version, in the other.
+/// Converts an object of one version to the other.
 pub(super) fn converted<Spec, Status>(
     mut metadata: ObjectMeta,
     spec: Spec,

@@ -1,4 +1,4 @@
-//! The parts that the versions show differently, and what is made of them.
+//! Conversion of the parts that differ between the versions.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::super::{
 };
 use crate::conditions::{FALSE, reasons, types};
 
-/// A part of an object, of which there is another form in the other version.
+/// A part of an object that has another form in the other version.
 pub(super) trait Part: PartialEq + Sized {
     type Other: Part<Other = Self>;
 
-    /// The other form, of nothing but this one.
+    /// The other form, converted only from this one.
     fn plainly(&self) -> Self::Other;
 
-    /// The other form: the one that was kept if it leads here still.
+    /// The other form: the kept one if it still converts to this one.
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
         kept.filter(|kept| kept.plainly() == *self).unwrap_or_else(|| self.plainly())
     }
@@ -115,7 +115,8 @@ impl Part for Vec<NewCondition> {
     }
 }
 
-/// Whether it is good when the condition holds. The others have no old form: all old conditions are good ones.
+/// Whether the condition has positive polarity. Only these have an old form, because all old conditions have positive
+/// polarity.
 fn is_good_news(condition: &NewCondition) -> bool {
     ![types::PAUSED, types::DELETING].contains(&condition.type_.as_str())
 }
@@ -133,9 +134,9 @@ fn old_form(condition: &NewCondition, all: &[NewCondition]) -> v1beta1::Conditio
     }
 }
 
-/// How bad it is that a condition does not hold. The summary is as bad as the worst of the others.
+/// The severity of a condition that is not true. Ready has the highest severity of the other conditions.
 fn severity_of(condition: &NewCondition, all: &[NewCondition]) -> &'static str {
-    /// What only a change of the configuration, or a new machine, can help.
+    /// Reasons that only a change of the configuration, or a new machine, can remove.
     const ERRORS: [&str; 12] = [
         reasons::INVALID_CONFIGURATION,
         reasons::NAME_TOO_LONG,
@@ -171,7 +172,8 @@ fn severity_of(condition: &NewCondition, all: &[NewCondition]) -> &'static str {
     }
 }
 
-/// What Cluster API makes of a condition in its old form (`util/conditions/getter.go`), but with a time that stays.
+/// Converts a condition from its old form as Cluster API does (`util/conditions/getter.go`), but with a time that does
+/// not change.
 fn new_form(condition: &v1beta1::Condition) -> NewCondition {
     let v1beta1::Condition { type_, status, severity: _, last_transition_time, reason, message } =
         condition.clone();
@@ -398,7 +400,7 @@ machine_pool_spec!(v1beta2, v1beta1);
 #[derive(PartialEq)]
 pub(super) struct PoolReady(Option<bool>);
 
-/// `ready` and `initialization` of a pool in `v1beta2`, which say the same.
+/// `ready` and `initialization` of a pool in `v1beta2`, which have the same meaning.
 type PoolFlags = (Option<bool>, Option<v1beta2::Initialization>);
 
 impl Part for PoolReady {

@@ -1,4 +1,4 @@
-//! Conditions as Cluster API had them before it took over those of Kubernetes.
+//! Conditions as Cluster API had them before it used those of Kubernetes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as NewCondition, Time};
 use schemars::JsonSchema;
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// What is known of a side of an object (`api/core/v1beta1/condition_types.go`). All of them are good when they hold.
+/// A condition of an object (`api/core/v1beta1/condition_types.go`). All conditions have positive polarity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about.
+    /// Its type.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// How bad it is when it does not hold, one of [`severity`]; empty otherwise.
+    /// The severity when the status is `False`, one of [`severity`]; empty otherwise.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub severity: String,
     /// When the status last changed.
@@ -29,18 +29,18 @@ pub struct Condition {
     pub message: String,
 }
 
-/// How bad it is when a condition does not hold.
+/// Severities of conditions that are not true.
 pub mod severity {
-    /// It takes its time.
+    /// The condition becomes true after some time.
     pub const INFO: &str = "Info";
-    /// It may get better by itself.
+    /// The condition may become true by itself.
     pub const WARNING: &str = "Warning";
-    /// Somebody has to change something.
+    /// A user has to change something.
     pub const ERROR: &str = "Error";
 }
 
-/// The conditions of `v1beta2`. Cluster API from 1.9 on reads these where they are there, and the old ones where they are
-/// not (`util/conditions/getter.go`, `UnstructuredGetAll`).
+/// The conditions of `v1beta2`. Cluster API from 1.9 on reads these if they exist, and otherwise the old ones
+/// (`util/conditions/getter.go`, `UnstructuredGetAll`).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct V1Beta2Conditions {

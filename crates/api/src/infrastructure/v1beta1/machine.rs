@@ -128,7 +128,7 @@ pub struct InMemoryMachineStatus {
     /// The status of its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<MachineNetworkStatus>,
-    /// Where it is placed.
+    /// The failure domain that it is placed in.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: String,

@@ -1,8 +1,8 @@
 //! Version `v1beta1`: Cluster API's contract v1beta1 for infrastructure providers, which Cluster API up to 1.10 reads.
 //!
-//! Nobody but the API server's clients sees it: objects are stored as `v1beta2`, and [`super::conversion`] leads from
-//! one to the other. What differs is here, everything else is `v1beta2`'s own. A machine has no failure domain in its
-//! spec here either: Cluster API would take it over into the Machine.
+//! Only clients of the API server see this version: objects are stored as `v1beta2`, and [`super::conversion`] converts
+//! between the two. Types that differ are here, all others are those of `v1beta2`. A machine has no failure domain in
+//! its spec here either: Cluster API would copy it to the Machine.
 
 mod cluster;
 mod cluster_template;

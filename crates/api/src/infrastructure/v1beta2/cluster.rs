@@ -169,7 +169,7 @@ impl InMemoryCluster {
         initialization.and_then(|initialization| initialization.provisioned) == Some(true)
     }
 
-    /// The pool that its load balancer wants an address from.
+    /// The pool for the address of its load balancer.
     #[must_use]
     pub fn control_plane_address_pool(&self) -> Option<&PoolReference> {
         self.spec.network.as_ref()?.control_plane_address_from_pool.as_ref()

@@ -1,5 +1,5 @@
-//! Annotations in which earlier releases kept what is in specs now. They are read where the spec says nothing yet, and go
-//! with the next write.
+//! Annotations in which earlier releases kept data that is in the spec now. They are read while the spec does not have
+//! the data, and the next write removes them.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use super::{InMemoryMachine, MachineAddress};
 
 /// On an `InMemoryCluster`: when it was created for the first time, in RFC 3339.
 const CREATED: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io/created";
-/// On an `InMemoryMachine`: how its instance came to be, in JSON.
+/// On an `InMemoryMachine`: the origin of its instance, in JSON.
 const ORIGIN: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/origin";
-/// On an `InMemoryMachine`: the last update in place that it was asked for, in JSON.
+/// On an `InMemoryMachine`: the last update in place that was requested, in JSON.
 const UPDATE: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/update";
-/// On an `InMemoryMachine`: that its instance was terminated, in JSON.
+/// On an `InMemoryMachine`: the termination of its instance, in JSON.
 const TERMINATED: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/instance-terminated";
 
-/// The value of an annotation, and the machine that it is about.
+/// The value of an annotation, and the name of its machine.
 #[derive(Deserialize)]
 struct About<T> {
     machine: String,
@@ -69,7 +69,7 @@ impl From<FormerOrigin> for Origin {
     }
 }
 
-/// What the annotations of a machine say of its instance; none where they say nothing.
+/// The record of a machine's instance in its annotations; none without such annotations.
 pub(super) fn instance(object: &InMemoryMachine) -> Option<InstanceRecord> {
     let origin = value::<FormerOrigin>(object, ORIGIN).map(Origin::from);
     let update = value::<Update>(object, UPDATE);
@@ -79,7 +79,7 @@ pub(super) fn instance(object: &InMemoryMachine) -> Option<InstanceRecord> {
     says.then_some(InstanceRecord { machine, origin, update, termination })
 }
 
-/// What an annotation says; none if it cannot be read, or was copied from the manifest of another machine.
+/// The value of an annotation; none if it cannot be parsed, or was copied from the manifest of another machine.
 fn value<T: DeserializeOwned>(object: &InMemoryMachine, name: &str) -> Option<T> {
     let about: About<T> = serde_json::from_str(annotation(&object.metadata, name)?).ok()?;
     (Some(&about.machine) == object.metadata.name.as_ref()).then_some(about.value)
@@ -93,7 +93,7 @@ pub(super) fn forget_instance(metadata: &mut ObjectMeta) {
     forget(metadata, &[ORIGIN, UPDATE, TERMINATED]);
 }
 
-/// When a cluster was created for the first time, by its annotation.
+/// When a cluster was created for the first time, according to its annotation.
 pub(super) fn created(metadata: &ObjectMeta) -> Option<jiff::Timestamp> {
     annotation(metadata, CREATED)?.parse().ok()
 }
@@ -175,7 +175,7 @@ mod tests {
         let of = |machine: &str| InstanceRecord { machine: machine.into(), ..InstanceRecord::default() };
         object.spec.instance = Some(Box::new(of("m")));
         assert_eq!((object.instance(), object.origin()), (Some(of("m")), None));
-        // But for what was copied from another machine.
+        // Except for annotations that were copied from another machine.
         object.spec.instance = Some(Box::new(of("other")));
         assert!(object.origin().is_some());
     }

@@ -1,9 +1,9 @@
-//! What the provider keeps of a simulated instance in the spec of its `InMemoryMachine`.
+//! The provider's record of a simulated instance in the spec of its `InMemoryMachine`.
 //!
-//! `clusterctl move` and backups do not bring a status along (cluster-api, `cmd/clusterctl/client/cluster/mover.go`:
-//! objects are created anew, and a status is never written), and Cluster API's own test of rollouts compares the
-//! annotations of every object (cluster-api, `test/e2e/clusterclass_rollout.go`). So what has to outlive a status is in
-//! the spec, beside `providerID`, in a field that only the provider writes.
+//! `clusterctl move` and backups do not copy the status (cluster-api, `cmd/clusterctl/client/cluster/mover.go`: objects
+//! are created again, and a status is never written), and Cluster API's own test of rollouts compares the annotations
+//! of every object (cluster-api, `test/e2e/clusterclass_rollout.go`). So data that has to outlive the status is in the
+//! spec, beside `providerID`, in a field that only the provider writes.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ pub struct InstanceRecord {
 }
 
 impl InMemoryMachine {
-    /// What is kept of the machine's instance; none before there was one.
+    /// The record of the machine's instance; none before there was an instance.
     #[must_use]
     pub fn instance(&self) -> Option<InstanceRecord> {
         self.recorded().map(Cow::into_owned)
@@ -55,26 +55,25 @@ impl InMemoryMachine {
         known.map(Cow::Borrowed).or_else(|| former::instance(self).map(Cow::Owned))
     }
 
-    /// How the instance came to be, as far as the object remembers.
+    /// The origin of the instance, if the object records it.
     #[must_use]
     pub fn origin(&self) -> Option<Origin> {
         self.recorded()?.origin.clone()
     }
 
-    /// The last update in place that the machine was asked for.
+    /// The last update in place that was requested for the machine.
     #[must_use]
     pub fn update(&self) -> Option<Update> {
         self.recorded()?.update.clone()
     }
 
-    /// That the instance was terminated.
+    /// The termination of the instance, if there was one.
     #[must_use]
     pub fn termination(&self) -> Option<Termination> {
         self.recorded()?.termination.clone()
     }
 
-    /// What is kept of the machine's instance, to be changed. What earlier releases kept in annotations is taken over from
-    /// there.
+    /// The mutable record of the machine's instance. Data in the annotations of earlier releases is moved into it.
     pub fn instance_mut(&mut self) -> &mut InstanceRecord {
         let machine = self.metadata.name.clone().unwrap_or_default();
         let known =
@@ -83,7 +82,7 @@ impl InMemoryMachine {
         self.spec.instance.insert(Box::new(known))
     }
 
-    /// Whether something of the instance is kept in annotations, as earlier releases did.
+    /// Whether the object has annotations of earlier releases about its instance.
     #[must_use]
     pub fn keeps_annotations(&self) -> bool {
         former::has_instance(&self.metadata)

@@ -11,7 +11,7 @@ use crate::schema;
 
 /// The desired state of a simulated machine.
 ///
-/// There is no `failureDomain` here on purpose: Cluster API would take it over into the Machine, even an empty one
+/// There is no `failureDomain` here on purpose: Cluster API would copy it to the Machine, even an empty one
 /// (`core/reconcilers/machine/machine_controller_phases.go`, `reconcileInfrastructure`).
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -167,7 +167,7 @@ pub struct InMemoryMachineStatus {
     /// The status of its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<MachineNetworkStatus>,
-    /// Where it is placed.
+    /// The failure domain that it is placed in.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: String,
@@ -196,7 +196,7 @@ impl InMemoryMachine {
         initialization.and_then(|initialization| initialization.provisioned) == Some(true)
     }
 
-    /// The pools that it wants addresses from.
+    /// The pools for its addresses.
     #[must_use]
     pub fn address_pools(&self) -> &[PoolReference] {
         self.spec.network.as_ref().map(|network| network.addresses_from_pools.as_slice()).unwrap_or_default()

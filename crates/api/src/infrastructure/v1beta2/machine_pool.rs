@@ -101,13 +101,14 @@ impl From<PoolMachine> for InMemoryMachineSpec {
 
 /// The observed state of a simulated group of machines.
 ///
-/// There is no `failureReason` and no `failureMessage` on purpose: Cluster API 1.11 to 1.14 panics over a pool that has
-/// one (`core/reconcilers/machinepool/machinepool_controller_phases.go`, `reconcileExternal`).
+/// There is no `failureReason` and no `failureMessage` on purpose: Cluster API 1.11 to 1.14 panics when a pool has one
+/// of them (`core/reconcilers/machinepool/machinepool_controller_phases.go`, `reconcileExternal`).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InMemoryMachinePoolStatus {
-    /// True once as many machines as wanted were up for the first time; it never becomes false again. The same as
-    /// initialization.provisioned, which Cluster API's contract has in its place and its controller does not read.
+    /// True once all wanted machines were up for the first time; it never becomes false again. The same as
+    /// initialization.provisioned, which replaces it in Cluster API's contract, but which Cluster API's controller does
+    /// not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// The progress of the first provisioning.

@@ -81,7 +81,7 @@ impl TemplateMetadata {
     }
 }
 
-/// Whether a value is what an absent key stands for, and so need not be written.
+/// Whether a value is the default of an absent key, and so need not be written.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,4 +1,4 @@
-//! Addresses from IPAM pools: which are wanted, and which were given.
+//! Addresses from IPAM pools: the wanted ones, and the ones that were given.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,9 @@ use crate::schema;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MachineNetwork {
-    /// Pools that each give the machine an address, in this order: two of them, one per family, make it dual-stack. The
-    /// machine boots once it has all of its addresses; one without pools gets an address from the simulated cloud.
+    /// The machine gets one address from each of these pools, in this order. With two pools, one per IP family, it is
+    /// dual-stack. The machine boots once it has all of its addresses. A machine without pools gets an address from the
+    /// simulated cloud.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::pool_references")]
     pub addresses_from_pools: Vec<PoolReference>,
@@ -21,17 +22,18 @@ pub struct MachineNetwork {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterNetwork {
-    /// The pool that gives the control plane's load balancer its address.
+    /// The pool from which the control plane's load balancer gets an address.
     ///
-    /// The address is claimed and shown, and is not the host of the endpoint. Clients connect to the endpoint for real,
-    /// and nothing routes a simulated address to the manager. Even one that happens to be bindable where the manager
-    /// runs now would be lost with its next start on another node, while a published endpoint can never change.
+    /// The address is claimed and shown in the status, but it is not the host of the endpoint. Clients open real
+    /// connections to the endpoint, and nothing routes a simulated address to the manager. Even an address that the
+    /// manager can bind now would be lost when the manager starts on another node, but a published endpoint can never
+    /// change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::load_balancer_pool_reference")]
     pub control_plane_address_from_pool: Option<PoolReference>,
 }
 
-/// A pool of any IPAM provider, in the namespace of whoever refers to it or cluster-wide.
+/// A pool of any IPAM provider, in the namespace of the object with this reference or cluster-wide.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PoolReference {

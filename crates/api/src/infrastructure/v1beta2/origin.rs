@@ -1,5 +1,6 @@
-//! What objects remember of their beginning ([`super::instance`] says why in their specs). What stands behind them is
-//! made anew as it was after a restart and after a move: at its addresses, with Nodes and certificates of the same dates.
+//! The origin of clusters and instances ([`super::instance`] says why it is in the spec). After a restart and after a
+//! move, the provider restores clusters and instances from it: with the same addresses, and with Nodes and certificates
+//! of the same dates.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::update::Software;
 use super::{InMemoryCluster, MachineAddress, former};
 use crate::schema;
 
-/// How a cluster came to be.
+/// How a cluster was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -24,7 +25,7 @@ pub struct ClusterOrigin {
     /// The name of the InMemoryCluster. A record that was copied from another one does not count.
     #[schemars(length(min = 1, max = 253))]
     pub cluster: String,
-    /// When it was created for the first time, in whichever management cluster that was.
+    /// When it was created for the first time, in this or an earlier management cluster.
     #[schemars(schema_with = "schema::instant")]
     pub created: Time,
 }
@@ -40,7 +41,7 @@ pub struct Origin {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::machine_addresses")]
     pub addresses: Vec<MachineAddress>,
-    /// The shares of the cluster's pod networks that its Node has.
+    /// The parts of the cluster's pod networks that its Node has.
     #[serde(default, rename = "podCIDRs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::pod_cidrs")]
     pub pod_cidrs: Vec<String>,
@@ -48,17 +49,17 @@ pub struct Origin {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: String,
-    /// The region of the failure domain; absent where the name of that says it.
+    /// The region of the failure domain; absent when it follows from the failure domain's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub region: String,
     /// Its hardware, even if its cloud has changed since; absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<MachineHardware>,
-    /// What it runs, which an update in place changes.
+    /// The software that it runs. An update in place changes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Software>,
-    /// What its random durations are drawn by.
+    /// The key for its random durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw_key: Option<DrawKey>,
     /// Since when each part has been up, by the name of the part in spec.behaviour.
@@ -85,8 +86,8 @@ pub struct MachineHardware {
     pub capacity: BTreeMap<String, String>,
 }
 
-/// What the random durations of a machine are drawn by, as the names of machines are random themselves: the same seed
-/// gives the machines of a set the same durations in every run.
+/// The key for the random durations of a machine. The names of machines are random, so they cannot be the key: with
+/// this key, the same seed gives the machines of a set the same durations in every run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DrawKey {
@@ -99,7 +100,7 @@ pub struct DrawKey {
 }
 
 impl Origin {
-    /// That of an instance that began to boot then, and of which nothing else is known.
+    /// The origin of an instance of which only the start time is known.
     #[must_use]
     pub fn begun(start_time: MicroTime) -> Self {
         Self {
@@ -117,7 +118,7 @@ impl Origin {
 }
 
 impl InMemoryCluster {
-    /// When the cluster was created for the first time, as far as the object remembers.
+    /// When the cluster was created for the first time, if the object records it.
     #[must_use]
     pub fn first_created(&self) -> Option<jiff::Timestamp> {
         let origin =
@@ -125,8 +126,7 @@ impl InMemoryCluster {
         origin.map(|origin| origin.created.0).or_else(|| former::created(&self.metadata))
     }
 
-    /// Has the object remember when the cluster was created for the first time. What earlier releases kept in an
-    /// annotation goes.
+    /// Records when the cluster was created for the first time. Removes the annotation of earlier releases.
     pub fn set_first_created(&mut self, at: jiff::Timestamp) {
         let cluster = self.metadata.name.clone().unwrap_or_default();
         self.spec.origin = Some(ClusterOrigin { cluster, created: Time(at) });

@@ -1,23 +1,24 @@
-//! What an `InMemoryMachine` of a pool says of itself: who it belongs to, and what it was made from.
+//! Labels and annotations of an `InMemoryMachine` of a pool: its MachinePool, and the values that it was created with.
 //!
-//! Cluster API knows the machines of a pool by their labels, and what their Machines do not say has to be on them:
-//! the Machine of such a machine has no version before its Node has one, no failure domain and no bootstrap data.
+//! Cluster API finds the machines of a pool by their labels. Values that are not in their Machines have to be on the
+//! InMemoryMachines: the Machine of such a machine has no version before its Node has one, no failure domain and no
+//! bootstrap data.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// On a machine of a pool: the MachinePool, by [`label_value`].
 pub const POOL_NAME_LABEL: &str = "cluster.x-k8s.io/pool-name";
-/// On a Machine: of the machines of a pool, it is to go first.
+/// On a Machine of a pool: it is deleted before other machines.
 pub const DELETE_MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/delete-machine";
-/// On a machine of a pool: the Kubernetes version that it was made with.
+/// On a machine of a pool: the Kubernetes version that it was created with.
 pub const VERSION_ANNOTATION: &str = "inmemorymachinepool.infrastructure.cluster.x-k8s.io/version";
-/// On a machine of a pool: the failure domain that it was made for.
+/// On a machine of a pool: the failure domain that it was created for.
 pub const FAILURE_DOMAIN_ANNOTATION: &str =
     "inmemorymachinepool.infrastructure.cluster.x-k8s.io/failure-domain";
-/// On a machine of a pool: what stands for all that it was made from.
+/// On a machine of a pool: the hash of everything that it was created from.
 pub const REVISION_ANNOTATION: &str = "inmemorymachinepool.infrastructure.cluster.x-k8s.io/revision";
 
-/// The longest value of a label.
+/// The maximum length of a label value.
 const LABEL_VALUE_MAX: usize = 63;
 
 /// The value of an annotation.
@@ -26,8 +27,8 @@ pub fn annotation<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {
     meta.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
-/// The value of the label `cluster.x-k8s.io/pool-name` for a MachinePool of this name: the name itself, or what Cluster
-/// API makes of one that is no value of a label (`util/labels/format/helpers.go`, `MustFormatValue`).
+/// The value of the label `cluster.x-k8s.io/pool-name` for a MachinePool of this name: the name itself, or Cluster
+/// API's hash of a name that is not a valid label value (`util/labels/format/helpers.go`, `MustFormatValue`).
 #[must_use]
 pub fn label_value(name: &str) -> String {
     if is_label_value(name) {
@@ -54,7 +55,7 @@ fn fnv1a_32(bytes: &[u8]) -> u32 {
 /// Four bytes in the alphabet of RFC 4648, section 5, without padding.
 fn base64_url(bytes: [u8; 4]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    // Six characters of six bits: the last holds two of the bytes' bits and four of none.
+    // Six characters of six bits: the last one holds two bits of the bytes and four zero bits.
     let bits = u64::from(u32::from_be_bytes(bytes)) << 4;
     let character = |position: u32| {
         let sextet = (bits >> (6 * (5 - position))) & 0x3f;

@@ -1,5 +1,5 @@
-//! Simulated instances that somebody terminates behind Cluster API's back, as it happens in real clouds: by a person at a
-//! console, or by the cloud that wants its machine back.
+//! Simulated instances that are terminated without Cluster API, as in real clouds: by a person at a console, or by the
+//! cloud that reclaims its machine.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use schemars::JsonSchema;
@@ -9,8 +9,8 @@ use super::InMemoryMachine;
 use super::pool_machine::annotation;
 use crate::schema;
 
-/// On an `InMemoryMachine`, with any value: its instance is to be terminated. Before there is one it means nothing. A
-/// person sets it, so it is an annotation.
+/// On an `InMemoryMachine`, with any value: requests the termination of its instance. It has no effect before there is
+/// an instance. A person sets it, so it is an annotation.
 pub const TERMINATE_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/terminate-instance";
 
 /// The termination of an instance. A terminated instance never comes back, after a restart or in another
@@ -18,13 +18,13 @@ pub const TERMINATE_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Termination {
-    /// When.
+    /// The time of the termination.
     #[schemars(schema_with = "schema::instant")]
     pub time: MicroTime,
 }
 
 impl InMemoryMachine {
-    /// Whether somebody wants the instance to be terminated.
+    /// Whether a user requests the termination of the instance.
     #[must_use]
     pub fn is_to_terminate(&self) -> bool {
         annotation(&self.metadata, TERMINATE_ANNOTATION).is_some()

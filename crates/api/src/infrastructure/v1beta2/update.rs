@@ -1,6 +1,6 @@
-//! Updates in place: what of a machine may change while it is there, and what it is asked to become. Who asks may be
-//! another process than the one that has the machine, or several; so both are on the `InMemoryMachine`
-//! ([`super::instance`]), where a restart and a move find them.
+//! Updates in place: the software of a machine that may change while it runs, and the update that is requested. The
+//! process that requests an update may be another one than the process that runs the machine, or several. So both are
+//! on the `InMemoryMachine` ([`super::instance`]), and survive a restart and a move.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// Cluster API's own, on a Machine and on what it refers to while it is updated in place (cluster-api,
-/// `api/core/v1beta2/common_types.go`, `UpdateInProgressAnnotation`). It is on the Machine before anything that is to
-/// change does, and goes from the Machine first.
+/// Cluster API's own annotation, on a Machine and on the objects that it refers to while it is updated in place
+/// (cluster-api, `api/core/v1beta2/common_types.go`, `UpdateInProgressAnnotation`). Cluster API sets it on the Machine
+/// before it changes anything, and removes it from the Machine first.
 pub const UPDATE_IN_PROGRESS_ANNOTATION: &str =
     "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
 
-/// What of a machine may change in place.
+/// The software of a machine, which may change in place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Software {
@@ -32,7 +32,7 @@ pub struct Software {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub etcd_image_tag: String,
-    /// The files that it was given; absent until an update names them.
+    /// Its files; absent until an update names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
 }
@@ -41,37 +41,37 @@ pub struct Software {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Files {
-    /// Stands for all of them, with their owners and permissions: SHA-256, in hexadecimal digits.
+    /// A SHA-256 hash of all files, with their owners and permissions, in hexadecimal digits.
     #[schemars(length(min = 1, max = 256))]
     pub digest: String,
-    /// What is in the first of them, by path: `sha256:<digits>` of the content, or `secret:<name>/<key>`.
+    /// The content of the first files, by path: `sha256:<digits>` of the content, or `secret:<name>/<key>`.
     #[schemars(schema_with = "schema::file_contents")]
     pub contents: BTreeMap<String, String>,
 }
 
-/// An update in place that a machine was asked for. Its duration is counted from the request, so that who has the
-/// machine, now or after a restart, need not have seen it.
+/// An update in place that was requested for a machine. Its duration counts from the request, so that the manager need
+/// not have seen the request when it was made, for example because of a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Update {
-    /// What the machine is to run.
+    /// The software that the machine should run.
     pub software: Software,
     /// When it was requested; this tells updates apart.
     #[schemars(schema_with = "schema::instant")]
     pub asked_at: MicroTime,
-    /// How long it takes, as in spec.behaviour; absent for no time.
+    /// How long it takes, as in spec.behaviour; absent when it takes no time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 64))]
     pub duration: String,
-    /// How much of that comes on top at most, as in spec.behaviour.
+    /// The largest random addition, as a fraction of the duration, as in spec.behaviour.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 32))]
     pub jitter: String,
-    /// Why it fails; absent for one that succeeds. One that fails takes its time and changes nothing.
+    /// Why it fails; absent for an update that succeeds. A failing update takes its duration and changes nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 32768))]
     pub failure: String,
-    /// When it ended; absent while it is under way.
+    /// When it ended; absent while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::instant")]
     pub ended: Option<MicroTime>,

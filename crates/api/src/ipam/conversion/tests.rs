@@ -25,7 +25,7 @@ fn converted(pool: &Value, version: &str) -> Value {
     convert(pool.clone(), version).expect("convertible")
 }
 
-/// Identifiers are those of the rows of the in-cluster provider's suite.
+/// The ids are those of the rows in the in-cluster provider's test suite.
 #[test]
 fn a_range_or_a_subnet_becomes_one_entry_of_the_addresses() {
     let rows = [
@@ -114,7 +114,7 @@ fn the_annotation_is_that_of_the_in_cluster_provider() {
     let stored = converted(&pool("InClusterIPPool", OLD, &json!({ "subnet": "1.1.1.0/24" })), NEW);
     let spec = json!({ "subnet": "1.1.1.0/24", "start": "1.1.1.1", "end": "1.1.1.254", "prefix": 24 });
     assert_eq!(data(&stored), Some(json!({ "apiVersion": OLD, "kind": "InClusterIPPool", "spec": spec })));
-    // As the in-cluster provider writes it: with the status, and without saying what it is.
+    // As the in-cluster provider writes it: with the status, and without kind and version.
     let theirs = json!({
         "spec": spec, "status": { "ipAddresses": { "total": 254, "free": 254, "used": 0, "outOfRange": 0 } },
     });
@@ -282,7 +282,7 @@ fn status() -> impl Strategy<Value = Option<v1alpha2::PoolStatus>> {
     })
 }
 
-/// Both ways, for a kind.
+/// Both conversions for a kind.
 macro_rules! round_trips {
     ($module:ident, $kind:ident) => {
         mod $module {
@@ -323,7 +323,7 @@ macro_rules! round_trips {
                     (expected.addresses, expected.prefix, expected.gateway) =
                         (shared.addresses, shared.prefix, shared.gateway);
                     prop_assert_eq!(&changed.spec, &expected);
-                    // And what the user of the old version wrote is what the user reads.
+                    // And a user of the old version reads the same spec that the user wrote.
                     prop_assert_eq!(v1alpha1::$kind::from(changed).spec, old.spec);
                 }
             }

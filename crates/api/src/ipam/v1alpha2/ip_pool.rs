@@ -59,7 +59,7 @@ pub struct InClusterIPPoolSpec {
     /// Whether addresses that a subnet reserves are handed out too: the first and, with IPv4, the last.
     #[serde(rename = "allocateReservedIPAddresses", skip_serializing_if = "std::ops::Not::not")]
     pub allocate_reserved_ip_addresses: bool,
-    /// Addresses that are not handed out, in the forms that addresses has. They may lie outside of the pool.
+    /// Addresses that are not handed out, in the same forms as in addresses. They may be outside of the pool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excluded_addresses: Vec<String>,
     /// For how many seconds an address that was released is not handed out again. Zero by default.

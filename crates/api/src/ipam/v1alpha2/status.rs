@@ -24,7 +24,7 @@ pub struct PoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Who hands out the addresses of the pool.
+    /// The manager that hands out the addresses of the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<AllocatorStatus>,
     /// Allocations whose IPAddress may not exist yet.
@@ -33,7 +33,7 @@ pub struct PoolStatus {
     pub pending: Vec<PendingAllocation>,
 }
 
-/// How many addresses a pool has, or prefixes. A count above 9223372036854775807 is said to be that.
+/// How many addresses or prefixes a pool has. Higher counts are shown as 9223372036854775807.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["free", "outOfRange", "total", "used"]))]
@@ -48,7 +48,7 @@ pub struct IPAddressCounts {
     pub out_of_range: i64,
 }
 
-/// Who hands out the addresses of a pool: two writers are told apart by it.
+/// The manager that hands out the addresses of a pool. It distinguishes two writers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["holder", "revision"]))]

@@ -21,7 +21,7 @@ use crate::core::ObjectReference;
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct IPAddressSpec {
-    /// The claim that it was made for.
+    /// The claim that it was created for.
     pub claim_ref: NameReference,
     /// The pool that it was taken from.
     pub pool_ref: ObjectReference,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::NameReference;
 use crate::core::ObjectReference;
 
-/// What a claim asks for.
+/// The spec of a claim.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[kube(
     group = "ipam.cluster.x-k8s.io",
@@ -29,20 +29,20 @@ pub struct IPAddressClaimSpec {
     pub pool_ref: ObjectReference,
 }
 
-/// What a claim got.
+/// The status of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IPAddressClaimStatus {
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The IPAddress that was made for it.
+    /// The IPAddress that was created for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_ref: Option<NameReference>,
 }
 
 impl IPAddressClaim {
-    /// The name of the IPAddress that was made for it.
+    /// The name of the IPAddress that was created for it.
     #[must_use]
     pub fn address_name(&self) -> Option<&str> {
         let name = self.status.as_ref()?.address_ref.as_ref()?.name.as_str();

@@ -1,7 +1,7 @@
-//! Version `v1beta2` of what Cluster API itself defines in the group: the fields we read and write.
+//! Version `v1beta2` of the kinds that Cluster API itself defines in the group: the fields that we read and write.
 //!
 //! Both specs are immutable once written (`core/webhooks/admission/ipaddress.go`, `ipaddressclaim.go`). Every field may
-//! be absent: an object made by hand must not break the watch of all the others.
+//! be absent: an object that was written by hand must not break the watch of all others.
 
 mod address;
 mod claim;

@@ -1,4 +1,4 @@
-//! That nothing is lost, whatever it is.
+//! Property tests: no conversion loses data.
 
 use std::collections::BTreeMap;
 
@@ -289,7 +289,7 @@ prop_compose! {
 fn new_machine_spec() -> impl Strategy<Value = v1beta2::InMemoryMachineSpec> {
     let network =
         vec(pool(), 0..3).prop_map(|addresses_from_pools| v1beta2::MachineNetwork { addresses_from_pools });
-    // Boxed, as the strategies of all fields at once are too large for the stack of a test.
+    // Boxed, because the strategies of all fields together are too large for the stack of a test.
     let instance = option::of(instance().prop_map(Box::new)).boxed();
     (word(), word(), word(), option::of(network), behaviour(), instance).prop_map(
         |(provider_id, instance_type, image, network, behaviour, instance)| v1beta2::InMemoryMachineSpec {
@@ -502,8 +502,8 @@ macro_rules! objects {
 objects!(old, v1beta1: old_cluster_spec, old_cluster_status, old_machine_spec, old_machine_status, old_pool_spec, old_pool_status);
 objects!(new, v1beta2: new_cluster_spec, new_cluster_status, new_machine_spec, new_machine_status, new_pool_spec, new_pool_status);
 
-/// An object that goes to the other version and back is what it was, as a value and as JSON; and what it was in between
-/// comes back to the same, too.
+/// An object that is converted to the other version and back is unchanged, as a value and as JSON. The same holds for
+/// the object in between.
 fn survives<Here, There>(object: &Here, [from, to]: [&str; 2]) -> Result<(), TestCaseError>
 where
     Here: Clone + PartialEq + std::fmt::Debug + From<There> + Serialize + DeserializeOwned,
@@ -538,7 +538,8 @@ macro_rules! laws {
                     survives::<v1beta1::$kind, v1beta2::$kind>(&object, [OLD, NEW])?;
                 }
 
-                /// Whoever reads the old version, changes all of the spec and writes it back reads what was written.
+                /// A client that reads the old version, changes the whole spec and writes it reads the same spec
+                /// afterwards.
                 #[test]
                 fn a_spec_written_over_another_is_read_back(
                     object in new::$objects(), other in old::$objects(),
@@ -561,8 +562,8 @@ laws!(machine_pool, pools, InMemoryMachinePool);
 laws!(machine_pool_template, pool_templates, InMemoryMachinePoolTemplate);
 
 proptest! {
-    /// The two statuses are of the same cluster at two times: what is in the new version shows the later one, whatever
-    /// was kept of the earlier one.
+    /// The two statuses belong to the same cluster at two times. The new version shows the later status, even when
+    /// parts of the earlier one were kept.
     #[test]
     fn a_status_of_the_manager_is_seen_whatever_was_kept(
         before in old::clusters(), status in new_cluster_status(),
@@ -570,7 +571,7 @@ proptest! {
         let mut stored = v1beta2::InMemoryCluster::from(before.clone());
         stored.status = Some(status.clone());
         let seen = v1beta1::InMemoryCluster::from(stored.clone());
-        // What is seen leads back to the status, and the spec is as it was written.
+        // The converted status converts back to the original, and the spec is as it was written.
         prop_assert_eq!(v1beta2::InMemoryCluster::from(seen.clone()).status, Some(status));
         prop_assert_eq!(seen.spec, before.spec);
         let failure = |status: Option<v1beta1::InMemoryClusterStatus>| {

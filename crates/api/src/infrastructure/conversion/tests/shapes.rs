@@ -1,4 +1,4 @@
-//! What an object looks like in either version.
+//! The shapes of objects in both versions.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn converted(object: &Value, version: &str) -> Value {
     convert(object.clone(), version).expect("convertible")
 }
 
-/// What the annotation of an object holds.
+/// The content of an object's annotation.
 fn data(object: &Value) -> Option<Value> {
     let text = object["metadata"]["annotations"][DATA].as_str()?;
     Some(serde_json::from_str(text).expect("JSON"))
@@ -242,7 +242,8 @@ fn a_condition_without_a_reason_has_the_one_that_cluster_api_gives_it() {
     );
 }
 
-/// Cluster API's topology controller of the old contract applies an empty endpoint; ours is put in its place.
+/// Cluster API's topology controller of the old contract applies an empty endpoint; the provider's endpoint replaces
+/// it.
 #[test]
 fn a_change_through_the_new_version_is_seen_through_the_old_one() {
     let spec = json!({ "controlPlaneEndpoint": { "host": "", "port": 0 }, "failureDomains": { "a": {} } });
