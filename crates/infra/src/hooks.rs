@@ -26,7 +26,8 @@ pub trait MachineHooks: Send + Sync + 'static {
     fn after_delete<'a>(&'a self, machine: MachineInQuestion<'a>)
     -> BoxFuture<'a, Result<Answer, HookError>>;
 
-    /// Yields whenever the set of extensions changes, so that machines which wait for an answer are reconciled again.
+    /// Yields whenever the registered extensions change, so that machines which wait for an answer are reconciled
+    /// again.
     fn changes(&self) -> BoxStream<'static, ()>;
 }
 

@@ -330,7 +330,7 @@ fn claimants<K: Claimant + 'static>(
 }
 
 /// Reconciles an InMemoryMachine when its Machine, its Cluster, its claims, the simulated machine or the simulated
-/// cluster changes. A machine that waits for an extension is also reconciled when the set of extensions changes.
+/// cluster changes. A machine that waits for an extension is also reconciled when the registered extensions change.
 fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Runner<InMemoryMachine> {
     let of = |context: &Arc<Context>| MachinesOf { context: Arc::clone(context), store: runner.store() };
     let (of_cluster, of_change, of_wake) = (of(context), of(context), of(context));

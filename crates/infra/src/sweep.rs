@@ -87,8 +87,8 @@ pub(crate) async fn clusters_without_cluster(context: Arc<Context>, store: Store
     }
 }
 
-/// Deletes the simulated clusters whose InMemoryCluster disappeared although it had our finalizer. The port is free at
-/// once: when the objects were moved, another manager waits for it.
+/// Deletes the simulated clusters whose InMemoryCluster disappeared before a reconcile deleted them. The port is free
+/// at once: when the objects were moved, another manager waits for it.
 pub(crate) async fn clusters(
     context: Arc<Context>,
     scope: Scope,
@@ -140,9 +140,8 @@ pub(crate) async fn clusters(
     }
 }
 
-/// Deletes the simulated machines whose InMemoryMachine disappeared although it had our finalizer. Machines that were
-/// moved stay until their cluster is deleted, so that clients which still read the old API server do not see their
-/// Nodes go.
+/// Deletes the simulated machines whose InMemoryMachine disappeared before a reconcile deleted them. Machines that were
+/// moved stay until their cluster is deleted, so that no late reader of the workload cluster sees their Nodes go.
 pub(crate) async fn machines(
     context: Arc<Context>,
     scope: Scope,

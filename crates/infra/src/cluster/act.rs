@@ -93,7 +93,7 @@ pub(super) async fn provide(
         warn!(cluster = %id, %endpoint, advertised_host, "A cluster stays published under another host");
     }
     let published = publish(object, context, &endpoint).await.inspect_err(|_| {
-        // Without the finalizer nothing would delete the cluster when the object is deleted now. Nobody knows the
+        // Without the finalizer nothing would delete the cluster when the object is deleted now. No client knows the
         // cluster yet, so delete it.
         if new && !is_held(&object.metadata, finalizers::CLUSTER) {
             context.cloud.delete_cluster(id);

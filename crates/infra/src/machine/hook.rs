@@ -106,7 +106,7 @@ fn provider_id(object: &InMemoryMachine, id: &MachineId) -> String {
     if given.is_empty() { id.provider_id() } else { given.clone() }
 }
 
-/// The machines that wait for an answer, each time the set of extensions changes.
+/// The machines that wait for an answer, each time the registered extensions change.
 pub(crate) fn waiting(
     changes: impl Stream<Item = ()> + Send + 'static,
     store: Store<InMemoryMachine>,

@@ -40,8 +40,8 @@ fn is_updating(object: &InMemoryMachine, machine: &Machine) -> bool {
 /// The update that the object requests, unless it has ended.
 pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
     let asked = object.update().filter(|update| update.ended.is_none())?;
-    // The extension writes values that can be parsed; with a value that somebody else wrote wrongly the update takes no
-    // time.
+    // The extension writes values that can be parsed. With a wrong value that somebody wrote by hand, the update takes
+    // no time.
     let duration = nephele_go_duration::parse(&asked.duration).unwrap_or_default();
     let jitter = StartupJitter::parse(&asked.jitter).unwrap_or_default().get();
     Some(Box::new(MachineUpdate {
