@@ -37,7 +37,7 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
         if machine::is_deleting(machine) {
             actions.extend(delete_machine(observed, machine));
         } else if pool::is_member(machine) && observed.infrastructure_pool.is_some() {
-            // The MachinePool deletes its Machines.
+            // The InMemoryMachinePool deletes its Machines.
         } else if is_worker(machine) || !workers_left {
             actions.push(Action::DeleteMachine(machine.name_any()));
         }
