@@ -1,6 +1,6 @@
 //! The cost of allocating, releasing and rebuilding: `cargo bench -p nephele-ipam`.
 //!
-//! Owners are made before the clock starts; each measured call ends with the pool changed, its maps included.
+//! Owners are made before the measurement; each measured call changes the pool and its maps.
 
 use std::{hint::black_box, net::IpAddr};
 
@@ -32,13 +32,13 @@ fn owners(count: usize) -> Vec<Owner> {
         .collect()
 }
 
-/// Every index once, in no apparent order.
+/// Every index once, in a scattered order.
 fn scattered(count: usize) -> impl Iterator<Item = usize> {
-    // Coprime to every power of ten.
+    // The factor is coprime to every power of ten.
     (0..count).map(move |index| index * 7_919 % count)
 }
 
-/// An empty pool, until `n` addresses are allocated.
+/// Allocates `n` addresses of an empty pool.
 #[divan::bench(args = [1_000, 100_000, MILLION], sample_count = 10, sample_size = 1)]
 fn allocate(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -49,7 +49,7 @@ fn allocate(bencher: Bencher<'_, '_>, n: usize) {
     });
 }
 
-/// The same of v6.
+/// Allocates `n` v6 addresses of an empty pool.
 #[divan::bench(args = [100_000], sample_count = 10, sample_size = 1)]
 fn allocate_v6(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -60,7 +60,7 @@ fn allocate_v6(bencher: Bencher<'_, '_>, n: usize) {
     });
 }
 
-/// Prefixes of a pool of prefixes.
+/// Allocates `n` prefixes of an empty pool.
 #[divan::bench(args = [100_000], sample_count = 10, sample_size = 1)]
 fn allocate_prefix(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -71,7 +71,7 @@ fn allocate_prefix(bencher: Bencher<'_, '_>, n: usize) {
     });
 }
 
-/// A pool in use with a gap at every second address: one is released and the next allocated.
+/// Releases and allocates addresses of a pool in which every second address is free.
 #[divan::bench(args = [1_000, 100_000, MILLION], sample_count = 10, sample_size = 1)]
 fn release_and_allocate_among_gaps(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -92,7 +92,7 @@ fn release_and_allocate_among_gaps(bencher: Bencher<'_, '_>, n: usize) {
     });
 }
 
-/// A pool rebuilt from existing addresses, in no apparent order.
+/// Rebuilds a pool from existing addresses, in a scattered order.
 #[divan::bench(args = [1_000, 100_000, MILLION], sample_count = 5, sample_size = 1)]
 fn rebuild(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -113,7 +113,7 @@ fn rebuild(bencher: Bencher<'_, '_>, n: usize) {
         });
 }
 
-/// A pool of prefixes rebuilt from existing ones, in no apparent order.
+/// Rebuilds a pool from existing prefixes, in a scattered order.
 #[divan::bench(args = [100_000], sample_count = 5, sample_size = 1)]
 fn rebuild_prefixes(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
@@ -133,7 +133,7 @@ fn rebuild_prefixes(bencher: Bencher<'_, '_>, n: usize) {
     );
 }
 
-/// The cost of a pool before anything is allocated, by its size: see the allocations.
+/// Makes an empty pool. The memory allocations of the result show the cost by size of the pool.
 #[divan::bench(args = ["10.0.0.0/28", "10.0.0.0/8", "fd00::/124", "fd00::/64"], sample_count = 100)]
 fn make(addresses: &str) -> AddressPool {
     let (_, prefix) = addresses.split_once('/').expect("a CIDR");

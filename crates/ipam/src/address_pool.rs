@@ -12,15 +12,15 @@ use crate::{
     usage::Usage,
 };
 
-/// The owners of the addresses of one pool, and the free addresses. Plain data: it knows no objects.
+/// The owners of the addresses of one pool, and the free addresses. Plain data, without Kubernetes objects.
 ///
-/// Allocating and releasing take O(log n), whatever the size of the pool; its memory goes with what is in use.
+/// Allocating and releasing take O(log n), whatever the size of the pool. Memory grows with the addresses in use.
 ///
-/// An address whose IPAddress is held back for a grace period is in use like any other: the allocator knows no time.
+/// An address whose IPAddress is held back for a grace period is in use like any other: the allocator has no clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressPool {
     layout: AddressLayout,
-    /// Allocatable and not in use.
+    /// Allocatable addresses that are not in use.
     free: FreeIntervals,
     holdings: Holdings<IpAddr>,
     /// Addresses in use that are not allocatable.
@@ -30,19 +30,19 @@ pub struct AddressPool {
 /// The result of [`AddressPool::adopt`] or [`crate::PrefixPool::adopt`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adoption {
-    /// Whether the spec allows it to be allocated.
+    /// Whether the spec allows the address or prefix to be allocated.
     pub in_range: bool,
-    /// Other owners of the same or, for prefixes, of an overlapping one; sorted. Any is a conflict.
+    /// Other owners of the same address or of an overlapping prefix, sorted. Each of them is a conflict.
     pub also_held_by: Vec<Owner>,
 }
 
 /// Why an address was not allocated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocateAddressError {
-    /// Nothing is free. Try again when something is released, or when the pool grows.
+    /// No address is free. Try again when an address is released, or when the pool grows.
     #[error("no address available")]
     Exhausted,
-    /// The wanted address is outside, excluded, reserved or the gateway.
+    /// The wanted address is outside of the pool, excluded, reserved or the gateway.
     #[error("address {0} cannot be allocated from the pool")]
     NotAllocatable(IpAddr),
     /// Another owner has the wanted address.
@@ -56,7 +56,7 @@ pub enum AllocateAddressError {
 }
 
 impl AllocateAddressError {
-    /// A word for metrics and reasons, from a fixed set.
+    /// A short name for metrics and reasons, from a fixed set.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl AddressPool {
     /// The address of `owner`: the one it already has, else the wanted one, else the lowest free one.
     ///
     /// # Errors
-    /// Nothing is free, or the wanted address is not. Then nothing changes.
+    /// When no address is free, or the wanted address cannot be allocated. The pool does not change then.
     pub fn allocate(
         &mut self,
         owner: &Owner,
@@ -118,10 +118,10 @@ impl AddressPool {
         Ok(())
     }
 
-    /// Records that `owner` has `address`: for rebuilding a pool from what exists, in any order.
+    /// Records that `owner` has `address`: for rebuilding a pool from existing addresses, in any order.
     ///
-    /// Never refuses. An address outside of the spec is counted. An address with several owners stays in use until
-    /// all have released it. An owner may have several addresses; `allocate` returns the lowest.
+    /// Never refuses. An address outside of the spec is counted as out of range. An address with several owners stays
+    /// in use until all have released it. An owner may have several addresses; `allocate` returns the lowest.
     pub fn adopt(&mut self, owner: Owner, address: IpAddr) -> Adoption {
         let in_range = self.layout.allocatable().contains(address);
         let also_held_by =
@@ -158,7 +158,7 @@ impl AddressPool {
         known
     }
 
-    /// Switches to another layout. What is in use stays in use.
+    /// Switches to another layout. Addresses in use stay in use.
     pub fn replace_layout(&mut self, layout: AddressLayout) {
         self.layout = layout;
         let family = self.layout.family();
@@ -170,7 +170,7 @@ impl AddressPool {
         self.out_of_range = self.holdings.keys().filter(|address| !allocatable.contains(*address)).count();
     }
 
-    /// The address `owner` has, the lowest of several.
+    /// The address of `owner`, or the lowest if it has several.
     #[must_use]
     pub fn address_of(&self, owner: &Owner) -> Option<IpAddr> {
         self.holdings.key_of(owner)
@@ -186,14 +186,14 @@ impl AddressPool {
         self.holdings.iter().flat_map(|(address, owners)| owners.iter().map(move |owner| (address, owner)))
     }
 
-    /// Counts.
+    /// Counts, in addresses.
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage::new(allocatable(&self.layout), &self.free, self.holdings.pairs(), self.out_of_range)
     }
 }
 
-/// The allocatable numbers of the layout's one family.
+/// The allocatable numbers of the layout's family.
 fn allocatable(layout: &AddressLayout) -> &Intervals {
     layout.allocatable().intervals(layout.family())
 }

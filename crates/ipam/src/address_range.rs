@@ -23,7 +23,7 @@ impl AddressRange {
     /// The range from `first` to `last`.
     ///
     /// # Errors
-    /// They are of different families or the wrong way round.
+    /// When the addresses are of different families, or `last` is below `first`.
     pub fn new(first: IpAddr, last: IpAddr) -> Result<Self, ParseRangeError> {
         let family = Family::of(first);
         if family != Family::of(last) {
@@ -42,7 +42,7 @@ impl AddressRange {
         Self { family: Family::of(address), first: number, last: number }
     }
 
-    /// The subnet of `length` bits that holds `address`; a length beyond the family's is the address alone.
+    /// The subnet of `length` bits that contains `address`; with more bits than the family has, the address alone.
     #[must_use]
     pub fn subnet(address: IpAddr, length: u8) -> Self {
         let family = Family::of(address);
@@ -50,7 +50,7 @@ impl AddressRange {
         Self { family, first, last }
     }
 
-    /// Only for numbers of that family, in order.
+    /// The numbers have to be of the family and in order.
     pub(crate) fn from_numbers(family: Family, (first, last): (u128, u128)) -> Self {
         debug_assert!(first <= last && last <= family.highest(), "numbers are of the family and in order");
         Self { family, first, last }
@@ -78,13 +78,13 @@ impl AddressRange {
         self.family.address(self.last)
     }
 
-    /// Whether `address` is one of them.
+    /// Whether `address` is in the range.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         self.family == Family::of(address) && (self.first..=self.last).contains(&number(address))
     }
 
-    /// Whether every address of `other` is one of them.
+    /// Whether every address of `other` is in the range.
     #[must_use]
     pub fn contains_range(self, other: Self) -> bool {
         self.family == other.family && self.first <= other.first && other.last <= self.last
@@ -102,8 +102,7 @@ impl FromStr for AddressRange {
 
     fn from_str(entry: &str) -> Result<Self, Self::Err> {
         if let Some((first, last)) = entry.split_once('-') {
-            // A zone could contain a slash, and would be dropped: a prefix length at the end of a range would go
-            // unnoticed.
+            // A zone may contain a slash and is dropped, so a prefix length at the end of a range would go unnoticed.
             if entry.contains('/') {
                 return Err(ParseRangeError::PrefixInRange(entry.to_owned()));
             }
@@ -121,7 +120,7 @@ impl FromStr for AddressRange {
 }
 
 impl fmt::Display for AddressRange {
-    /// A single address as itself, more as `first-last`.
+    /// A single address is written as it is, more as `first-last`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first == self.last {
             write!(f, "{}", self.first())
@@ -145,7 +144,7 @@ pub enum ParseRangeError {
     End {
         /// The whole range.
         range: String,
-        /// What is wrong with the end.
+        /// Why the end is not an address.
         #[source]
         source: ParseAddressError,
     },

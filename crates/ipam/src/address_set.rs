@@ -38,19 +38,19 @@ impl AddressSet {
         }
     }
 
-    /// Addresses that are in either.
+    /// The addresses that are in at least one of the two sets.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self { v4: self.v4.union(&other.v4), v6: self.v6.union(&other.v6) }
     }
 
-    /// Addresses that are not in `other`.
+    /// The addresses that are not in `other`.
     #[must_use]
     pub fn subtract(&self, other: &Self) -> Self {
         Self { v4: self.v4.subtract(&other.v4), v6: self.v6.subtract(&other.v6) }
     }
 
-    /// Addresses that are in both: for two pools, those that either may allocate.
+    /// The addresses that are in both sets: for two pools, the addresses that both may allocate.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         Self { v4: self.v4.intersect(&other.v4), v6: self.v6.intersect(&other.v6) }
@@ -69,7 +69,7 @@ impl AddressSet {
         self.intervals(range.family()).contains_interval(first, last)
     }
 
-    /// Whether there is no address in it.
+    /// Whether the set has no address.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()

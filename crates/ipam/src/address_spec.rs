@@ -23,13 +23,13 @@ pub struct AddressPoolSpec {
     pub addresses: Vec<String>,
     /// Length of the subnet the addresses are in.
     pub prefix: i64,
-    /// Never allocated; empty is none.
+    /// The gateway, which is never allocated; empty for none.
     pub gateway: String,
     /// Whether the first and the last address of a v4 subnet and the first of a v6 subnet may be allocated.
     pub allocate_reserved_ip_addresses: bool,
     /// Entries not to allocate from.
     pub excluded_addresses: Vec<String>,
-    /// How long a released address is held back, in seconds; none is 0.
+    /// How long a released address is held back, in seconds; `None` means 0.
     pub address_reuse_grace_period_seconds: Option<i64>,
 }
 
@@ -72,7 +72,7 @@ impl AddressPoolSpec {
     /// Checks every rule and computes the allocatable addresses.
     ///
     /// # Errors
-    /// Everything that is wrong. Whether all entries are in one subnet is checked only when nothing else is wrong.
+    /// All errors of the spec. Whether all entries are in one subnet is checked only if there is no other error.
     pub fn validate(&self) -> Result<AddressLayout, Vec<FieldError>> {
         let mut errors = Vec::new();
         if self.addresses.is_empty() {
@@ -125,7 +125,7 @@ impl AddressPoolSpec {
         gateway: Option<IpAddr>,
     ) -> AddressSet {
         let mut kept_back: Vec<IpAddr> = gateway.into_iter().collect();
-        // The subnet is that of the lowest address even when that one is excluded.
+        // The lowest address determines the subnet even if it is excluded.
         let lowest = addresses.lowest().filter(|_| !self.allocate_reserved_ip_addresses);
         if let Some((lowest, prefix)) = lowest.and_then(|lowest| Some((lowest, self.subnet_prefix(lowest)?)))
         {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::parse::quote;
 
-/// A field, the value that is refused and why: a cause of an `Invalid` answer of a webhook, or a line of a condition.
+/// A field, the refused value and why: a cause in a webhook's `Invalid` response, or a part of a condition's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: Invalid value: {value}: {message}")]
 pub struct FieldError {
@@ -12,7 +12,7 @@ pub struct FieldError {
     pub field: &'static str,
     /// The refused value: a bad entry of a list, or the whole list.
     pub value: FieldValue,
-    /// Why. The texts are those of the in-cluster provider, which users and tests know.
+    /// Why the value is refused. The texts are those of the in-cluster provider, which users and tests know.
     pub message: String,
 }
 

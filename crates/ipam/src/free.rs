@@ -8,7 +8,7 @@ use crate::intervals::Intervals;
 /// Disjoint intervals, none adjacent to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FreeIntervals {
-    /// First → last number of each.
+    /// First → last number of each interval.
     last: BTreeMap<u128, u128>,
     /// How many numbers there are in all, modulo 2^128.
     count: u128,
@@ -63,7 +63,7 @@ impl FreeIntervals {
     pub(crate) fn give_back(&mut self, first: u128, last: u128) {
         debug_assert!(
             self.last.range(..=last).next_back().is_none_or(|(_, &to)| to < first),
-            "what is given back was taken"
+            "only numbers that are not free are given back"
         );
         self.count = self.count.wrapping_add((last - first).wrapping_add(1));
         let before = first.checked_sub(1).and_then(|number| self.around(number));

@@ -10,15 +10,15 @@ use crate::{
     owner::{OwnHash, Owner},
 };
 
-/// A hash map without a random key, which is never iterated. Each allocation looks here first; a tree of a million
-/// texts takes four times as long.
-#[expect(clippy::disallowed_types, reason = "its order does not show")]
+/// A hash map without a random key, which is never iterated. Each allocation looks here first, and a `BTreeMap` of a
+/// million names takes four times as long.
+#[expect(clippy::disallowed_types, reason = "its order is never visible")]
 type ByOwner<K> = hash_map::HashMap<Owner, Few<K>, BuildHasherDefault<OwnHash>>;
 
 /// Pairs of owner and key, looked up from either side.
 ///
-/// A key may have two owners, and an owner two keys: objects made by hand can be like that, and both stay until one
-/// is released. So the result of a rebuild does not depend on its order.
+/// A key may have two owners, and an owner two keys, if somebody created objects by hand. Both pairs stay until one
+/// is released, so the result of a rebuild does not depend on its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holdings<K> {
     by_owner: ByOwner<K>,
@@ -59,7 +59,7 @@ impl<K: Ord + Copy> Holdings<K> {
         self.by_key.contains_key(&key)
     }
 
-    /// Every key held, ascending, with its owners.
+    /// Every key that has an owner, ascending, with its owners.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &Few<Owner>)> {
         self.by_key.iter().map(|(key, owners)| (*key, owners))
     }

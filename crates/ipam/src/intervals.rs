@@ -1,19 +1,19 @@
-//! Sets of numbers as sorted, disjoint, non-adjacent, inclusive intervals. A set costs what its intervals cost,
-//! whatever their length.
+//! Sets of numbers as sorted, disjoint, non-adjacent, inclusive intervals. The cost of a set depends on the number of
+//! its intervals, not on their lengths.
 
-/// An immutable set, equal for equal contents whatever they were made from.
+/// An immutable set. Sets with the same numbers are equal, whatever intervals they were made from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Intervals(Vec<(u128, u128)>);
 
 impl Intervals {
-    /// Of any intervals, in any order, with any overlap.
+    /// A set of any intervals, in any order, with any overlap.
     pub(crate) fn new(intervals: impl IntoIterator<Item = (u128, u128)>) -> Self {
         let mut sorted: Vec<_> = intervals.into_iter().collect();
         sorted.sort_unstable();
         Self::merged(sorted)
     }
 
-    /// Of intervals sorted by their first number.
+    /// A set of intervals that are sorted by their first number.
     fn merged(sorted: impl IntoIterator<Item = (u128, u128)>) -> Self {
         let mut merged: Vec<(u128, u128)> = Vec::new();
         for (first, last) in sorted {
@@ -37,7 +37,7 @@ impl Intervals {
 
     /// How many numbers; `None` for all 2^128 of them, which do not fit a `u128`.
     pub(crate) fn count(&self) -> Option<u128> {
-        // Disjoint intervals that are not the whole sum to less than 2^128.
+        // Disjoint intervals that leave out a number have less than 2^128 numbers.
         self.0.iter().try_fold(0_u128, |sum, (first, last)| Some(sum + (last - first).checked_add(1)?))
     }
 
@@ -69,7 +69,7 @@ impl Intervals {
                     left.push((first, hole_first - 1));
                 }
                 if hole_last >= last {
-                    // It may reach into the next interval: keep it.
+                    // The hole may reach into the next interval, so keep it.
                     rest = false;
                     break;
                 }

@@ -4,16 +4,16 @@
 //!   AddressPoolSpec ──validate──▶ AddressLayout ──▶ AddressPool::{adopt, allocate, release, usage, …}
 //!   PrefixPoolSpec  ──validate──▶ PrefixLayout  ──▶ PrefixPool::{adopt, allocate, release, usage, …}
 //!        │    │          │
-//!        │    │          └──▶ Vec<FieldError>        told by the webhook, or by a condition for a stored spec
+//!        │    │          └──▶ Vec<FieldError>        for the webhook's response or a condition of the pool
 //!        │    └── check_*_update(old, new, in use) ──▶ UpdateError
 //!        └── entries ──▶ AddressRange ──▶ AddressSet: union, subtract, intersect
 //! ```
 //!
-//! Sets are disjoint intervals, never lists or bitmaps: a /8 of v4 or a /64 of v6 costs as much as a /28. A pool
-//! rebuilt from what exists is the same in any order, and the same owner always gets the same answer.
+//! Sets are disjoint intervals, never lists or bitmaps: a /8 of v4 or a /64 of v6 costs as much as a /28. A pool can be
+//! rebuilt from existing addresses in any order, and an owner that has an address always gets the same one.
 //!
-//! The crate has no I/O, no async, no clock and no source of entropy, and knows no Kubernetes objects. It takes
-//! specs as they were written and never panics on them.
+//! The crate has no I/O, no async, no clock, no source of entropy and no Kubernetes objects. It takes specs as they
+//! were written and never panics on them.
 
 mod address_pool;
 mod address_range;

@@ -7,14 +7,14 @@ use std::{
     sync::Arc,
 };
 
-/// The claim an address is for, and the IPAddress of the same name: `namespace/name`.
+/// The name of a claim, which is also the name of its IPAddress: `namespace/name`.
 ///
-/// A handle; clones share the text. Neither a namespace nor a name can hold a `/`.
+/// Cheap to clone: clones share the text. Neither a namespace nor a name can contain a `/`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// The hash of the text, stored so that a table of owners can grow without reading texts all over memory.
-    /// Unkeyed: equal hashes only cost time, and a client that could make names collide could also make as many
-    /// claims.
+    /// The hash of the text, stored so that a hash table of owners can grow without reading every text. It has no
+    /// random key: collisions only cost time, and a client that could create claims with colliding names could
+    /// create as many claims with any names.
     hash: u64,
     text: Arc<str>,
 }
@@ -75,7 +75,7 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Passes on the hash an [`Owner`] has.
+/// Passes on the hash that an [`Owner`] stores.
 #[derive(Default)]
 pub(crate) struct OwnHash(u64);
 

@@ -16,7 +16,7 @@ use crate::family::Family;
 pub struct ParseAddressError {
     input: String,
     reason: &'static str,
-    /// What could not be read, when that says more than the whole.
+    /// The rest of the text from the error on, if the error is at a certain place.
     at: Option<String>,
 }
 
@@ -28,13 +28,13 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// A failure before the whole text is known: the reason, and the rest at which it was found.
+/// A failure, yet without the whole text: the reason, and the rest of the text from the error on.
 type Failure<'a> = (&'static str, Option<&'a str>);
 
 /// An address, and whether it had a zone.
 ///
 /// # Errors
-/// Whatever `netip.ParseAddr` refuses: leading zeros, blanks, parts missing or too many.
+/// When `netip.ParseAddr` refuses the text, for example because of leading zeros, spaces, or too few or too many parts.
 pub(crate) fn parse_zoned_address(input: &str) -> Result<(IpAddr, bool), ParseAddressError> {
     let parsed = match input.bytes().find(|byte| b".:%".contains(byte)) {
         Some(b'.') => parse_v4(input).map(|octets| (Ipv4Addr::from(octets).into(), false)),
@@ -52,7 +52,7 @@ pub(crate) fn parse_zoned_address(input: &str) -> Result<(IpAddr, bool), ParseAd
 /// An address without its zone.
 ///
 /// # Errors
-/// Whatever `netip.ParseAddr` refuses.
+/// When `netip.ParseAddr` refuses the text.
 pub fn parse_address(input: &str) -> Result<IpAddr, ParseAddressError> {
     parse_zoned_address(input).map(|(address, _)| address)
 }
@@ -86,7 +86,7 @@ fn parse_v4(text: &str) -> Result<[u8; 4], Failure<'_>> {
                 octet = 0;
                 digits = 0;
             }
-            // Everything before is ASCII, so this is where a character begins.
+            // All bytes before this one are ASCII, so a character begins here.
             _ => return Err(("unexpected character", Some(&text[index..]))),
         }
     }
@@ -165,7 +165,7 @@ fn parse_v6(input: &str) -> Result<(IpAddr, bool), Failure<'_>> {
     match ellipsis {
         None if read < 8 => return Err(("address string too short", None)),
         Some(_) if read == 8 => return Err(("the :: must expand to at least one field of zeros", None)),
-        // What came after the ellipsis belongs at the end, and zeros are already there for the rest.
+        // The groups after the ellipsis move to the end, and zeros fill the gap.
         Some(at) => {
             groups.copy_within(at..read, 8 - (read - at));
             groups[at..8 - (read - at)].fill(0);
@@ -200,7 +200,7 @@ pub enum ParsePrefixError {
     Address {
         /// The whole text.
         prefix: String,
-        /// What is wrong with the address.
+        /// Why the text is not an address.
         #[source]
         source: ParseAddressError,
     },
@@ -218,7 +218,7 @@ pub enum ParsePrefixError {
 /// An address, not masked, and a prefix length that its family allows.
 ///
 /// # Errors
-/// Whatever `netip.ParsePrefix` refuses.
+/// When `netip.ParsePrefix` refuses the text.
 pub(crate) fn parse_prefix(input: &str) -> Result<(IpAddr, u8), ParsePrefixError> {
     let text = || input.to_owned();
     let (address, length) = input.rsplit_once('/').ok_or_else(|| ParsePrefixError::NoLength(text()))?;
@@ -234,7 +234,7 @@ pub(crate) fn parse_prefix(input: &str) -> Result<(IpAddr, u8), ParsePrefixError
     }
     match length.parse() {
         Ok(length) if length <= Family::of(address).bits() => Ok((address, length)),
-        // Digits that do not fit are a number that is too large.
+        // A number with too many digits for the type is out of range as well.
         _ => Err(ParsePrefixError::LengthOutOfRange(text())),
     }
 }

@@ -15,32 +15,32 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The prefix of `length` bits that holds `address`. Lengths beyond 128 are 128.
+    /// The prefix of `length` bits that contains `address`. A length above 128 counts as 128.
     #[must_use]
     pub fn new(address: Ipv6Addr, length: u8) -> Self {
         let (first, _) = family::subnet(Family::V6, address.to_bits(), length);
         Self { base: Ipv6Addr::from_bits(first), length: length.min(Family::V6.bits()) }
     }
 
-    /// Its lowest address.
+    /// The lowest address of the prefix.
     #[must_use]
     pub fn base(self) -> Ipv6Addr {
         self.base
     }
 
-    /// How many bits are given.
+    /// The length of the prefix, in bits.
     #[must_use]
     pub fn length(self) -> u8 {
         self.length
     }
 
-    /// Its addresses.
+    /// The addresses of the prefix.
     #[must_use]
     pub fn range(self) -> AddressRange {
         AddressRange::subnet(self.base.into(), self.length)
     }
 
-    /// Whether they have an address in common: then one holds the other.
+    /// Whether the two prefixes have an address in common. If so, one contains the other.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         let shorter = self.length.min(other.length);

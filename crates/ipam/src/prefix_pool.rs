@@ -12,15 +12,15 @@ use crate::{
 
 /// The owners of the prefixes of one pool, and the free prefixes.
 ///
-/// All prefixes allocated are of one length, so a prefix is a number, its leading bits, and the pool a set of such
-/// numbers like any other. Prefixes of other lengths can only be adopted; they take every number they overlap.
+/// All allocated prefixes have the same length. So each is a number, its leading bits, and the pool is a set of such
+/// numbers. Prefixes of other lengths can only be adopted; they take every number they overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixPool {
     layout: PrefixLayout,
     /// Blocks that are allocatable and have no address in a prefix in use.
     free: FreeIntervals,
     holdings: Holdings<Prefix>,
-    /// How many different prefixes in use are of each length, where any are.
+    /// Length → the number of different prefixes in use that have it, which is never 0.
     lengths: BTreeMap<u8, usize>,
     /// Prefixes in use that are not allocatable.
     out_of_range: usize,
@@ -29,24 +29,24 @@ pub struct PrefixPool {
 /// Why a prefix was not allocated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocatePrefixError {
-    /// Nothing is free. Try again when something is released, or when the pool grows.
+    /// No prefix is free. Try again when a prefix is released, or when the pool grows.
     #[error("no prefix available")]
     Exhausted,
-    /// The wanted prefix is outside, excluded, not aligned or of another length.
+    /// The wanted prefix is outside of the pool, excluded, not aligned or of another length.
     #[error("prefix {0} cannot be allocated from the pool")]
     NotAllocatable(Prefix),
-    /// Another owner has the wanted prefix, or one that overlaps it.
+    /// Another owner has the wanted prefix, or a prefix that overlaps it.
     #[error("prefix {prefix} is in use by {owner}")]
     InUse {
         /// The wanted prefix.
         prefix: Prefix,
-        /// Its owner.
+        /// The owner of that prefix, or of the one that overlaps it.
         owner: Owner,
     },
 }
 
 impl AllocatePrefixError {
-    /// A word for metrics and reasons, from a fixed set.
+    /// A short name for metrics and reasons, from a fixed set.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl PrefixPool {
     /// The prefix of `owner`: the one it already has, else the wanted one, else the lowest free one.
     ///
     /// # Errors
-    /// Nothing is free, or the wanted prefix is not. Then nothing changes.
+    /// When no prefix is free, or the wanted prefix cannot be allocated. The pool does not change then.
     pub fn allocate(&mut self, owner: &Owner, wanted: Option<Prefix>) -> Result<Prefix, AllocatePrefixError> {
         if let Some(prefix) = self.holdings.key_of(owner) {
             return Ok(prefix);
@@ -105,11 +105,11 @@ impl PrefixPool {
         }
     }
 
-    /// Records that `owner` has `prefix`, of any length: for rebuilding a pool from what exists, in any order.
+    /// Records that `owner` has `prefix`, of any length: for rebuilding a pool from existing prefixes, in any order.
     ///
-    /// Never refuses. A prefix that the spec does not allow is counted and blocks what it overlaps. A prefix with
-    /// several owners stays in use until all have released it. An owner may have several prefixes; `allocate`
-    /// returns the lowest.
+    /// Never refuses. A prefix that the spec does not allow is counted as out of range, and the prefixes that it
+    /// overlaps cannot be allocated. A prefix with several owners stays in use until all have released it. An owner
+    /// may have several prefixes; `allocate` returns the lowest.
     pub fn adopt(&mut self, owner: Owner, prefix: Prefix) -> Adoption {
         let in_range = self.layout.is_allocatable(prefix);
         let overlapping = self.owners_overlapping(prefix).into_iter();
@@ -153,7 +153,7 @@ impl PrefixPool {
         true
     }
 
-    /// Switches to another layout. What is in use stays in use.
+    /// Switches to another layout. Prefixes in use stay in use.
     pub fn replace_layout(&mut self, layout: PrefixLayout) {
         self.layout = layout;
         let taken = Intervals::new(self.holdings.keys().map(|prefix| self.layout.blocks(prefix)));
@@ -162,7 +162,7 @@ impl PrefixPool {
             self.holdings.keys().filter(|prefix| !self.layout.is_allocatable(*prefix)).count();
     }
 
-    /// The prefix `owner` has, the lowest of several.
+    /// The prefix of `owner`, or the lowest if it has several.
     #[must_use]
     pub fn prefix_of(&self, owner: &Owner) -> Option<Prefix> {
         self.holdings.key_of(owner)
@@ -176,7 +176,7 @@ impl PrefixPool {
     /// The owners of prefixes that overlap `prefix`, sorted.
     #[must_use]
     pub fn owners_overlapping(&self, prefix: Prefix) -> Vec<&Owner> {
-        // Two prefixes in one block may still be disjoint, when they are longer than the pool's.
+        // Two prefixes in one block may be disjoint if they are longer than the pool's prefixes.
         let overlapping = self.overlapping(prefix).filter(|other| other.overlaps(prefix));
         let mut owners: Vec<_> = overlapping.flat_map(|other| self.holdings.owners_of(other)).collect();
         owners.sort_unstable();
@@ -206,11 +206,11 @@ impl PrefixPool {
 
     /// Prefixes in use that share a block with `prefix`.
     fn overlapping(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> {
-        // Longer than the pool's, it shares its block with its neighbours.
+        // A prefix that is longer than the pool's prefixes shares its block with its neighbours.
         let whole = Prefix::new(prefix.base(), prefix.length().min(self.layout.allocation_prefix_length()));
         let (_, last) = whole.range().numbers();
         let inside = self.holdings.range(whole..=Prefix::new(Ipv6Addr::from_bits(last), Family::V6.bits()));
-        // A prefix that contains it begins where it does, cut to a shorter length.
+        // A prefix that contains `whole` is `whole` cut to a shorter length.
         let around =
             self.lengths.range(..whole.length()).map(move |(length, _)| Prefix::new(whole.base(), *length));
         around.filter(|outer| self.holdings.is_held(*outer)).chain(inside)

@@ -17,7 +17,7 @@ const LENGTH: &str = "spec.allocationPrefixLength";
 const GATEWAY: &str = "spec.gateway";
 const EXCLUDED: &str = "spec.excludedPrefixes";
 
-/// Length of allocated prefixes where a spec has none.
+/// Length of allocated prefixes if the spec does not set one.
 pub const DEFAULT_ALLOCATION_PREFIX_LENGTH: u8 = 64;
 
 /// The spec of an InClusterPrefixPool or a GlobalInClusterPrefixPool, as it was written. v6 only.
@@ -27,7 +27,7 @@ pub struct PrefixPoolSpec {
     pub prefixes: Vec<String>,
     /// Length of allocated prefixes; 0 is [`DEFAULT_ALLOCATION_PREFIX_LENGTH`].
     pub allocation_prefix_length: i64,
-    /// Copied to each IPAddress, and not reserved; empty is none.
+    /// The gateway, which is copied to each IPAddress and not reserved; empty for none.
     pub gateway: String,
     /// Addresses, ranges and CIDRs that no allocated prefix may contain or overlap.
     pub excluded_prefixes: Vec<String>,
@@ -82,7 +82,7 @@ impl PrefixLayout {
         &self.allocatable
     }
 
-    /// First and last block that `prefix`, of whatever length, has addresses in.
+    /// The first and last block in which `prefix`, of any length, has addresses.
     pub(crate) fn blocks(&self, prefix: Prefix) -> (u128, u128) {
         blocks_of(self.length, prefix.range().numbers())
     }
@@ -92,7 +92,7 @@ impl PrefixLayout {
     }
 }
 
-/// Bits an allocated prefix leaves open; a length is at least 1, so this shifts by less than 128.
+/// The host bits of an allocated prefix: less than 128, because a length is at least 1.
 fn host_bits(length: u8) -> u32 {
     u32::from(Family::V6.bits() - length)
 }
@@ -120,7 +120,7 @@ impl PrefixPoolSpec {
     /// Checks every rule and computes the allocatable prefixes.
     ///
     /// # Errors
-    /// Everything that is wrong. Without prefixes, or with an impossible length, nothing else is checked.
+    /// All errors of the spec. Without prefixes, or with an invalid length, nothing else is checked.
     pub fn validate(&self) -> Result<PrefixLayout, Vec<FieldError>> {
         if self.prefixes.is_empty() {
             return Err(vec![FieldError::new(PREFIXES, &*self.prefixes, "prefixes is required")]);
@@ -144,7 +144,7 @@ impl PrefixPoolSpec {
 
     /// The layout, ignoring entries that cannot be read.
     ///
-    /// None when there is no readable length. For stored specs that are invalid.
+    /// `None` if the length is invalid. For stored specs that are invalid.
     #[must_use]
     pub fn readable_layout(&self) -> Option<PrefixLayout> {
         let length = self.length()?;
@@ -156,7 +156,7 @@ impl PrefixPoolSpec {
         Some(PrefixLayout::new(length, self.read_gateway(&mut unheeded), &prefixes, &excluded))
     }
 
-    /// Settings that are valid but probably not intended: for the admission answer to a create and an update.
+    /// Settings that are valid but probably not intended: for the admission response to a create or an update.
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         if self.effective_allocation_prefix_length() != i64::from(Family::V6.bits()) {

@@ -10,13 +10,13 @@ use crate::{
 /// Why a new spec is refused, in the words of the in-cluster provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
-    /// The old spec allows addresses in use that the new one does not.
+    /// These addresses are in use and allowed by the old spec, but not by the new one.
     #[error("pool addresses do not contain allocated addresses: [{}]", listed(.0.ranges().map(whole)))]
     AddressesInUse(AddressSet),
     /// The length of allocated prefixes was changed.
     #[error("spec.allocationPrefixLength is immutable")]
     AllocationPrefixLengthImmutable,
-    /// The old spec allows prefixes in use that the new one does not; sorted as text.
+    /// These prefixes are in use and allowed by the old spec, but not by the new one; sorted as text.
     #[error("existing allocations become non-allocatable: [{}]", .0.join(" "))]
     PrefixesInUse(Vec<String>),
 }
@@ -32,8 +32,8 @@ fn listed(entries: impl Iterator<Item = String>) -> String {
 /// Whether `new` may replace `old` in a pool in which `in_use` is allocated.
 ///
 /// It may not if an address in use is allowed by `old` and not by `new`. An address that is already out of range
-/// does not forbid other changes, such as annotations and finalizers. Of an invalid `old`, the readable part
-/// counts.
+/// does not prevent other changes, such as to annotations and finalizers. If `old` is invalid, its readable entries
+/// count.
 ///
 /// # Errors
 /// The addresses that would be out of range.

@@ -11,10 +11,10 @@ pub struct Usage {
     pub total: u128,
     /// How many of `total` can be allocated now.
     pub free: u128,
-    /// How many of `total` cannot: in use, or part of a prefix in use that has another length.
+    /// How many of `total` cannot be allocated now: in use, or part of a prefix in use that has another length.
     pub taken: u128,
-    /// How many are allocated: IPAddress objects, inside and outside of the spec. Two objects of one address count
-    /// twice.
+    /// How many are allocated: IPAddress objects, inside and outside of the spec. Two objects with the same address
+    /// count twice.
     pub used: u128,
     /// Different addresses in use that the spec does not allow.
     pub out_of_range: u128,
@@ -56,8 +56,8 @@ impl Usage {
         }
     }
 
-    /// As 64-bit integers. Larger counts become `i64::MAX`; then `free` is counted down from the cut total, so that
-    /// it still falls with every allocation.
+    /// The counts as 64-bit integers. Larger counts become `i64::MAX`; `free` is then counted down from that total, so
+    /// that it still falls with every allocation.
     #[must_use]
     pub fn status_counts(&self) -> StatusCounts {
         let saturated = |count: u128| i64::try_from(count).unwrap_or(i64::MAX);

@@ -1,11 +1,11 @@
-//! A pool of addresses against a model that lists everything: no address twice, none outside, in any order.
+//! A pool of addresses against a model that lists every address: no address twice, none outside, in any order.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
 use nephele_ipam::{AddressPool, AddressPoolSpec, AddressRange, AllocateAddressError, Owner, Usage};
 use proptest::prelude::*;
 
-/// Windows of 32 addresses, at the ends of both families too, and a v6 one with the numbers of a v4 one.
+/// Windows of 32 addresses, also at the ends of both families, and a v6 window with the numbers of a v4 window.
 const WINDOWS: [&str; 5] =
     ["10.0.0.32", "::a00:20", "255.255.255.224", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffe0"];
 const WINDOW: u128 = 32;
@@ -64,7 +64,7 @@ enum Step {
     Replace(AddressPoolSpec),
 }
 
-/// Mostly of the pool's own window.
+/// An address, mostly of the pool's own window.
 fn somewhere(window: usize) -> impl Strategy<Value = (usize, u128)> {
     (prop_oneof![9 => Just(window), 1 => 0..WINDOWS.len()], 0..WINDOW)
 }
@@ -84,7 +84,7 @@ fn cases() -> impl Strategy<Value = (AddressPoolSpec, Vec<Step>)> {
     (0..WINDOWS.len()).prop_flat_map(|window| (specs(window), steps(window)))
 }
 
-/// The model: everything listed, nothing clever.
+/// The model: plain lists of all addresses.
 struct Model {
     allocatable: BTreeSet<IpAddr>,
     pairs: BTreeSet<(Owner, IpAddr)>,
@@ -160,7 +160,7 @@ impl Model {
     }
 }
 
-/// Runs the steps on both and compares after each; returns the final pool.
+/// Runs the steps on the pool and on the model, and compares them after each step; returns the final pool.
 fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseError> {
     let mut model = Model::new(spec);
     let mut pool = AddressPool::new(spec.validate().expect("specs are good"));

@@ -1,4 +1,4 @@
-//! What pools allocate, release and count (`U22` to `U29`, `U39` to `U49`, `E1`, `E3`, `E7`, `E11`, `E19`).
+//! Allocations, releases and counts of pools (`U22` to `U29`, `U39` to `U49`, `E1`, `E3`, `E7`, `E11`, `E19`).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -41,7 +41,7 @@ fn owner(name: &str) -> Owner {
     Owner::new("default", name)
 }
 
-/// The next addresses of a pool, each for a new owner, until it has no more or `count` are there.
+/// The next addresses of a pool, each for a new owner: `count` of them, or fewer if the pool has no more.
 fn next(pool: &mut AddressPool, count: usize) -> Vec<String> {
     (0..count)
         .map_while(|n| pool.allocate(&owner(&format!("next-{n}")), None).ok())
@@ -288,7 +288,7 @@ fn all_addresses_there_are_make_a_pool() {
 
 #[test]
 fn a_large_pool_costs_what_a_small_one_does() {
-    // What is stored shows in `Debug`; a list or a bitmap would.
+    // The length of the `Debug` text shows how much is stored: a list or a bitmap would make it long.
     let stored = |addresses: &str, prefix| {
         let mut pool = pool(&spec(&[addresses], prefix, ""));
         next(&mut pool, 10);
@@ -296,7 +296,7 @@ fn a_large_pool_costs_what_a_small_one_does() {
     };
     let small = stored("10.0.0.0/28", 28);
     assert!(stored("10.0.0.0/8", 8) <= small + 20);
-    // Longer numbers, not more of them.
+    // The numbers are longer, but not more.
     assert!(stored("fd00::/64", 64) <= stored("fd00::/124", 124) + 200);
 }
 

@@ -43,7 +43,7 @@ fn texts() -> impl Strategy<Value = String> {
         "[0-9a-f:./%-]{0,45}",
         "[0-9.]{0,16}",
         "[0-9a-f:]{0,41}",
-        // Groups by the number: too few, too many, an ellipsis, an embedded v4 address at any place.
+        // Any number of groups: too few, too many, an ellipsis, an embedded v4 address at any place.
         "(::)?([0-9a-f]{1,4}:){0,9}(:?[0-9a-f]{0,4}|1\\.2\\.3\\.4)",
         nearly_entries(),
     ]

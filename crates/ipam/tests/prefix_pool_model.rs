@@ -1,11 +1,11 @@
-//! A pool of prefixes against a model that lists everything: no prefix twice, none outside, in any order.
+//! A pool of prefixes against a model that lists every prefix: no prefix twice, none outside, in any order.
 
 use std::{collections::BTreeSet, net::Ipv6Addr};
 
 use nephele_ipam::{AllocatePrefixError, Owner, Prefix, PrefixPool, PrefixPoolSpec, Usage};
 use proptest::prelude::*;
 
-/// Eight neighbouring prefixes of some length, at the ends of the family too.
+/// Eight neighbouring prefixes of some length, also at the ends of the family.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     base: u128,
@@ -35,7 +35,7 @@ impl Window {
         Prefix::new(Ipv6Addr::from_bits(self.base + number * self.size()), self.length)
     }
 
-    /// An address by block and 64ths of it.
+    /// An address by the number of its block and its place in the block, in 64ths.
     fn address(self, (number, part): (u128, u128)) -> Ipv6Addr {
         let within = if self.size() >= 64 { self.size() / 64 * part } else { part % self.size() };
         Ipv6Addr::from_bits(self.base + number * self.size() + within)
@@ -79,7 +79,7 @@ enum Step {
     Replace(PrefixPoolSpec),
 }
 
-/// Mostly of the pool's length.
+/// A prefix, mostly of the pool's length.
 fn prefixes(window: Window) -> impl Strategy<Value = Prefix> {
     (places(), prop_oneof![3 => Just(0), 1 => -3..=4_i16]).prop_map(move |(place, longer)| {
         let length = (i16::from(window.length) + longer).clamp(0, 128);
@@ -121,7 +121,7 @@ fn entry(text: &str) -> (u128, u128) {
     }
 }
 
-/// Everything listed, nothing clever. Prefixes of specs are at most three bits shorter than a block.
+/// The model: plain lists of all prefixes. Prefixes of specs are at most three bits shorter than a block.
 fn allocatable(spec: &PrefixPoolSpec) -> BTreeSet<Prefix> {
     let length = u8::try_from(spec.allocation_prefix_length).expect("a length");
     let size = 1_u128 << (128 - u32::from(length));
@@ -177,7 +177,7 @@ fn owner(number: u8) -> Owner {
     Owner::new("default", &format!("cluster-{number}"))
 }
 
-/// Runs the steps on both and compares after each.
+/// Runs the steps on the pool and on the model, and compares them after each step.
 fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseError> {
     let mut model = Model { allocatable: allocatable(spec), pairs: BTreeSet::new() };
     let mut pool = PrefixPool::new(spec.validate().expect("specs are good"));

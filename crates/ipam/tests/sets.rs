@@ -1,4 +1,4 @@
-//! What may be allocated from a spec of a pool of addresses, and how much that is (`U1` to `U38`).
+//! The allocatable addresses of a pool's spec, and their number (`U1` to `U38`).
 
 use nephele_ipam::{AddressPoolSpec, AddressRange, AddressSet};
 
@@ -23,7 +23,7 @@ fn set(entries: &[&str]) -> AddressSet {
     AddressSet::parse(entries).expect("entries are good")
 }
 
-/// Name, spec, exactly what is allocatable.
+/// Name, spec, and exactly the allocatable addresses.
 type Row = (&'static str, AddressPoolSpec, &'static [&'static str]);
 
 fn rows() -> Vec<Row> {
@@ -217,7 +217,7 @@ fn entries_are_read_as_the_grammar_says() {
 
 #[test]
 fn sets_are_counted_without_being_listed() {
-    // U30 to U38; from U36 on more than 64 bits can say.
+    // U30 to U38; from U36 on the counts do not fit 64 bits.
     let rows: [(&[&str], u128); 12] = [
         (&[], 0),
         (&["192.168.1.1"], 1),

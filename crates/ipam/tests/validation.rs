@@ -142,7 +142,7 @@ fn bad_specs_of_addresses_are_refused_with_the_field_the_value_and_the_reason() 
             addresses(&["10.0.0.10/33"], 24, ""),
             vec![error("spec.addresses", text("10.0.0.10/33"), NOT_AN_ENTRY)],
         ),
-        // The subnet is that of the lowest address, wherever it is in the list.
+        // The lowest address determines the subnet, wherever it is in the list.
         ("W19", in_subnet("10.0.0.10-10.0.0.20"), other_subnet("10.0.1.0")),
         ("W20", in_subnet("10.0.2.10-10.0.2.20"), other_subnet("10.0.2.10-10.0.2.20")),
         (
@@ -407,7 +407,7 @@ fn an_update_may_not_put_addresses_in_use_out_of_range() {
     assert_eq!(refused(&excluding(&["10.0.0.14"], old.clone())), text("10.0.0.14-10.0.0.14"));
     assert_eq!(refused(&addresses(&["10.0.0.10-10.0.0.20"], 24, "10.0.0.11")), text("10.0.0.11-10.0.0.11"));
     assert_eq!(refused(&addresses(&["fd00::/64"], 64, "")), text("10.0.0.10-10.0.0.11 10.0.0.14-10.0.0.14"));
-    // The whole subnet is reserved then.
+    // Then the whole subnet is reserved.
     assert_eq!(refused(&addresses(&["10.0.0.10-10.0.0.20"], 31, "")), text("10.0.0.10-10.0.0.11"));
     assert_eq!(refused(&addresses(&["10.0.0.10-10.0.0.14", "10.0.0.40"], 24, "10.0.0.2")), Ok(()));
 }
