@@ -1,4 +1,4 @@
-//! The cost of claims on this side: the controllers, on one thread, against an API server in the same process.
+//! The cost of claims in the controllers, which run on one thread with an API server in the same process.
 //!
 //! ```sh
 //! cargo bench -p nephele-ipam-controller --bench claims -- [CLAIMS [POOLS]]
@@ -38,9 +38,9 @@ use tokio_util::sync::CancellationToken;
 /// Thread names, by which CPU time is attributed.
 const CONTROLLERS: &str = "controllers";
 const SERVER: &str = "server";
-/// Requests of the load that are under way at a time.
+/// Requests of the load that are in flight at a time.
 const REQUESTS_MAX: usize = 32;
-/// Frames of an answer that the server is ahead of its reader.
+/// Frames of a response that the server may be ahead of the reader.
 const FRAMES_MAX: usize = 64;
 
 /// Requests of the controllers by method, plural, subresource and status; without watches.
@@ -196,7 +196,7 @@ async fn measure(api: &ManagementApi, requests: &Requests, claims: usize, pools:
     phase.end("released", claims);
 }
 
-/// What was used when a phase began.
+/// The requests, the time and the CPU times at the beginning of a phase.
 struct Phase<'a> {
     requests: &'a Requests,
     start: Instant,

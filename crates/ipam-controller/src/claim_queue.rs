@@ -1,14 +1,15 @@
-//! The queue of claims: which ones to reconcile, and for which ones requests may be sent.
+//! The queue of claims: the claims to reconcile, and the slots for claims that send requests.
 //!
 //! ```text
 //!  wake ──▶ due ──listen──▶ controller ──▶ reconcile ──slot──▶ requests ──drop──▶ a slot is reserved for the next: due
 //!                                             └─ no slot is free: queued, by pool and by age
 //! ```
 //!
-//! Planning needs memory only, and no slot. Sending requests for a claim needs a slot; the number of slots is the number
-//! of claims that are worked on at a time. Claims of one pool get slots first in, first out. Pools get them in rotation,
-//! so that a claim never waits behind all the claims of another pool. A claim without a slot stays in the queue by name
-//! and goes back to the controller when a slot is reserved for it, so a waiting claim costs no more than its name.
+//! Planning only reads memory and needs no slot. Sending requests for a claim needs a slot; the number of slots limits
+//! how many claims send requests at a time. Claims of one pool get slots in the order in which they began to wait.
+//! Pools get them in rotation, so that a claim never waits behind all the claims of another pool. A claim without a
+//! slot stays in the queue by name and goes back to the controller when a slot is reserved for it, so a waiting claim
+//! costs no more than its name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -26,19 +27,19 @@ use tokio::time::{Instant, sleep_until};
 use crate::context::owner;
 use crate::pool::PoolKey;
 
-/// How long a slot stays reserved. The controller reconciles a claim that it is told of at once; if the claim is lost on the
-/// way, another one gets the slot after this time.
+/// How long a slot stays reserved for a claim. The controller reconciles the claim at once; if the claim gets lost on
+/// the way, another one gets the slot after this time.
 const RESERVATION_LASTS: Duration = Duration::from_secs(5);
 
-/// The queue of all claims. Cheap to clone. Bounded by the claims that exist: each is in it once as due and once as
-/// queued.
+/// The queue of all claims. Cheap to clone. Bounded by the claims that exist: each is at most once in `due` and once
+/// in `queued`.
 #[derive(Clone)]
 pub(crate) struct ClaimQueue {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// How many slots there are.
+    /// The number of slots.
     slots: usize,
     state: Mutex<State>,
     changed: Notify,
@@ -51,7 +52,7 @@ struct State {
     is_due: HashSet<Owner>,
     /// Slots that are in use or reserved.
     taken: usize,
-    /// Claims that a slot is reserved for, and since when.
+    /// Claims with a reserved slot, and since when.
     reserved: HashMap<Owner, Instant>,
     queued: BTreeMap<PoolKey, BTreeSet<Position>>,
     is_queued: HashSet<Owner>,
@@ -60,10 +61,10 @@ struct State {
     last: Option<PoolKey>,
 }
 
-/// A position in the queue of a pool: by the time since when the claim has been waiting, then by arrival.
+/// A position in the queue of a pool: by the time at which the claim began to wait, then by arrival.
 type Position = (Timestamp, u64, Owner);
 
-/// Permission to send requests for a claim. Given back when it is dropped.
+/// Permission to send requests for a claim. Dropping it frees the slot.
 pub(crate) struct Slot<'a>(&'a ClaimQueue);
 
 impl ClaimQueue {
@@ -72,7 +73,7 @@ impl ClaimQueue {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Has these claims reconciled soon.
+    /// Requests a reconcile of these claims.
     pub(crate) fn wake(&self, owners: impl IntoIterator<Item = Owner>) {
         let mut state = self.shared.state.lock();
         for owner in owners {
@@ -82,7 +83,7 @@ impl ClaimQueue {
         self.shared.changed.notify_one();
     }
 
-    /// A slot for a claim on this pool; none when the claim has to wait until one is reserved for it.
+    /// A slot for a claim on this pool; none if the claim has to wait until a slot is reserved for it.
     pub(crate) fn slot(&self, pool: &PoolKey, claim: &IPAddressClaim) -> Option<Slot<'_>> {
         let mut state = self.shared.state.lock();
         let name = owner(&claim.metadata);
@@ -109,7 +110,7 @@ impl ClaimQueue {
         }
     }
 
-    /// Gives a slot that is free to the next claim.
+    /// Passes on a slot that became free to the next claim.
     fn give_on(&self, mut state: parking_lot::MutexGuard<'_, State>) {
         state.taken -= 1;
         state.reserve(self.shared.slots, Instant::now());
@@ -183,7 +184,7 @@ impl State {
         }
     }
 
-    /// The first claim of the pool that is next.
+    /// The first claim in the queue of the next pool.
     fn next(&mut self) -> Option<Owner> {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = self.last.as_ref().and_then(|last| self.queued.range((Excluded(last), Unbounded)).next());
@@ -200,7 +201,7 @@ impl State {
     }
 }
 
-/// Since when a claim has been waiting: since its deletion was requested, else since its creation.
+/// When a claim began to wait: when its deletion was requested, or else when it was created.
 fn since(claim: &IPAddressClaim) -> Timestamp {
     let meta = &claim.metadata;
     let since = meta.deletion_timestamp.as_ref().or(meta.creation_timestamp.as_ref());

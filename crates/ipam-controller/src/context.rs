@@ -1,4 +1,4 @@
-//! What the reconcilers of claims and the tasks of pools share.
+//! State that the reconcilers of claims and the tasks of pools share.
 
 use std::collections::HashMap;
 use std::mem;
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::overlap::Overlaps;
 use crate::pool::{PoolKey, Pools, Request};
 
-/// Shared by all of them.
+/// State that the reconcilers of claims and the tasks of pools share.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
@@ -36,50 +36,50 @@ pub(crate) struct Context {
     pub(crate) claims_listed: AtomicBool,
     pub(crate) clusters: Cache<Cluster>,
     pub(crate) filter: WatchFilter,
-    /// The namespace of the claims that are seen; none for all.
+    /// The namespace of the claims that are watched; none for all.
     pub(crate) watch_namespace: Option<String>,
-    /// The identity of this process in the status of pools: new at each start.
+    /// The identity of this process in the status of pools. Each start has a new one.
     pub(crate) holder: String,
     pub(crate) reclaim_orphans: bool,
     pub(crate) overlaps: Overlaps,
     pub(crate) ahead: Ahead,
 }
 
-/// Claims that this process has written in a version that the watch has not shown yet, and claims that it has released. A
-/// decision on an older version would only lead to a conflict.
+/// Claims whose last write by this process the watch has not shown yet, and claims that this process has released. A
+/// write that is based on an older version would only lead to a conflict.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    /// By the claims' uids, as their names come again.
+    /// By the uids of the claims, because names are reused.
     versions: Mutex<Generations>,
 }
 
-/// Two generations of notes.
+/// Two generations of versions, by uid.
 #[derive(Debug, Default)]
 struct Generations {
     young: HashMap<Box<str>, u64>,
     old: HashMap<Box<str>, u64>,
 }
 
-/// Claims in a generation: at some 100 bytes each, both generations are 3 MiB. A released claim stays until its generation is
-/// forgotten, which has to be after the watch has shown that it is gone: at 300 claims a second 16,384 are released in
-/// 54 s. A claim that is forgotten too early costs a write that is refused.
+/// Claims in a generation: at some 100 bytes each, both generations are 3 MiB. A released claim stays until its
+/// generation is forgotten, which has to be after the watch has shown the deletion: at 300 claims a second, 16,384 are
+/// released in 54 s. A claim that is forgotten too early costs a write that is refused.
 const GENERATION: usize = 16_384;
 
 /// Newer than any version that the watch may show.
 const GONE: u64 = u64::MAX;
 
 impl Ahead {
-    /// Notes what was written.
+    /// Records the version of a claim that this process has written.
     pub(crate) fn wrote(&self, claim: &IPAddressClaim) {
         self.note(claim, version(claim.metadata.resource_version.as_deref()));
     }
 
-    /// Notes that the claim is gone, as the answer to a write says. The watch may show it for a while.
+    /// Records that the claim is gone, as the response to a write showed. The watch may show the claim for a while.
     pub(crate) fn deleted(&self, claim: &IPAddressClaim) {
         self.note(claim, GONE);
     }
 
-    /// Whether this version is older than one that was written, or the claim is gone.
+    /// Whether this version is older than the one that this process wrote, or the claim is gone.
     pub(crate) fn is_behind(&self, claim: &IPAddressClaim) -> bool {
         let Some(uid) = claim.metadata.uid.as_deref() else { return false };
         let mut versions = self.versions.lock();
@@ -108,19 +108,19 @@ impl Context {
         (self.clock)()
     }
 
-    /// A claim as the watch last showed it.
+    /// The claim of this name, in the version that the watch last showed.
     pub(crate) fn claim(&self, owner: &Owner) -> Option<Arc<IPAddressClaim>> {
         self.claims.get(&ObjectRef::new(owner.name()).within(owner.namespace()))
     }
 
-    /// The Cluster that a claim belongs to, if it belongs to one: its name and, if it is there, itself.
+    /// The name of the Cluster that a claim belongs to, if any, and the Cluster if it exists.
     pub(crate) fn cluster_of(&self, claim: &IPAddressClaim) -> Option<(String, Option<Arc<Cluster>>)> {
         let name = cluster_name(claim)?.to_owned();
         let cluster = self.clusters.get(&claim.namespace().unwrap_or_default(), &name);
         Some((name, cluster))
     }
 
-    /// Whether a claim that waits still wants what it asked for.
+    /// Whether the claim of a waiting request still wants an address.
     pub(crate) fn wants(&self, pool: &PoolKey, request: &Request) -> bool {
         let Some(claim) = self.claim(&request.owner) else { return false };
         let cluster = self.cluster_of(&claim).and_then(|(_, cluster)| cluster);
@@ -130,7 +130,7 @@ impl Context {
             && why_paused(&claim, cluster.as_deref()).is_none()
     }
 
-    /// Whether claims have been listed. Before that, nobody knows which claims are gone.
+    /// Whether claims have been listed. Before that it is unknown which claims are gone.
     pub(crate) fn has_listed_claims(&self) -> bool {
         self.claims_listed.load(Ordering::Acquire)
     }
@@ -153,7 +153,7 @@ impl Context {
         self.wake_claims(|claim| PoolKey::of_claim(claim).as_ref() == Some(pool));
     }
 
-    /// Requests a reconcile of all such claims.
+    /// Requests a reconcile of all claims for which `wanted` is true.
     pub(crate) fn wake_claims(&self, wanted: impl Fn(&IPAddressClaim) -> bool) {
         let claims = self.claims.state();
         let woken = claims.iter().filter(|claim| wanted(claim));
@@ -161,7 +161,7 @@ impl Context {
     }
 }
 
-/// The name that a claim and its IPAddress go by.
+/// The namespace and name of a claim or an IPAddress.
 pub(crate) fn owner(meta: &ObjectMeta) -> Owner {
     Owner::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
@@ -172,7 +172,7 @@ pub(crate) fn cluster_name(claim: &IPAddressClaim) -> Option<&str> {
     named.or_else(|| labels::value(&claim.metadata, labels::CLUSTER_NAME))
 }
 
-/// Why a claim is paused, by itself or through its Cluster; none when it is not.
+/// Why a claim is paused, by itself or through its Cluster; none if it is not paused.
 pub(crate) fn why_paused(claim: &IPAddressClaim, cluster: Option<&Cluster>) -> Option<String> {
     let annotated = cluster.and_then(|cluster| paused_message("Cluster", &cluster.metadata, false));
     let mut reasons: Vec<String> = paused(claim, cluster).into_iter().chain(annotated).collect();

@@ -10,12 +10,12 @@
 //!  IPAddress ─watch────────────┘                            (crate::address)
 //! ```
 //!
-//! The pool's `Allocations` decide which address a claim gets: plain data without a client. The claim gets it once the status
-//! of the pool names it. That write is the guard against duplicates: see `pool/task.rs`. All state that has to outlive the
-//! process is in objects: IPAddresses, pending allocations in the status of a pool, and, for an address that is held back,
-//! the deletion timestamp of its IPAddress.
+//! The pool's `Allocations`, plain data without a client, decide which address a claim gets. The IPAddress is created
+//! only after the address was written to the status of the pool. That write prevents duplicates: see `pool/task.rs`.
+//! All state that has to outlive the process is in objects: IPAddresses, pending allocations in the status of a pool,
+//! and, for an address that is held back, the deletion timestamp of its IPAddress.
 //!
-//! The crate knows neither the simulated cloud nor the creators of claims.
+//! The crate depends neither on the simulated cloud nor on the creators of claims.
 
 mod address;
 mod claim;

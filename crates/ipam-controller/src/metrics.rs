@@ -10,7 +10,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, 
 
 use crate::pool::{PoolKey, Troubles};
 
-/// From a claim on an idle manager to one among 20,000.
+/// Buckets from the time of one claim on an idle manager to the time of the last of 20,000 claims.
 const ALLOCATION_SECONDS: [f64; 12] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
 
@@ -97,15 +97,15 @@ impl Metrics {
         }
     }
 
-    /// The pool is gone.
+    /// Removes the gauges of a pool that is gone.
     pub(crate) fn forget(&self, pool: &PoolKey) {
         for gauge in &self.families.pool {
-            // It may never have been measured.
+            // The pool may never have been measured.
             let _ = gauge.remove_label_values(&labels(pool));
         }
     }
 
-    /// A claim got its address.
+    /// Counts a claim that got its address, `after` this time if it is known.
     pub(crate) fn bound(&self, kind: PoolKind, after: Option<Duration>) {
         self.families.bound.with_label_values(&[kind.as_str()]).inc();
         if let Some(after) = after {
@@ -113,7 +113,7 @@ impl Metrics {
         }
     }
 
-    /// The address of a claim was released.
+    /// Counts a claim whose address was released.
     pub(crate) fn released(&self, kind: PoolKind) {
         self.families.released.with_label_values(&[kind.as_str()]).inc();
     }

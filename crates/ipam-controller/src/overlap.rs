@@ -1,4 +1,4 @@
-//! Finds pools that have addresses in common, when that is configured.
+//! Finds pools that have addresses in common, if that is configured.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::pool::{PoolKey, Space};
 /// What to do about pools that overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OverlapPolicy {
-    /// Nothing: each pool hands out its addresses by itself, as the in-cluster IPAM provider does.
+    /// Nothing: each pool allocates its addresses independently, as in the in-cluster IPAM provider.
     #[default]
     Off,
     /// Both pools get a condition that names the other.
@@ -28,8 +28,8 @@ impl Overlaps {
         Self { policy, sets: Mutex::default() }
     }
 
-    /// Sets the addresses of the pool; none when its spec is invalid. Returns the other pools that overlap its old
-    /// or new addresses: their status has to change.
+    /// Sets the addresses of the pool; none if its spec is invalid. Returns the other pools that overlap its old or
+    /// new addresses, because their status has to change.
     pub(crate) fn specify(&self, pool: &PoolKey, space: Option<&Space>) -> Vec<PoolKey> {
         if self.policy == OverlapPolicy::Off {
             return Vec::new();
@@ -48,7 +48,7 @@ impl Overlaps {
             .collect()
     }
 
-    /// The pools that overlap this one, by name; none when overlaps are not looked for.
+    /// The names of the pools that overlap this one; none if overlaps are not looked for.
     pub(crate) fn of(&self, pool: &PoolKey) -> Option<Vec<String>> {
         if self.policy == OverlapPolicy::Off {
             return None;

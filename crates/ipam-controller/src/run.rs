@@ -31,25 +31,25 @@ use crate::overlap::{OverlapPolicy, Overlaps};
 use crate::pool::{PoolObject, Pools};
 use crate::{address, claim, pool};
 
-/// The gate that is closed until it is known which kinds the management API serves. After that the other gates exist.
+/// The gate that is closed until it is known which kinds the management API serves. The other gates exist only then.
 pub const GATE: &str = "ipam";
 
-/// How long to wait before looking again whether Cluster API's core is installed.
+/// How long to wait before checking again whether Cluster API's core is installed.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// Reconciles that may run besides those that have a slot: they send no requests, and end at once.
+/// Reconciles that may run besides those with a slot. They send no requests and end at once.
 const LOOKS: u16 = 16;
 
 /// What the controllers reconcile, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The namespace whose claims and pools are reconciled; none for all. IPAddresses are watched in all namespaces
-    /// whatever this says, because others may use a global pool.
+    /// The namespace whose claims and pools are reconciled; none for all. IPAddresses are always watched in all
+    /// namespaces, because claims of any namespace may use a global pool.
     pub watch_namespace: Option<String>,
-    /// The value of `cluster.x-k8s.io/watch-filter` that a claim must carry; none for any. A pool that does not carry
-    /// it is used, but its status is left to others.
+    /// The value of the label `cluster.x-k8s.io/watch-filter` that a claim must have; none for any. A pool without
+    /// that label is used, but other managers report its status.
     pub watch_filter: Option<String>,
-    /// For how many claims requests are sent at a time.
+    /// The number of claims for which requests are sent at a time.
     pub concurrency: NonZeroU16,
     /// Whether IPAddresses whose claim is gone are deleted, and not only reported.
     pub reclaim_orphans: bool,
@@ -60,16 +60,16 @@ pub struct Settings {
 /// Why the controllers stopped.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The claim controller ended.
+    /// The claim controller ended by itself.
     #[error("the claim controller failed")]
     Claim(#[source] RunError),
 }
 
-/// Runs the controllers until `shutdown`. In a management cluster without the kinds, such as one without Cluster API's
-/// core, it logs that and waits for them.
+/// Runs the controllers until `shutdown`. If the management cluster does not have the kinds, for example without
+/// Cluster API's core, it logs that and waits for them.
 ///
 /// # Errors
-/// When one of them ends by itself.
+/// When the claim controller ends by itself.
 pub async fn run(
     client: Client,
     services: Services,
@@ -177,7 +177,7 @@ pub async fn run(
 /// Wakes claims when their Cluster is created, deleted, paused or resumed.
 async fn wake_by_clusters(context: &Context, clusters: Cache<Cluster>, shutdown: &CancellationToken) {
     let mut touched = std::pin::pin!(clusters.touched());
-    // Whether each Cluster that there is is paused. Bounded by those.
+    // Whether each Cluster is paused. Bounded by the Clusters that exist.
     let mut known: HashMap<(String, String), bool> = HashMap::new();
     while let Some(cluster) = shutdown.run_until_cancelled(touched.next()).await.flatten() {
         let id = (cluster.namespace().unwrap_or_default(), cluster.name_any());
@@ -209,7 +209,7 @@ async fn await_kinds(client: &Client, gate: &nephele_kit::Gate, shutdown: &Cance
                         "No addresses are allocated until these kinds are installed; everything else works"
                     );
                 }
-                // The rest of the manager is ready without them.
+                // The rest of the manager is ready without these kinds.
                 gate.open();
             }
             Err(error) => debug!(error = %chain(&error), "Failed to look for the kinds of IPAM"),

@@ -34,11 +34,11 @@ pub(crate) fn address_of_claim(
     address
 }
 
-/// An IPAddress that existed before its claim, as the claim takes it over. It keeps its owners, before the claim and the
-/// pool.
+/// The existing IPAddress with what makes it the claim's: owner references, label and finalizer. Its other owners
+/// stay, in front of the claim and the pool.
 ///
 /// # Errors
-/// The name of another object that controls it.
+/// The kind and name of another object that controls the IPAddress.
 pub(crate) fn adopted(
     address: &IPAddress,
     claim: &IPAddressClaim,
@@ -58,7 +58,7 @@ pub(crate) fn adopted(
     Ok(address)
 }
 
-/// Whether the existing IPAddress is the one to create: the answer to the first request was lost, or another
+/// Whether the existing IPAddress is the one to create: the response to the first request was lost, or another
 /// manager created it.
 pub(crate) fn same(there: &IPAddress, made: &IPAddress) -> bool {
     let claim = |address: &IPAddress| {

@@ -6,11 +6,11 @@ use nephele_api::ipam::GROUP;
 use nephele_api::ipam::v1beta2::IPAddress;
 use serde_json::json;
 
-/// The version in which a reference to a pool may be without a group.
+/// The version in which a reference to a pool may have no group.
 const OLD_VERSION: &str = "v1beta1";
 
-/// Creates an IPAddress; as `v1beta1` if its reference to the pool has no group. Cluster API's webhook wants the reference
-/// to be that of the claim to the letter, and `v1beta2` can only be written with a group.
+/// Creates an IPAddress, as `v1beta1` if its reference to the pool has no group. Cluster API's webhook requires the
+/// same reference as in the claim, and `v1beta2` accepts only references with a group.
 ///
 /// # Errors
 /// When the management API refuses, or cannot be reached.
@@ -36,8 +36,8 @@ pub(crate) async fn create(client: &Client, address: &IPAddress) -> Result<IPAdd
     made.try_parse().map_err(|error| kube::Error::SerdeError(serde::de::Error::custom(error)))
 }
 
-/// Whether the answer says what became of the request. Without one, or when the API server itself failed, the IPAddress
-/// may be created still.
+/// Whether the response tells the result of the request. Without a response, or when the API server itself failed,
+/// the IPAddress may still be created.
 pub(crate) fn is_answered(created: &Result<IPAddress, kube::Error>) -> bool {
     match created {
         Ok(_) => true,

@@ -1,4 +1,4 @@
-//! The watch of IPAddresses, which tells each pool about its own.
+//! The watch of IPAddresses, which passes each IPAddress to its pool.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -32,7 +32,7 @@ pub(crate) async fn follow(
                 if let Some((key, owner, record)) = Record::of(&address)
                     && let Some(pool) = pools.get(&key)
                 {
-                    // Its claim takes it over again.
+                    // The claim takes over an IPAddress that lost its owners or finalizer.
                     let stripped = (!record.is_whole()).then(|| owner.clone());
                     pool.applied(&owner, record);
                     claims.wake(stripped);
@@ -44,7 +44,7 @@ pub(crate) async fn follow(
                 {
                     pool.deleted(&owner, &record.uid);
                 }
-                // Its claim may have lost it, or another claim may have waited for its name.
+                // The claim may have lost its IPAddress, or another claim may have waited for the name.
                 let namespace = address.namespace().unwrap_or_default();
                 claims.wake([Owner::new(&namespace, &address.name_any())]);
             }

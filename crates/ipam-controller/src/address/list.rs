@@ -1,4 +1,4 @@
-//! Consistent lists of IPAddresses, one for all pools that ask at the same time.
+//! Consistent lists of IPAddresses. Pools that ask at the same time share one list.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use tracing::{debug, warn};
 use super::{Record, version};
 use crate::pool::PoolKey;
 
-/// Pools that wait for the next list; more wait until there is room.
+/// The number of pools in the queue for the next list. More pools wait until the queue has room.
 const ASKING_MAX: usize = 1024;
-/// IPAddresses read in one request: some 4 MiB.
+/// IPAddresses in one page: some 4 MiB.
 const PAGE: u32 = 2000;
 
 /// The IPAddresses of a pool at one instant.
@@ -26,14 +26,14 @@ pub(crate) struct Listed {
     pub(crate) version: u64,
 }
 
-/// Asks for lists.
+/// The handle that requests lists.
 #[derive(Debug, Clone)]
 pub(crate) struct Lister {
     asking: mpsc::Sender<(PoolKey, oneshot::Sender<Option<Listed>>)>,
 }
 
 impl Lister {
-    /// The IPAddresses of a pool, by a list that begins after the call; none when it failed.
+    /// The IPAddresses of a pool, from a list that starts after this call; none if the list failed.
     pub(crate) async fn list(&self, pool: &PoolKey) -> Option<Listed> {
         let (reply, answer) = oneshot::channel();
         self.asking.send((pool.clone(), reply)).await.ok()?;
@@ -57,7 +57,7 @@ pub(crate) fn lister(
             match read {
                 Ok((mut by_pool, version)) => {
                     for (pool, reply) in replies {
-                        // A pool asks once at a time.
+                        // A pool has only one request at a time.
                         let records = by_pool.remove(&pool).unwrap_or_default();
                         let _ = reply.send(Some(Listed { records, version }));
                     }
@@ -76,7 +76,7 @@ pub(crate) fn lister(
 
 type ByPool = HashMap<PoolKey, Vec<(Owner, Record)>>;
 
-/// Reads page by page, or all at once when the pages expire on the way.
+/// Lists page by page, or without pages if the continue token expires.
 async fn read(api: &Api<IPAddress>) -> Result<(ByPool, u64), kube::Error> {
     match read_with(api, &ListParams::default().limit(PAGE)).await {
         Err(kube::Error::Api(status)) if status.code == 410 => read_with(api, &ListParams::default()).await,

@@ -1,4 +1,4 @@
-//! IPAddresses: what pools keep of them, and how they are created, released and watched.
+//! IPAddresses: the records that pools keep of them, and how they are created, released and watched.
 
 mod content;
 mod create;

@@ -1,4 +1,4 @@
-//! What a pool keeps of an IPAddress.
+//! The record that a pool keeps of an IPAddress.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -12,37 +12,37 @@ use crate::pool::{Block, PoolKey};
 /// The kind of claims.
 pub(crate) const CLAIM_KIND: &str = "IPAddressClaim";
 
-/// What is kept of an IPAddress: some 200 bytes where the object has 2,000.
+/// The parts of an IPAddress that a pool needs: some 200 bytes, where the object has 2,000.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) uid: Box<str>,
     /// The resource version as a number; only ever compared with others of this object or of a list of its kind
     /// (KEP-5504: resource versions of one kind are ordered numbers).
     pub(crate) version: u64,
-    /// The address or prefix that it has; none when that cannot be read.
+    /// The address or prefix; none if it cannot be parsed.
     pub(crate) block: Option<Block>,
-    /// The uid of the claim that owns it, when one does.
+    /// The uid of the claim in its owner references, if there is one.
     pub(crate) claim_uid: Option<Box<str>>,
-    /// Whether its pool owns it too; only this provider adds that owner.
+    /// Whether its pool is an owner, too. Only this provider adds that owner.
     pub(crate) owned_by_pool: bool,
     pub(crate) finalizers: Finalizers,
-    /// When its deletion was requested.
+    /// Its deletion timestamp.
     pub(crate) deleted_at: Option<Timestamp>,
 }
 
-/// Whose finalizers an IPAddress has.
+/// The finalizers of an IPAddress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finalizers {
-    /// Not this provider's.
+    /// None of this provider.
     Foreign,
-    /// Only this provider's.
+    /// Only the one of this provider.
     Ours,
-    /// This provider's and others'.
+    /// The one of this provider, and others.
     Shared,
 }
 
 impl Record {
-    /// The record of an IPAddress, with its pool and the name it goes by; none for another provider's.
+    /// The record of an IPAddress, with its pool and its name; none if the pool is of another provider.
     pub(crate) fn of(address: &IPAddress) -> Option<(PoolKey, Owner, Self)> {
         let pool = PoolKey::of_address(address)?;
         let name = address.name_any();
@@ -64,12 +64,12 @@ impl Record {
         Some((pool, owner, record))
     }
 
-    /// Whether this provider, not a person, manages it.
+    /// Whether this provider manages the IPAddress, not a person.
     pub(crate) fn is_managed(&self) -> bool {
         self.finalizers != Finalizers::Foreign || self.claim_uid.is_some() || self.owned_by_pool
     }
 
-    /// Whether it has its owners and our finalizer. One that is being deleted may have lost some of them.
+    /// Whether the IPAddress has its owners and our finalizer. One that is being deleted may have lost some of them.
     pub(crate) fn is_whole(&self) -> bool {
         let kept = self.finalizers != Finalizers::Foreign && self.claim_uid.is_some() && self.owned_by_pool;
         kept || self.deleted_at.is_some()
@@ -86,7 +86,7 @@ impl Finalizers {
     }
 }
 
-/// The owner reference to the claim of this name, in whatever version it was written.
+/// The owner reference to the claim of this name, in any API version.
 pub(crate) fn claim_owner<'a>(
     owners: &'a Option<Vec<OwnerReference>>,
     name: &str,
@@ -94,13 +94,13 @@ pub(crate) fn claim_owner<'a>(
     owners.iter().flatten().find(|owner| is_reference_to(owner, CLAIM_KIND, name))
 }
 
-/// Whether an owner reference is to the object of this kind, group and name, whatever the version.
+/// Whether an owner reference is to the object of this kind and name in our group, in any API version.
 pub(crate) fn is_reference_to(owner: &OwnerReference, kind: &str, name: &str) -> bool {
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
     group == GROUP && owner.kind == kind && owner.name == name
 }
 
-/// A resource version as a number; zero when it is not one.
+/// A resource version as a number; zero if it is not a number.
 pub(crate) fn version(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -12,11 +12,11 @@ use super::record::{CLAIM_KIND, Finalizers, Record, is_reference_to};
 /// The result of releasing an IPAddress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// It is gone.
+    /// The IPAddress is gone.
     Nothing,
-    /// It is being deleted, but another finalizer holds it.
+    /// The IPAddress is being deleted, but another finalizer holds it.
     Held,
-    /// It was changed meanwhile; the watch will show the change.
+    /// The IPAddress was changed meanwhile; the watch will show the change.
     Changed,
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn release_address(
 ) -> Result<Left, PatchError> {
     let api = Api::<IPAddress>::namespaced(client.clone(), owner.namespace());
     let stub = stub(owner, record);
-    // The list of finalizers is replaced as a whole, so it has to be known.
+    // The patch replaces the whole list of finalizers, so the list has to be known.
     let stub = match record.finalizers {
         Finalizers::Ours | Finalizers::Foreign => stub,
         Finalizers::Shared => match read(&api, owner, record).await? {
@@ -53,8 +53,8 @@ pub(crate) async fn release_address(
     })
 }
 
-/// Deletes an IPAddress that is held back: our finalizer keeps it, and its deletion timestamp is the time of the release. Its
-/// claim is removed from its owners, so that nothing that is deleted with the claim waits for it.
+/// Deletes an IPAddress that is held back: our finalizer keeps it, and its deletion timestamp is the time of the
+/// release. The claim is removed from its owners, so that a foreground deletion of the claim does not wait for it.
 ///
 /// # Errors
 /// When the management API refuses, or cannot be reached.
@@ -81,7 +81,7 @@ async fn read(api: &Api<IPAddress>, owner: &Owner, record: &Record) -> Result<Op
     Ok(read.filter(|address| address.metadata.uid.as_deref() == Some(&*record.uid)))
 }
 
-/// As much of the object as a write of its finalizers needs.
+/// An IPAddress with the fields that a write of its finalizers needs.
 fn stub(owner: &Owner, record: &Record) -> IPAddress {
     IPAddress {
         metadata: ObjectMeta {

@@ -1,4 +1,4 @@
-//! Creates, takes over and releases the IPAddress of a claim. Everything here may be repeated.
+//! Creates, takes over and releases the IPAddress of a claim. Every function here may be repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::pool::{Allocation, Grant, Pool, PoolKey, remaining};
 
 /// The result of creating or taking over an IPAddress.
 pub(super) enum Binding {
-    /// It exists and is the claim's.
+    /// The IPAddress exists and belongs to the claim.
     Done,
-    /// It is not possible before something changes that is watched, for this reason.
+    /// It is not possible for this reason. A watch shows when that changes.
     Refused(String),
-    /// The management API refuses it, for this reason. Nothing tells when it would accept it.
+    /// The management API refuses the IPAddress for this reason. No watch shows when it would accept it.
     Denied(String),
-    /// Another IPAddress has its name. The pool knows of that now, and has to be asked again.
+    /// Another IPAddress has the name. The pool knows that now, and has to be asked again.
     AskAgain,
 }
 
@@ -41,9 +41,9 @@ pub(super) enum Protected {
 
 /// The result of releasing a claim.
 pub(super) enum Released {
-    /// Nothing of ours keeps it.
+    /// The claim is released, and our finalizer is gone.
     Done,
-    /// It has to be reconciled again after this time.
+    /// The claim has to be reconciled again after this time.
     Later(Duration),
 }
 
@@ -86,10 +86,10 @@ pub(super) async fn create_address(
             Ok(Binding::Done)
         }
         Err(kube::Error::Api(status)) if status.code == 409 => there_already(claim, pool, &made, &api).await,
-        // Webhooks refuse with 403 if they do not say how.
+        // A webhook that sets no code refuses with 403.
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
-            // The address is better used by another claim until then. An earlier request may have no answer yet, and then
-            // the address stays reserved.
+            // Another claim can use the address meanwhile, unless an earlier request has no response yet. Then the
+            // address stays reserved.
             pool.drop_decision(&name, uid);
             Ok(Binding::Denied(format!("the management API refused the IPAddress: {}", status.message)))
         }
@@ -97,7 +97,7 @@ pub(super) async fn create_address(
     }
 }
 
-/// An IPAddress of the claim's name exists: the one that was to be created, or another.
+/// The result when an IPAddress of the claim's name exists already: the one to create, or another one.
 async fn there_already(
     claim: &IPAddressClaim,
     pool: &Pool,
@@ -114,7 +114,7 @@ async fn there_already(
         note(pool, &there);
         return Ok(Binding::AskAgain);
     }
-    // The claim is reconciled again when that one is gone. Until then others can have its address.
+    // The claim is reconciled again when that IPAddress is gone. Until then others can have the claim's address.
     pool.drop_decision(&owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
     let reference = &there.spec.pool_ref;
     Ok(Binding::Refused(format!(
@@ -149,7 +149,7 @@ pub(super) async fn take_over(
     let written = patch::object(&api, &there, &taken_over, Precondition::ResourceVersion).await;
     let written = written.map_err(Error::Address)?.unwrap_or(taken_over);
     note(pool, &written);
-    info!(address = written.spec.address, "Took over an IPAddress that was there");
+    info!(address = written.spec.address, "Took over an existing IPAddress");
     Ok(Binding::Done)
 }
 
@@ -165,13 +165,13 @@ pub(super) async fn release(
             pool.withdraw(&name);
             pool.allocation(&name, uid)
         }
-        // Only the management API knows.
+        // Without the pool, only the management API knows the IPAddress.
         None => Allocation::Decided,
     };
     let record = match allocation {
         Allocation::BeingWritten => return Ok(Released::Later(SHORTLY)),
         Allocation::Exists(record) => Some(record),
-        // What a pool knows may be older than what exists, after a rebuild, or newer, with a decision.
+        // The pool may know less than the management API, after a rebuild, or more, with a decision.
         Allocation::Decided | Allocation::Nothing => {
             let there = addresses(claim, context).get_opt(&claim.name_any()).await;
             let there = there.map_err(|source| failed("get", claim, source))?;
@@ -181,7 +181,7 @@ pub(super) async fn release(
                 .map(|(_, _, record)| record)
         }
     };
-    // An IPAddress of the same name that is not the claim's is left alone.
+    // An IPAddress of the same name that does not belong to the claim stays as it is.
     if let Some(record) = record.filter(|record| record.claim_uid.as_deref() == Some(uid))
         && let Some(wait) = give_back(claim, &record, pool, context).await?
     {
@@ -193,9 +193,9 @@ pub(super) async fn release(
     }
     let claims = Api::<IPAddressClaim>::namespaced(context.client.clone(), name.namespace());
     match patch::remove_finalizer(&claims, claim, finalizers::CLAIM).await.map_err(Error::Claim)? {
-        // Other finalizers still hold it.
+        // Other finalizers still hold the claim.
         Some(left) if !left.finalizers().is_empty() => context.ahead.wrote(&left),
-        // The answer to the last write is of the version before it.
+        // The response to the write that removes the last finalizer has the version before the deletion.
         _ => context.ahead.deleted(claim),
     }
     Ok(Released::Done)
@@ -217,8 +217,8 @@ async fn give_back(
         None => None,
     };
     if grace > 0 {
-        // Somebody deleted the IPAddress before the claim. Its deletion timestamp is not the time of the release, so the
-        // claim has to stay for the grace period.
+        // Somebody deleted the IPAddress before the claim. Its deletion timestamp is not the time of the release, so
+        // the claim has to stay for the grace period.
         if record.deleted_at.is_some_and(|deleted_at| deleted_at < released_at) {
             let left = remaining(released_at, grace, context.now());
             if !left.is_zero() {
@@ -236,13 +236,13 @@ async fn give_back(
             }
             Ok(None)
         }
-        // It is in use until others remove their finalizers, but the claim need not stay for that.
+        // The address is in use until others remove their finalizers, but the claim does not have to wait for that.
         Left::Held => Ok(None),
         Left::Changed => Ok(Some(SHORTLY)),
     }
 }
 
-/// Tells the pool of an IPAddress that was seen.
+/// Passes an IPAddress from a response to the pool.
 fn note(pool: &Pool, address: &IPAddress) {
     if let Some((key, owner, record)) = Record::of(address)
         && key == pool.key

@@ -1,4 +1,4 @@
-//! `IPAddressClaim`: waits for its pool, gets an address and gives it back.
+//! The reconcile of an `IPAddressClaim`: it waits for its pool, gets an address and releases it.
 
 mod act;
 mod plan;
@@ -18,7 +18,7 @@ use crate::pool::{Pool, Request};
 use act::{Binding, Released};
 use plan::{Fetched, Plan, Wish};
 
-/// How long to wait for a write that is under way.
+/// How long to wait for a write that is in progress.
 const SHORTLY: Duration = Duration::from_millis(100);
 
 /// Why a claim could not be reconciled.
@@ -46,17 +46,17 @@ impl ReconcileError for Error {
     }
 }
 
-/// Gets a claim its address, or releases a claim that is being deleted.
+/// Gets an address for a claim, or releases a claim that is being deleted.
 pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>) -> Result<Outcome, Error> {
     let name = owner(&claim.metadata);
     if context.ahead.is_behind(&claim) {
-        // The watch does not show yet what this process wrote last. When it does, the claim is reconciled again.
+        // The watch does not show this process's last write yet. When it does, the claim is reconciled again.
         context.queue.decline(&name);
         return Ok(Outcome::WaitingOn("watch"));
     }
     // 1. fetch: from memory.
     let fetched = Fetched::of(&claim, &context);
-    // 2. validate and 3. plan: pure, except that the pool remembers what it is asked.
+    // 2. validate and 3. plan: pure, except that the pool remembers the request.
     let plan = match (plan::plan(&claim, &fetched), &fetched.pool) {
         (Wish::Address { wanted }, Some(pool)) => {
             plan::answered(&claim, &pool.key, pool.ask(request(&claim, wanted)))
@@ -81,7 +81,7 @@ pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>)
     carry_out(plan, &claim, fetched.pool.as_ref(), &context).await
 }
 
-/// What a claim asks its pool for.
+/// The request of a claim to its pool.
 fn request(claim: &IPAddressClaim, wanted: Option<std::net::IpAddr>) -> Request {
     let created = claim.metadata.creation_timestamp.as_ref();
     Request {
@@ -93,7 +93,7 @@ fn request(claim: &IPAddressClaim, wanted: Option<std::net::IpAddr>) -> Request 
     }
 }
 
-/// The outcome when there is nothing to write.
+/// The outcome of a plan without requests.
 fn settled(plan: &Plan, pool: Option<&Pool>, claim: &IPAddressClaim) -> Outcome {
     match plan {
         Plan::Leave(outcome) => *outcome,
@@ -146,7 +146,7 @@ async fn carry_out(
         (Plan::TakeOver, Some(pool)) => (act::take_over(claim, pool, context).await?, None),
         (Plan::Publish, Some(_)) => (Binding::Done, None),
         (Plan::Leave(outcome), _) => return Ok(outcome),
-        // Only a pool that exists is asked for an address.
+        // These plans are the answers of a pool, so there is one.
         (Plan::Create { .. } | Plan::TakeOver | Plan::Publish, None) => {
             return Ok(Outcome::WaitingOn(reasons::POOL_NOT_READY));
         }

@@ -1,4 +1,4 @@
-//! Decides what to do about a claim. Pure, apart from reading the caches.
+//! Plans what to do for a claim. Pure, apart from reading the caches.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use super::report::{bound_status, waiting_status};
 use crate::context::{Context, why_paused};
 use crate::pool::{Answer, Facts, Grant, Pool, PoolKey};
 
-/// A claim whose IPAddress the management API refused is tried again after at least this time, and at most this time: a
-/// thousand such claims cost some 17 requests a second.
+/// The shortest and the longest wait before a claim is tried again whose IPAddress the management API refused. With
+/// the longest wait, a thousand such claims cost some 17 requests a second.
 const DENIED_AGAIN: Duration = Duration::from_secs(2);
 const DENIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 
-/// What was fetched; none for what does not exist.
+/// The objects that a plan needs; none for objects that do not exist.
 #[derive(Debug, Default)]
 pub(super) struct Fetched {
-    /// The pool that the claim refers to, when its kind is one of ours.
+    /// The pool that the claim refers to, if its kind is one of ours.
     pub(super) key: Option<PoolKey>,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) facts: Facts,
-    /// The Cluster that the claim belongs to, when it belongs to one, and whether the Cluster exists.
+    /// The name of the Cluster that the claim belongs to, if any, and the Cluster if it exists.
     pub(super) cluster: Option<(String, Option<Arc<Cluster>>)>,
 }
 
@@ -43,29 +43,29 @@ impl Fetched {
     }
 }
 
-/// What a claim wants.
+/// The first part of planning.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// An address of its pool, which the pool is asked for.
+    /// The claim wants an address: ask its pool.
     Address { wanted: Option<IpAddr> },
-    /// A plan for which the pool is not asked.
+    /// The plan does not need the pool.
     Plan(Plan),
 }
 
-/// What to do.
+/// What to do for a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Do nothing, and write nothing.
     Leave(Outcome),
     /// Write why the claim waits, and add our finalizer if `protect` says so.
     Wait { reason: &'static str, message: String, protect: bool },
-    /// Create its IPAddress.
+    /// Create the IPAddress of the claim.
     Create { grant: Grant, first_asked: Instant },
-    /// Take over the IPAddress of its name.
+    /// Take over the IPAddress of the claim's name.
     TakeOver,
-    /// Write that it has its address.
+    /// Write into the claim's status that it has its address.
     Publish,
-    /// Release its IPAddress and remove our finalizer.
+    /// Release the claim's IPAddress and remove our finalizer.
     Release,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
     let paused = why_paused(claim, cluster.map(|cluster| &**cluster))
         .or_else(|| fetched.facts.paused.then(|| format!("{key} is paused")));
     if let Some(message) = paused {
-        // A claim that has an address, or is being deleted, is not written at all.
+        // A paused claim that has an address, or is being deleted, is not written at all.
         return if deleting || claim.address_name().is_some() {
             leave(Outcome::WaitingOn(common::PAUSED))
         } else {
@@ -135,7 +135,7 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
     }
 }
 
-/// What to do after the pool has answered.
+/// The plan that follows from the answer of the pool.
 pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer) -> Plan {
     let wait = |reason, message| Plan::Wait { reason, message, protect: true };
     match answer {
@@ -153,9 +153,9 @@ pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer) -
     }
 }
 
-/// When a claim is tried again whose IPAddress the management API refused: after as long as the claim exists, so each wait is
-/// about twice the one before. An admission webhook or a quota may change at any time, and for some seconds the API server
-/// does not know the kind of a pool whose definition is new, and refuses owners of that kind.
+/// The wait before a claim is tried again whose IPAddress the management API refused: the age of the claim, so each
+/// wait is about twice the one before. An admission webhook or a quota may change at any time. And for some seconds
+/// the API server does not know the kind of a pool whose definition is new, and refuses owners of that kind.
 pub(super) fn after_denial(claim: &IPAddressClaim, now: Timestamp) -> Duration {
     let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();

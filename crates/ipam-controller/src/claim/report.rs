@@ -26,8 +26,8 @@ pub(super) async fn waiting(
     }
 }
 
-/// Writes that a claim has its address; true when that is new. When the write fails, the claim may be gone. Then the IPAddress
-/// that was just created for it has to go too, and the pool takes care of that.
+/// Writes that a claim has its address; true if that is new. If the write fails, the claim may be gone. Then the
+/// pool's task deletes the IPAddress that was just created for it.
 pub(super) async fn bound(claim: &IPAddressClaim, pool: &Pool, context: &Context) -> Result<bool, Error> {
     let status = bound_status(claim, context.now());
     match write(claim, context, status).await {
@@ -74,7 +74,7 @@ pub(super) fn waiting_status(
     ready(claim, conditions::FALSE, reason, message, now)
 }
 
-/// The status of a claim with its address, whose IPAddress has its name. Pure.
+/// The status of a claim with an address; its IPAddress has the same name. Pure.
 pub(super) fn bound_status(claim: &IPAddressClaim, now: Timestamp) -> IPAddressClaimStatus {
     let mut status = ready(claim, conditions::TRUE, reasons::ADDRESS_ALLOCATED, "", now);
     status.address_ref = Some(NameReference { name: claim.name_any() });

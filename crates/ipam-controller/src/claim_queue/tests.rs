@@ -18,7 +18,7 @@ fn claim(name: &str, created: i64) -> IPAddressClaim {
     claim
 }
 
-/// The claims to reconcile now, of those that exist.
+/// The claims to reconcile now, if only these claims exist.
 fn due(queue: &ClaimQueue, existing: &[&str]) -> Vec<String> {
     let (store, mut writer) = reflector::store();
     for name in existing {
@@ -39,7 +39,7 @@ async fn pools_are_served_in_rotation_and_the_claims_of_one_by_age() {
     let all = ["a3", "a4", "a5", "b1"];
     let first = take("a1", 1, "a").expect("a slot is free");
     let second = take("a2", 1, "a").expect("a slot is free");
-    // They come in another order than that of their age, and one comes twice.
+    // The claims do not arrive in the order of their age, and one arrives twice.
     for (name, created, of) in
         [("a5", 5, "a"), ("a4", 4, "a"), ("a3", 3, "a"), ("b1", 9, "b"), ("a3", 3, "a")]
     {
@@ -52,7 +52,7 @@ async fn pools_are_served_in_rotation_and_the_claims_of_one_by_age() {
     assert_eq!(due(&queue, &all), ["b1"]);
     let third = take("a3", 3, "a");
     assert!(third.is_some());
-    // It has nothing to do any more: the next claim gets its slot.
+    // The claim b1 needs no slot any more, so the next claim gets it.
     queue.decline(&Owner::new("ns", "b1"));
     assert_eq!(due(&queue, &all), ["a4"]);
 }

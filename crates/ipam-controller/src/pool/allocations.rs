@@ -1,4 +1,4 @@
-//! What one pool knows: the IPAddresses that exist, the decisions that are not IPAddresses yet, and the claims that wait.
+//! The state of one pool: the IPAddresses that exist, the decisions without an IPAddress, and the claims that wait.
 //!
 //! ```text
 //!  ask ──▶ Waiting ──choose──▶ Decided ──persisted──▶ Decided, written ──applied──▶ Idle, with an IPAddress
@@ -7,12 +7,12 @@
 //!          Blocked                                         └─ an IPAddress of another claim appears: late
 //! ```
 //!
-//! There is one [`Entry`] for each name, and the state of its claim is one enum. The indices and the addresses in use follow
-//! from the entries. Only [`Allocations::change`] changes an entry, and it updates both.
+//! There is one [`Entry`] for each name, and the state of its claim is one enum. The indices and the addresses in use
+//! follow from the entries. Only [`Allocations::change`] changes an entry, and it updates both.
 //!
-//! This is plain data without a client or a clock. The watch of IPAddresses, the claims and the pool's task change it under
-//! the pool's lock; only the task decides. Asking never waits: [`Allocations::take_woken`] names the claims that have to be
-//! reconciled because there is an answer.
+//! This is plain data without a client or a clock. The watch of IPAddresses, the claims and the pool's task change it
+//! under the pool's lock; only the task decides. [`Allocations::ask`] never waits: when there is a new answer, the
+//! claim is in [`Allocations::take_woken`].
 
 mod ask;
 mod batch;
@@ -39,18 +39,18 @@ use crate::address::Record;
 /// Claims that one write of the pool serves. More would make each write slower.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// Claims of a pool that have a decision and no IPAddress yet: one batch that is being created, and the next. More would
-/// make each write of the pool longer and no claim faster.
+/// Claims of a pool that have a decision and no IPAddress yet: one batch that is being created, and the next one. More
+/// would make each write of the pool longer and no claim faster.
 pub(crate) const IN_PROGRESS_MAX: usize = 2 * BATCH_MAX;
 
 /// How long a request to create an IPAddress may take effect after it was sent. An API server works on a request for
-/// 60 s at most (`--request-timeout`); the rest is for the network.
+/// 60 s at most (`--request-timeout`); the other 30 s are for the network.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(90);
 
-/// What is wrong with a pool, besides its counts.
+/// The problems of a pool, besides its counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Troubles {
-    /// Why the spec cannot be used; empty when it can.
+    /// Why the spec is invalid; empty if it is valid.
     pub(crate) fault: String,
     /// Claims that wait for an address.
     pub(crate) waiting: usize,
@@ -59,14 +59,14 @@ pub(crate) struct Troubles {
     pub(crate) orphans: Names,
 }
 
-/// How many there are, and the names of some.
+/// The number of objects, and the names of the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) count: usize,
     pub(crate) first: Vec<String>,
 }
 
-/// How many names a message has at most.
+/// The most names in a message.
 const NAMED_MAX: usize = 3;
 
 impl Names {
@@ -79,26 +79,26 @@ impl Names {
 /// The allocations of one pool. Owned by the pool, behind its lock. Bounded by the claims and IPAddresses that exist.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
-    /// None before the addresses in use were listed for the first time, and while the spec cannot be used.
+    /// None before the addresses in use were listed for the first time, and while the spec is invalid.
     space: Option<Space>,
-    /// Why no claim can be served although the addresses are known.
+    /// Reason and message why no claim is served although the addresses are known.
     closed: Option<(&'static str, String)>,
     fault: String,
     /// Whether IPAddresses have been listed.
     built: bool,
     entries: BTreeMap<Owner, Entry>,
     index: Index,
-    /// IPAddresses that share their address with another name: all but the first by name.
+    /// IPAddresses that share their address with another IPAddress: all but the first by name.
     contested: BTreeSet<Owner>,
     /// Claims to reconcile, in order. Emptied in each step of the pool's task.
     woken: Vec<Owner>,
-    /// Uids of IPAddresses that are gone although the watch may still show them.
+    /// Uids of IPAddresses that are gone, although the watch may still show them.
     gone: HashSet<Box<str>>,
-    /// The resource version of the list that this was built from.
+    /// The resource version of the list from which the allocations were built.
     floor: u64,
-    /// What the watch showed while a list was read.
+    /// The IPAddresses that the watch showed while a list is read.
     meanwhile: Option<BTreeMap<Owner, Record>>,
-    /// Whether the watch may have missed something, so that a new list is needed.
+    /// Whether the watch may have missed a change, so that a new list is needed.
     stale: bool,
 }
 
@@ -140,7 +140,7 @@ impl Allocations {
         }
     }
 
-    /// Notes which IPAddresses share this block with another name. `changed` may have lost it.
+    /// Records which IPAddresses share this block with another name. `changed` may have lost the block.
     fn note_contested(&mut self, changed: &Owner, block: Block) {
         let Some(space) = &self.space else { return };
         let owners = space.owners(block);
@@ -156,7 +156,7 @@ impl Allocations {
         }
     }
 
-    /// Whether an earlier name has the address of this name's IPAddress, too.
+    /// Whether a name that sorts before this one has the address of this name's IPAddress, too.
     fn has_earlier_rival(&self, owner: &Owner) -> bool {
         let block = self.record(owner).and_then(|record| record.block);
         let (Some(block), Some(space)) = (block, &self.space) else { return false };
@@ -186,17 +186,17 @@ impl Allocations {
         }
     }
 
-    /// Has the claim reconciled.
+    /// Requests a reconcile of the claim.
     fn wake(&mut self, owner: &Owner) {
         self.woken.push(owner.clone());
     }
 
-    /// The claims to reconcile, because something that they wait for has changed.
+    /// Takes the claims to reconcile, because something that they wait for has changed.
     pub(crate) fn take_woken(&mut self) -> Vec<Owner> {
         mem::take(&mut self.woken)
     }
 
-    /// The counts, as the status of the pool has them.
+    /// The counts for the status of the pool.
     pub(crate) fn counts(&self) -> IPAddressCounts {
         let used = i64::try_from(self.len()).unwrap_or(i64::MAX);
         let Some(space) = &self.space else {
@@ -206,12 +206,12 @@ impl Allocations {
         IPAddressCounts { total: counts.total, free: counts.free, used, out_of_range: counts.out_of_range }
     }
 
-    /// How many addresses are in use or decided on.
+    /// The number of addresses that are in use or decided on.
     pub(crate) fn len(&self) -> usize {
         self.index.used
     }
 
-    /// How many claims wait.
+    /// The number of claims that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.index.queue.len() + self.index.blocked_count
     }
@@ -233,12 +233,12 @@ impl Allocations {
         self.stale || !self.built
     }
 
-    /// How many claims have a decision and no IPAddress yet.
+    /// The number of claims that have a decision and no IPAddress yet.
     pub(crate) fn in_progress(&self) -> usize {
         self.index.in_progress
     }
 
-    /// Whether there is a decision that is not complete: without an IPAddress, or with one that its claim does not name.
+    /// Whether a decision is not complete: it has no IPAddress, or the claim's status does not name the IPAddress.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.index.decisions > 0 || self.index.unpublished > 0
     }
@@ -254,19 +254,19 @@ impl Allocations {
         self.decisions().any(|(_, decision)| !decision.written)
     }
 
-    /// The allocator, when there is one.
+    /// The allocator, if there is one.
     pub(crate) fn space(&self) -> Option<&Space> {
         self.space.as_ref()
     }
 
-    /// What a written decision gives the claim, whoever decided.
+    /// The grant of a written decision for the claim, whichever process decided.
     pub(crate) fn decided(&self, owner: &Owner, uid: &str) -> Option<Grant> {
         let decision = self.entries.get(owner)?.decision()?;
         let is_such = decision.written && !decision.takes_over && *decision.request.uid == *uid;
         is_such.then(|| self.space.as_ref().map(|space| space.grant(decision.block)))?
     }
 
-    /// The IPAddresses that are held back, longest first.
+    /// The IPAddresses that are held back, the earliest first.
     pub(crate) fn held(&self) -> impl Iterator<Item = (Timestamp, &Owner)> {
         self.index.held.iter().map(|(since, owner)| (*since, owner))
     }
@@ -305,7 +305,7 @@ impl Allocations {
         });
     }
 
-    /// Whether this process created an IPAddress and never told its claim.
+    /// Whether this process created an IPAddress that the claim's status does not name yet.
     pub(crate) fn is_unpublished(&self, owner: &Owner, uid: &str) -> bool {
         let address = self.entries.get(owner).and_then(|entry| entry.address.as_ref());
         address.is_some_and(|address| address.unpublished && *address.record.uid == *uid)
@@ -317,7 +317,7 @@ impl Allocations {
         block.zip(self.space.as_ref()).is_some_and(|(block, space)| space.rival(owner, block).is_some())
     }
 
-    /// Whether the claim of an IPAddress is gone, as the management API says.
+    /// Records whether the claim of an IPAddress is gone, according to the management API.
     pub(crate) fn set_orphan(&mut self, owner: &Owner, uid: &str, orphan: bool) {
         if self.record(owner).is_some_and(|record| *record.uid == *uid) {
             self.set_ownership(owner, |_| if orphan { Ownership::Orphan } else { Ownership::Owned });
@@ -338,7 +338,7 @@ impl Allocations {
         }
     }
 
-    /// Fails when an index, a count or the allocator says anything else than the entries.
+    /// Panics if an index, a count or the allocator does not match the entries.
     #[cfg(test)]
     fn check(&self) {
         let mut index = Index::default();

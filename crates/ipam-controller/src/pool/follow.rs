@@ -65,7 +65,7 @@ pub(crate) async fn follow<K: PoolObject>(
             }
         }
     }
-    // Every task has the same shutdown.
+    // All tasks end on the same `shutdown`.
     while followed.tasks.join_next().await.is_some() {}
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn follow<K: PoolObject>(
 struct Followed<K: PoolObject> {
     context: Arc<Context>,
     known: HashMap<PoolKey, Known<K>>,
-    /// Each ends with the pool's key when it has to be started again.
+    /// The tasks of the pools. A task returns the pool's key if it has to be started again.
     tasks: JoinSet<Option<PoolKey>>,
     shutdown: CancellationToken,
 }

@@ -17,7 +17,7 @@ pub(crate) struct PoolKey {
 }
 
 impl PoolKey {
-    /// The pool that an object of `namespace` refers to, when its kind is one of ours.
+    /// The pool that an object of `namespace` refers to; none if its kind is not one of ours.
     pub(crate) fn of(reference: &ObjectReference, namespace: &str) -> Option<Self> {
         let kind = PoolKind::of(reference)?;
         let namespace = if kind.is_namespaced() { namespace.to_owned() } else { String::new() };

@@ -1,4 +1,4 @@
-//! The four kinds of pools, seen as one.
+//! The four kinds of pools behind one trait.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::key::PoolKey;
 
-/// What a pool hands out, and from where.
+/// The spec of a pool, by what it allocates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PoolSpec {
     /// Single addresses.
@@ -27,10 +27,10 @@ pub(crate) enum PoolSpec {
 pub(crate) trait PoolObject:
     Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static
 {
-    /// Which one.
+    /// The kind.
     const KIND: PoolKind;
 
-    /// Where its objects are: in `namespace`, or in all of them; cluster-scoped kinds ignore it.
+    /// The API of this kind in `namespace`, or in all namespaces. Cluster-scoped kinds ignore `namespace`.
     fn api(client: Client, namespace: Option<&str>) -> Api<Self>;
 
     fn pool_spec(&self) -> PoolSpec;

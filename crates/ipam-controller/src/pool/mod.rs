@@ -1,4 +1,4 @@
-//! Pools: what each one knows, its task, and all pools by name.
+//! Pools: the allocations and the task of each pool, and the registry of all pools.
 
 mod allocations;
 mod follow;
@@ -29,7 +29,7 @@ pub(crate) use task::PoolTask;
 use self::allocations::Allocations;
 use crate::address::Record;
 
-/// How many IPAddresses of one pool are written at a time.
+/// The number of IPAddresses of one pool that are written at a time.
 const WRITES_MAX: usize = 32;
 
 /// One pool, shared by its task, the claims on it and the watch of IPAddresses.
@@ -43,14 +43,14 @@ pub(crate) struct Pool {
     writes: Semaphore,
 }
 
-/// What claims need of the pool's object. Written by the pool's task.
+/// The fields of the pool's object that claims need. Written by the pool's task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Empty until the task has read the object.
     pub(crate) uid: String,
     pub(crate) paused: bool,
     pub(crate) deleting: bool,
-    /// For how many seconds a released address is held back.
+    /// How long a released address is held back, in seconds.
     pub(crate) grace_period_seconds: i64,
 }
 
@@ -65,12 +65,12 @@ impl Pool {
         })
     }
 
-    /// The facts of its object.
+    /// The facts of the pool's object.
     pub(crate) fn facts(&self) -> Facts {
         self.facts.lock().clone()
     }
 
-    /// Asks for an address. When there is another answer later, the claim is reconciled.
+    /// Asks for an address. If the answer changes later, the claim is reconciled.
     pub(crate) fn ask(&self, request: Request) -> Answer {
         let answer = self.allocations.lock().ask(request, Instant::now());
         if matches!(answer, Answer::Queued | Answer::Exhausted) {
@@ -85,7 +85,7 @@ impl Pool {
         self.allocations.lock().withdraw(owner);
     }
 
-    /// What the claim of this uid has here.
+    /// The allocation of the claim of this uid.
     pub(crate) fn allocation(&self, owner: &Owner, uid: &str) -> Allocation {
         self.allocations.lock().allocation(owner, uid)
     }
@@ -101,12 +101,12 @@ impl Pool {
         self.allocations.lock().sending(owner, uid, Instant::now())
     }
 
-    /// That request was answered.
+    /// The management API has answered that request.
     pub(crate) fn answered(&self, owner: &Owner, uid: &str, until: Instant) {
         self.allocations.lock().answered(owner, uid, until);
     }
 
-    /// An IPAddress exists, as the watch or the answer to a write says.
+    /// An IPAddress exists, according to the watch or the response to a write.
     pub(crate) fn applied(&self, owner: &Owner, record: Record) {
         self.allocations.lock().applied(owner, record);
         self.work.notify_one();
@@ -131,13 +131,13 @@ impl Pool {
         self.work.notify_one();
     }
 
-    /// An IPAddress is gone, as the watch says.
+    /// An IPAddress is gone, according to the watch.
     pub(crate) fn deleted(&self, owner: &Owner, uid: &str) {
         self.allocations.lock().deleted(owner, uid);
         self.work.notify_one();
     }
 
-    /// An IPAddress is gone, as the answer to its deletion says.
+    /// An IPAddress is gone, according to the response to its deletion.
     pub(crate) fn released(&self, owner: &Owner, uid: &str) {
         self.allocations.lock().released(owner, uid);
         self.work.notify_one();
@@ -149,12 +149,12 @@ impl Pool {
         self.work.notify_one();
     }
 
-    /// Wakes its task, because the status may have to change.
+    /// Wakes the pool's task, because the status may have to change.
     pub(crate) fn look_again(&self) {
         self.work.notify_one();
     }
 
-    /// The pool is gone. Whoever removes it wakes its claims.
+    /// The pool is gone. The caller has to wake its claims.
     pub(crate) fn gone(&self) {
         let message = format!("{} is gone", self.key);
         self.allocations.lock().close(Some((reasons::POOL_NOT_READY, message)));
@@ -166,7 +166,7 @@ impl Pool {
     }
 }
 
-/// How long until `since` is `seconds` ago; zero when it is.
+/// The time until `seconds` have passed since `since`; zero if they have.
 pub(crate) fn remaining(since: Timestamp, seconds: i64, now: Timestamp) -> std::time::Duration {
     let past = now.duration_since(since);
     let left = jiff::SignedDuration::from_secs(seconds).saturating_sub(past);

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use super::{Pool, PoolKey};
 
-/// Every pool that exists, as the watches of the four kinds say.
+/// Every pool that exists, according to the watches of the four kinds.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     pools: RwLock<BTreeMap<PoolKey, Arc<Pool>>>,

@@ -1,4 +1,4 @@
-//! The status of a pool, computed from what its task knows. Pure.
+//! The status of a pool, computed from the state of its task. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -8,17 +8,17 @@ use nephele_api::ipam::v1alpha2::{IPAddressCounts, PendingAllocation, PoolStatus
 
 use super::allocations::{Names, Troubles};
 
-/// On a pool: another pool has some of its addresses too.
+/// The type of the condition that a pool has while another pool has some of its addresses, too.
 pub(crate) const OVERLAPPING: &str = "Overlapping";
 
-/// What the status is computed from.
+/// The input of the status.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub(super) counts: IPAddressCounts,
     pub(super) pending: Vec<PendingAllocation>,
     pub(super) deleting: bool,
     pub(super) troubles: Troubles,
-    /// The pools that overlap this one, by name; none when overlaps are not looked for.
+    /// The names of the pools that overlap this one; none if overlaps are not looked for.
     pub(super) overlaps: Option<Vec<String>>,
 }
 

@@ -11,7 +11,7 @@ use nephele_ipam::{
 
 use super::kinds::PoolSpec;
 
-/// What one IPAddress takes from a pool.
+/// The address or prefix that one IPAddress takes from a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Block {
     /// A single address.
@@ -21,7 +21,7 @@ pub(crate) enum Block {
 }
 
 impl Block {
-    /// The address or prefix in an IPAddress's spec; none when it cannot be read.
+    /// The address or prefix in an IPAddress's spec; none if it cannot be parsed.
     pub(crate) fn read(kind: PoolKind, address: &str, prefix: Option<i32>) -> Option<Self> {
         let address = parse_address(address).ok()?;
         if !kind.has_prefixes() {
@@ -42,7 +42,7 @@ impl Block {
         }
     }
 
-    /// Whether they have an address in common.
+    /// Whether the two blocks have an address in common.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         match (self, other) {
             (Self::Prefix(prefix), Self::Prefix(other)) => prefix.overlaps(other),
@@ -50,7 +50,7 @@ impl Block {
         }
     }
 
-    /// The length, where it is a prefix.
+    /// The length of a prefix; none for an address.
     pub(crate) fn length(self) -> Option<u8> {
         match self {
             Self::Address(_) => None,
@@ -62,7 +62,7 @@ impl Block {
 /// Why nothing was allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is nothing left.
+    /// No address or prefix is free.
     Exhausted,
     /// The wanted address is not available while this block holds it.
     Taken { by: Block, message: String },
@@ -77,7 +77,7 @@ pub(crate) enum Space {
     Prefixes { pool: PrefixPool, gateway: String },
 }
 
-/// What a claim gets.
+/// The content of the IPAddress that a claim gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) address: IpAddr,
@@ -90,7 +90,7 @@ impl Space {
     /// An allocator with nothing allocated.
     ///
     /// # Errors
-    /// What is wrong with the spec.
+    /// The errors of the spec.
     pub(crate) fn new(spec: &PoolSpec) -> Result<Self, Vec<FieldError>> {
         match spec {
             PoolSpec::Addresses(spec) => Ok(Self::Addresses {
@@ -104,10 +104,10 @@ impl Space {
         }
     }
 
-    /// Switches to another spec; what is allocated stays allocated.
+    /// Switches to another spec. Allocated addresses stay allocated.
     ///
     /// # Errors
-    /// What is wrong with the spec; then nothing changes.
+    /// The errors of the spec; then nothing changes.
     pub(crate) fn respecify(&mut self, spec: &PoolSpec) -> Result<(), Vec<FieldError>> {
         match (self, spec) {
             (Self::Addresses { pool, gateway }, PoolSpec::Addresses(spec)) => {
@@ -171,7 +171,7 @@ impl Space {
             (Self::Prefixes { pool, .. }, Block::Prefix(prefix)) => {
                 pool.adopt(owner.clone(), prefix);
             }
-            // Records are read according to the kind of the pool.
+            // Cannot happen: blocks are parsed according to the kind of the pool.
             (Self::Addresses { .. }, Block::Prefix(_)) | (Self::Prefixes { .. }, Block::Address(_)) => {}
         }
     }
@@ -263,7 +263,7 @@ pub(crate) fn prefix_spec(spec: &InClusterPrefixPoolSpec) -> PrefixPoolSpec {
     }
 }
 
-/// For how many seconds a released address of the pool is held back; zero where the kind or the spec has no grace
+/// How long a released address of the pool is held back, in seconds; zero if the kind or the spec has no grace
 /// period.
 pub(crate) fn grace_period_seconds(spec: &PoolSpec) -> i64 {
     match spec {

@@ -1,10 +1,11 @@
-//! The task of one pool. In this process it alone chooses addresses and writes the pool.
+//! The task of one pool. In this process, only the task chooses addresses and writes the pool.
 //!
-//! Duplicates are impossible, whoever else works on the pool: a claim gets an address only after a write of the pool's status
-//! that names it, and the API server refuses that write when the pool is not the version it was computed from. A process
-//! that finds another process's name in the status forgets what it knows and lists all IPAddresses again. It treats the
-//! pending decisions of the other one as IPAddresses, because the other one may still be creating them. It decides only
-//! after it has written the pool itself, so that the other one cannot decide on anything else meanwhile.
+//! Duplicates are impossible, even if other processes work on the pool. A claim gets an address only after the address
+//! was written to the pool's status, and the API server refuses that write if the pool has changed since it was read. A
+//! process that finds another process's name in the status forgets its state and lists all IPAddresses again. It treats
+//! the pending decisions of the other process as IPAddresses, because that process may still be creating them. It acts
+//! on decisions only after it has written the pool itself, so that the other process cannot decide on anything else
+//! meanwhile.
 
 mod leftovers;
 
@@ -30,25 +31,25 @@ use crate::address::version;
 use crate::context::Context;
 
 /// While claims keep coming, a batch is gathered for this long: at 300 claims a second some eight share a write. It is
-/// gathered for twice as long as the last write took, when that is longer: so pools write less often to a busy management
-/// API, and no claim waits much longer than it does anyway.
+/// gathered for twice the duration of the last write if that is longer, so pools write less often to a busy management
+/// API, and no claim waits much longer than it would anyway.
 const GATHER: Duration = Duration::from_millis(25);
 const GATHER_MAX: Duration = Duration::from_millis(500);
-/// With so many claims a batch does not wait for more.
+/// With this many claims, a batch does not wait for more.
 const GATHERED: usize = BATCH_MAX / 2;
-/// Decisions without an IPAddress after this time do not delay others: their claims may be paused.
+/// Decisions that have no IPAddress after this time do not delay others: their claims may be paused.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
-/// Counts and conditions are written this long after the last write, so that a burst costs a few writes. A pool that keeps
-/// changing is written less and less often.
+/// Counts and conditions are written this long after the last write, so that a burst of changes costs a few writes. A
+/// pool that keeps changing is written less and less often.
 const REPORT_AFTER: Duration = Duration::from_millis(300);
 const REPORT_AFTER_MAX: Duration = Duration::from_secs(2);
-/// When another process wrote the pool, it is left to that process for this long, unless a claim of ours waits.
+/// How long this process leaves a pool to another process that wrote it, unless a claim of ours waits.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(5);
 /// How often IPAddresses are compared with the claims that exist.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// The same while there are decisions, which a claim that is removed by force may leave behind.
+/// The same while there are decisions, because a claim that is removed by force may leave a decision behind.
 const SWEEP_UNFINISHED_EVERY: Duration = Duration::from_secs(5);
-/// How many conflicts in a row end an attempt to write the pool.
+/// The number of conflicts in a row that ends an attempt to write the pool.
 const CONFLICTS_MAX: u32 = 5;
 
 /// Why a step of the task failed.
@@ -70,11 +71,11 @@ pub(crate) struct PoolTask<K: PoolObject> {
     pool: Arc<Pool>,
     api: Api<K>,
     seen: watch::Receiver<Arc<K>>,
-    /// The newest version that this process knows.
+    /// The newest version of the pool that this process knows.
     object: K,
-    /// The allocator in the status when the allocations were built, or as written since.
+    /// The allocator that the status had when the allocations were built, or that this process has written since.
     expected: Option<AllocatorStatus>,
-    /// When this process saw that another one has written the pool since the allocations were built.
+    /// When this process saw that another process has written the pool since the allocations were built.
     foreign_since: Option<Instant>,
     spec: Option<PoolSpec>,
     last_write: Instant,
@@ -121,7 +122,7 @@ impl<K: PoolObject> PoolTask<K> {
         let span = info_span!("pool", kind = K::KIND.as_str(), pool = %self.pool.key);
         let work = async {
             loop {
-                // A step may be left at any point: that is no worse than a crash there.
+                // A step may be cancelled at any point: that is no worse than a crash at that point.
                 let Some(next) = shutdown.run_until_cancelled(self.guarded_step()).await else { return };
                 let alarm = async {
                     match next {
@@ -140,7 +141,7 @@ impl<K: PoolObject> PoolTask<K> {
         work.instrument(span).await;
     }
 
-    /// One step. Returns when the next one is due if nothing happens before.
+    /// One step. Returns when the next step is due if nothing happens before.
     async fn guarded_step(&mut self) -> Option<Instant> {
         let now = Instant::now();
         self.look();
@@ -190,13 +191,13 @@ impl<K: PoolObject> PoolTask<K> {
         Ok(times.into_iter().flatten().chain([self.next_sweep]).min())
     }
 
-    /// Takes the newest version that the watch has shown.
+    /// Uses the newest version of the pool that the watch has shown.
     fn look(&mut self) {
         let seen = Arc::clone(&self.seen.borrow_and_update());
         self.take(&seen);
     }
 
-    /// Takes a version of the pool, unless it is older than the one that is known.
+    /// Uses a version of the pool, unless it is older than the known version.
     fn take(&mut self, object: &K) {
         let newer = version(object.resource_version().as_deref())
             >= version(self.object.resource_version().as_deref());
@@ -209,14 +210,14 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
-    /// Whether another process was the last to decide.
+    /// Whether another process was the last to write decisions.
     fn is_foreign(&self) -> bool {
         let allocator = self.object.pool_status().allocator;
         let ours = allocator.as_ref().is_some_and(|allocator| allocator.holder == self.context.holder);
         allocator != self.expected && !ours
     }
 
-    /// Whether it is time to take over what the other process wrote.
+    /// Whether it is time to rebuild from the pool that another process wrote.
     fn is_foreign_due(&self) -> bool {
         self.foreign_since.is_some_and(|since| {
             since.elapsed() >= FOREIGN_PATIENCE || self.pool.allocations.lock().has_work()
@@ -287,7 +288,7 @@ impl<K: PoolObject> PoolTask<K> {
         Ok(())
     }
 
-    /// Uses the spec that the object has now.
+    /// Uses the current spec of the pool.
     fn specify(&mut self) {
         let spec = self.object.pool_spec();
         if self.spec.as_ref() == Some(&spec) {
@@ -309,14 +310,14 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
-    /// Has the claims reconciled that have an answer.
+    /// Requests a reconcile of the claims that have a new answer.
     fn wake_claims(&self) {
         let calls = self.pool.allocations.lock().take_woken();
         self.context.queue.wake(calls);
     }
 
-    /// Decides on addresses for the claims that wait, writes the decisions, and wakes the claims. Returns when to decide
-    /// again, if claims still wait.
+    /// Decides on addresses for the claims that wait, writes the decisions, and wakes the claims. Returns when to
+    /// decide again if claims still wait.
     async fn serve(&mut self) -> Result<Option<Instant>, Error> {
         loop {
             if let Some(later) = self.decide_later() {
@@ -350,8 +351,8 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
-    /// Until when the next decisions wait: for more claims to share a write with, or for the IPAddresses of the last
-    /// decisions. None when they do not wait.
+    /// Until when the next decisions wait: for more claims that share the write, or for the IPAddresses of the last
+    /// decisions. None if they do not wait.
     fn decide_later(&self) -> Option<Instant> {
         let allocations = self.pool.allocations.lock();
         if !allocations.has_work() || allocations.has_unwritten() {
@@ -368,7 +369,7 @@ impl<K: PoolObject> PoolTask<K> {
         (Instant::now() < until).then_some(until)
     }
 
-    /// Writes the decisions. False when another process has decided meanwhile: then the decisions are undone.
+    /// Writes the decisions. False if another process has decided meanwhile: then the decisions are undone.
     async fn write_batch(&mut self) -> Result<bool, Error> {
         for _ in 0..CONFLICTS_MAX {
             let mut next = self.object.clone();
@@ -394,7 +395,7 @@ impl<K: PoolObject> PoolTask<K> {
         Err(Error::Contended)
     }
 
-    /// Takes a version that this process wrote.
+    /// Uses a version that this process wrote.
     fn wrote(&mut self, object: K) {
         self.expected = object.pool_status().allocator;
         self.object = object;
@@ -408,7 +409,7 @@ impl<K: PoolObject> PoolTask<K> {
         Ok(())
     }
 
-    /// The status as it should be, with this allocator, or else the one it has.
+    /// The status to write, with this allocator, or else with the allocator that it has.
     fn draft(&self, allocator: Option<AllocatorStatus>) -> nephele_api::ipam::v1alpha2::PoolStatus {
         let allocations = self.pool.allocations.lock();
         let mut status = self.object.pool_status();
@@ -461,7 +462,7 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
-    /// Publishes an Event about what a person should look at, when it is new.
+    /// Publishes an Event about a problem that a person should look at, if it is new.
     fn tell_people(&self, next: &K) {
         let ready = report::ready(&next.pool_status());
         if ready == report::ready(&self.object.pool_status()) {
@@ -477,7 +478,8 @@ impl<K: PoolObject> PoolTask<K> {
         });
     }
 
-    /// Removes our finalizer from a pool that is being deleted and has no IPAddress; true when the pool has it no more.
+    /// Removes our finalizer from a pool that is being deleted and has no IPAddress. True if the pool does not have it
+    /// any more.
     async fn finalize(&mut self) -> Result<bool, Error> {
         if !self.object.metadata_deleting() || self.pool.allocations.lock().len() > 0 {
             return Ok(false);
@@ -535,7 +537,7 @@ impl<K: PoolObject> PoolTask<K> {
     }
 }
 
-/// What all kinds of objects have.
+/// Whether an object is being deleted.
 trait Deleting {
     fn metadata_deleting(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! The IPAddresses of a pool, as the API server has them now.
+//! The IPAddresses of a pool, listed from the API server.
 
 use kube::{Api, Client, api::ListParams};
 use nephele_api::ipam::{
@@ -6,20 +6,20 @@ use nephele_api::ipam::{
     v1beta2::{IPAddress, IPAddressSpec},
 };
 
-/// IPAddresses read in one request: some 4 MiB. An API server waits for the answer, and 100,000 take 50 requests.
+/// IPAddresses in one page: some 4 MiB. The API server waits for the webhook, and 100,000 IPAddresses take 50 requests.
 const PAGE: u32 = 2000;
 
 /// A pool whose addresses are looked up.
 pub(super) struct InUse {
     pub(super) client: Client,
     pub(super) kind: PoolKind,
-    /// None for cluster-scoped kinds, which serve claims of every namespace.
+    /// None for cluster-scoped kinds, whose pools serve claims of every namespace.
     pub(super) namespace: Option<String>,
     pub(super) name: String,
 }
 
 impl InUse {
-    /// Whether there is any.
+    /// Whether the pool has an IPAddress.
     pub(super) async fn any(&self) -> Result<bool, kube::Error> {
         let mut found = false;
         self.visit(|_| {
@@ -30,7 +30,7 @@ impl InUse {
         Ok(found)
     }
 
-    /// All of them.
+    /// All IPAddresses of the pool.
     pub(super) async fn list(&self) -> Result<Vec<IPAddressSpec>, kube::Error> {
         let mut found = Vec::new();
         self.visit(|address| {
@@ -41,7 +41,7 @@ impl InUse {
         Ok(found)
     }
 
-    /// Passes the addresses of the pool to `look` until it returns false.
+    /// Passes the IPAddresses of the pool to `look` until it returns false.
     async fn visit(&self, mut look: impl FnMut(IPAddressSpec) -> bool) -> Result<(), kube::Error> {
         let api: Api<IPAddress> = match &self.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
@@ -51,7 +51,7 @@ impl InUse {
         loop {
             let page = match api.list(&params).await {
                 Ok(page) => page,
-                // Without Cluster API's core there is no such kind, and no address.
+                // Without Cluster API's core there is no such kind, and no IPAddress.
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
                 Err(error) => return Err(error),
             };

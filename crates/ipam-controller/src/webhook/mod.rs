@@ -1,12 +1,12 @@
-//! Admission of pools: what is checked before a pool is created, changed or deleted.
+//! Admission of pools: the checks before a pool is created, changed or deleted.
 //!
 //! ```text
-//!  AdmissionRequest ──▶ spec: rules of the fields ──▶ in_use: IPAddresses of the pool, where they matter ──▶ answer
+//!  AdmissionRequest ──▶ spec: rules of the fields ──▶ in_use: IPAddresses of the pool, if needed ──▶ response
 //! ```
 //!
-//! Paths, verdicts and texts are those of the in-cluster IPAM provider, with three differences, each of which
+//! Paths, decisions and texts are those of the in-cluster IPAM provider, with three differences, each of which
 //! allows more. A spec that does not change is not checked again, so an invalid pool can still be annotated and
-//! lose its finalizer. An address that is already out of range does not forbid other changes. A pool that
+//! lose its finalizer. An address that is already out of range does not prevent other changes. A pool that
 //! `clusterctl move` deletes may still have addresses.
 
 mod in_use;
@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use self::{in_use::InUse, spec::PoolRules};
 
-/// The answer to a client that deletes a pool in use.
+/// The message for a client that deletes a pool in use.
 const IN_USE: &str =
     "Pool has IPAddresses allocated. Cannot delete Pool until all IPAddresses have been removed.";
 
@@ -72,7 +72,7 @@ where
     })
 }
 
-/// Zero means the default, but the schema does not accept it.
+/// Fills in the default length if it is missing or zero: zero means the default, but the schema does not accept it.
 fn fill_in_length(pool: &mut Value) {
     let Some(spec) = pool["spec"].as_object_mut() else { return };
     if spec.get("allocationPrefixLength").is_none_or(|length| *length == 0) {

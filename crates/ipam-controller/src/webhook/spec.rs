@@ -1,4 +1,4 @@
-//! The rules of both kinds of specs.
+//! The validation of both kinds of specs.
 
 use std::net::IpAddr;
 
@@ -17,19 +17,19 @@ pub(super) trait PoolRules: PartialEq + Send + Sync {
     /// Whether the spec is valid.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors of the spec.
     fn check(&self) -> Result<(), Vec<FieldError>>;
 
     /// Settings that are valid but probably not intended.
     fn warnings(&self) -> Vec<String>;
 
-    /// Whether this spec allows something that `new` does not: only then do the addresses in use matter.
+    /// Whether this spec allows an address that `new` does not allow. Only then do the addresses in use matter.
     fn allows_more_than(&self, new: &Self) -> bool;
 
     /// Whether the spec may change to `new` while these addresses are in use.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it may not.
     fn check_update(&self, new: &Self, in_use: &[IPAddressSpec]) -> Result<(), UpdateError>;
 }
 
@@ -73,7 +73,7 @@ impl PoolRules for InClusterPrefixPoolSpec {
     }
 }
 
-/// The prefix of an IPAddress; none for one without, which was made by hand.
+/// The prefix of an IPAddress; none if it has no valid one, because somebody created it by hand.
 fn prefix(address: &IPAddressSpec) -> Option<Prefix> {
     let IpAddr::V6(base) = parse_address(&address.address).ok()? else { return None };
     let length = u8::try_from(address.prefix?).ok().filter(|length| (1..=128).contains(length))?;

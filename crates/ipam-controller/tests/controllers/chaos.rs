@@ -1,7 +1,7 @@
-//! Two managers on one pool, over connections that lose requests and answers, stall, and outlive their process.
+//! Two managers with one pool, over connections that lose requests and responses, stall, and outlive their process.
 //!
-//! Time is paused: it jumps to whatever is due next, so that minutes of waiting take none. What goes wrong is drawn
-//! from a seed; the order in which tasks run is not, so that a seed names a scenario and not an exact run.
+//! Time is paused: it jumps to the next timer, so that minutes of waiting take no time. The failures are drawn from a
+//! seed; the order in which tasks run is not, so a seed names a scenario and not an exact run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,27 +28,27 @@ use tokio_util::sync::CancellationToken;
 use crate::draws::Draws;
 use crate::world::{claim, controllers, is_ready, settings, spec};
 
-/// As many addresses as make claims wait, and few enough for every address to be used again and again.
+/// Few enough addresses that claims have to wait and that every address is used again and again.
 const ADDRESSES: &str = "10.0.0.1-10.0.0.6";
 const ADDRESS_COUNT: usize = 6;
-/// Simulated time within which the rest has to settle.
+/// The simulated time within which all remaining claims have to settle.
 const SETTLES_WITHIN: Duration = Duration::from_secs(1200);
 
 /// How long a process may take to end.
 const DRAIN_MAX: Duration = Duration::from_secs(4);
 
-/// What one process' connection does to its requests.
+/// The connection of one process, with its failures.
 struct Connection {
     draws: Mutex<Draws>,
     frozen_until: Mutex<Instant>,
     trouble: bool,
 }
 
-/// What happens to one request.
+/// The failures of one request.
 struct Fate {
     lost: bool,
     answer_lost: bool,
-    /// It arrives, but long after its sender has stopped waiting.
+    /// The request arrives, but long after its sender has stopped waiting.
     given_up: bool,
     before: Duration,
     after: Duration,
@@ -66,7 +66,7 @@ impl Connection {
         Fate { lost, answer_lost, given_up, before, after: delay(&mut draws) }
     }
 
-    /// The process is suspended: nothing that it sends arrives before it resumes.
+    /// Suspends the process: no request of it arrives before it resumes.
     fn freeze(&self, time: Duration) {
         *self.frozen_until.lock() = Instant::now() + time;
     }
@@ -93,7 +93,7 @@ impl Connection {
                 }
                 let fate = connection.fate();
                 let lost = || Err(io::Error::other("the connection was lost"));
-                // On its own, because what was sent arrives even if the sender is gone.
+                // A task of its own, because the request arrives even if the sender is gone.
                 let task = tokio::spawn(async move {
                     sleep(fate.before).await;
                     connection.thaw().await;
@@ -137,14 +137,14 @@ impl Process {
         Self { connection, shutdown, task }
     }
 
-    /// Kills it; its requests are still on their way.
+    /// Kills the manager. Its requests may still arrive.
     async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
         self.shutdown.cancel();
     }
 
-    /// Tells it to stop, and waits no longer than the manager does.
+    /// Stops the manager, and waits no longer than the manager does.
     async fn stop(mut self) {
         self.shutdown.cancel();
         match timeout(DRAIN_MAX, &mut self.task).await {
@@ -224,7 +224,7 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
     for step in steps {
         match step {
             Step::Make => {
-                // Names are reused, as those of machines are.
+                // Names of claims are reused, as names of machines are.
                 let name = format!("claim-{}", made % 17);
                 made += 1;
                 let object = claim(&name, PoolKind::InClusterIPPool, "pool");
@@ -260,9 +260,9 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
     for process in processes {
         process.stop().await;
     }
-    // Whatever is still on its way arrives.
+    // All pending requests arrive.
     sleep(Duration::from_secs(60)).await;
-    // A process that was killed may leave an orphan behind; it is reclaimed when that is configured.
+    // A process that was killed may leave an orphan behind, which `reclaim_orphans` deletes.
     let healthy = Process::start(&api, 0, false, Settings { reclaim_orphans: true, ..settings() });
     let settled = timeout(SETTLES_WITHIN, async {
         loop {
@@ -285,8 +285,8 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Whether every claim has an address or all addresses are taken, and there is no IPAddress without a claim, and the
-/// pool says so.
+/// Whether every claim has an address or all addresses are taken, there is no IPAddress without a claim, and the
+/// pool's status agrees.
 async fn settled(api: &ManagementApi) -> Option<()> {
     let claims = api.api::<IPAddressClaim>().list(&ListParams::default()).await.expect("a list").items;
     let addresses = api.api::<IPAddress>().list(&ListParams::default()).await.expect("a list").items;

@@ -58,7 +58,7 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
 const IP: PoolKind = PoolKind::InClusterIPPool;
 const GLOBAL: PoolKind = PoolKind::GlobalInClusterIPPool;
 
-/// Waits until everything before was reconciled: a claim created now has its address.
+/// Waits until all earlier changes were reconciled: until a claim that is created now has its address.
 async fn everything_had_its_turn(world: &World) {
     world.pool("barrier", spec(&["10.255.0.1"], 8, "")).await;
     world.claim("barrier", IP, "barrier").await;
@@ -90,7 +90,7 @@ async fn a_claim_on_another_kind_of_pool_is_left_alone() {
 #[tokio::test]
 async fn a_claim_without_a_group_is_ours_by_its_kind() {
     let api = ManagementApi::start();
-    // As the schema of v1beta2 refuses a reference without a group.
+    // The schema of v1beta2 refuses a reference without a group.
     let client = api.refusing(|method, path| {
         method == "POST" && path.contains("/v1beta2/") && path.ends_with("/ipaddresses")
     });
@@ -99,7 +99,7 @@ async fn a_claim_without_a_group_is_ours_by_its_kind() {
     let mut groupless = claim("test", IP, "pool");
     groupless.spec.pool_ref.api_group = String::new();
     world.api.create(&groupless).await;
-    // Cluster API's webhook takes an IPAddress only with the very reference of its claim.
+    // Cluster API's webhook accepts an IPAddress only with the same reference as in its claim.
     let address = world.bound("test").await;
     assert_eq!((&address.spec.pool_ref, &*address.spec.address), (&groupless.spec.pool_ref, "10.0.0.1"));
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
@@ -108,7 +108,7 @@ async fn a_claim_without_a_group_is_ours_by_its_kind() {
     world.stop().await;
 }
 
-// As it is while the API server does not know the kind of a pool whose definition is new.
+// That happens while the API server does not know the kind of a pool whose definition is new.
 #[tokio::test]
 async fn a_claim_whose_ip_address_was_refused_is_tried_again_though_nothing_changes() {
     let api = ManagementApi::start();
@@ -238,7 +238,7 @@ async fn a_paused_pool_gives_nothing_and_takes_nothing_back() {
     assert_eq!(address(&world, "test").await, "10.0.0.50");
 
     world.set_paused::<InClusterIPPool>("pool", true).await;
-    // A new claim reports the pause: it has been seen.
+    // A new claim reports the pause, so the controllers have seen it.
     world.claim("later", IP, "pool").await;
     world.waits("later", "Paused").await;
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
@@ -282,7 +282,7 @@ async fn an_ip_address_made_by_hand_is_a_reservation_and_the_claim_of_its_name_g
         ]))
         .expect("an owner"),
     );
-    // An owner that is not there would have it collected.
+    // The finalizer keeps the garbage collector from deleting it, because its owner does not exist.
     owned.metadata.finalizers = Some(vec!["example.com/keep".into()]);
     world.create_in(NAMESPACE, &owned).await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "10.0.0.254")).await;
@@ -324,7 +324,7 @@ async fn a_paused_cluster_stops_its_claims_both_ways() {
         for claim in [format!("{name}-name"), format!("{name}-label")] {
             world.waits(&claim, "Paused").await;
         }
-        // Another change does not wake them.
+        // Another change of the Cluster does not wake its claims.
         let touched = json!({ "metadata": { "annotations": { "example.com/touched": "" } } });
         world.api.patch::<nephele_api::core::Cluster>(name, &touched).await;
     }
@@ -339,7 +339,7 @@ async fn a_paused_cluster_stops_its_claims_both_ways() {
             world.bound(&claim).await;
         }
     }
-    // The other way.
+    // A paused Cluster stops the release of addresses, too.
     world.api.patch::<nephele_api::core::Cluster>("spec", &json!({ "spec": { "paused": true } })).await;
     let mut later = claim("later", IP, "pool");
     later.spec.cluster_name = "spec".into();
@@ -487,7 +487,7 @@ async fn an_ip_address_of_the_name_and_another_pool_is_said_and_waited_for() {
     world.claim("test", IP, "pool").await;
     let message = world.waits("test", "AllocationFailed").await;
     assert_eq!(message, "IPAddress default/test exists and is of another pool, OtherPool elsewhere");
-    // It blocks nobody while it waits.
+    // The waiting claim blocks no other claim.
     world.claim("another", IP, "pool").await;
     assert_eq!(address(&world, "another").await, "10.0.0.1");
     world.delete::<IPAddressClaim>(NAMESPACE, "another").await;
@@ -504,7 +504,7 @@ async fn a_claim_takes_no_ip_address_along_that_is_not_its_own() {
     world.pool("pool", spec(&["10.0.0.1"], 24, "")).await;
     world.claim("holder", IP, "pool").await;
     world.bound("holder").await;
-    // Its address is the holder's, so that the claim of its name cannot take it over.
+    // The holder has its address, so the claim of its name cannot take it over.
     let by_hand = world.create_in(NAMESPACE, &reservation("test", "pool", "10.0.0.1")).await;
     world.claim("test", IP, "pool").await;
     let message = world.waits("test", "AllocationFailed").await;
@@ -536,18 +536,18 @@ async fn a_wanted_address_is_had_or_the_reason_why_not() {
     }
     world.api.create(&wanting("malformed", "ten")).await;
     assert!(world.waits("malformed", "AllocationFailed").await.contains("is not an address"));
-    // Claims that cannot be served block nobody.
+    // Claims that cannot be served block no other claim.
     world.claim("plain", IP, "pool").await;
     assert_eq!(address(&world, "plain").await, "10.0.0.1");
     world.delete::<IPAddressClaim>(NAMESPACE, "first").await;
     assert_eq!(address(&world, "taken").await, "10.0.0.7");
-    // A claim that waits can be deleted.
+    // A waiting claim can be deleted.
     world.delete::<IPAddressClaim>(NAMESPACE, "outside").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "outside").await;
     world.stop().await;
 }
 
-// E8: exactly as many as come free, by age.
+// E8: exactly as many claims as addresses become free, by age.
 #[tokio::test]
 async fn waiting_claims_are_served_in_order_as_addresses_come_free() {
     let world = World::start().await;
@@ -556,7 +556,7 @@ async fn waiting_claims_are_served_in_order_as_addresses_come_free() {
         world.claim(name, IP, "pool").await;
         world.bound(name).await;
     }
-    // All of one second, or in order: by age, then by name.
+    // Created in the same second or in this order, so the order by age and then by name is this one.
     for name in ["w1", "w2", "w3", "w4"] {
         world.claim(name, IP, "pool").await;
         world.waits(name, "PoolExhausted").await;
@@ -578,7 +578,7 @@ async fn waiting_claims_are_served_in_order_as_addresses_come_free() {
     world.stop().await;
 }
 
-// Situation of 3.6: somebody takes the finalizer of an IPAddress away, too.
+// Situation of 3.6: somebody also removes the finalizer of an IPAddress.
 #[tokio::test]
 async fn a_claim_whose_ip_address_was_taken_away_gets_another() {
     let world = World::start().await;

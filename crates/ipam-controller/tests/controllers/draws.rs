@@ -1,6 +1,6 @@
-//! Numbers that follow from a seed.
+//! Random numbers from a seed.
 
-/// A small generator: good enough to mix.
+/// A small generator, good enough to vary tests.
 pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {

@@ -1,6 +1,6 @@
-//! Many claims at once, and what they cost in writes.
+//! Many claims at once, and the number of writes for them.
 //!
-//! Time is paused: it jumps to whatever is due next, so that a busy machine makes the test slower and nothing else.
+//! Time is paused: it jumps to the next timer, so that a busy machine only makes the test slower.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::world::{World, spec};
 
 const CLAIMS: usize = 300;
 
-/// How often each kind of write was made, by verb, resource and answer.
+/// The number of writes by verb, resource and response.
 fn tally(world: &World) -> BTreeMap<String, usize> {
     let mut tally = BTreeMap::new();
     for write in world.api.take_writes() {

@@ -1,4 +1,4 @@
-//! The controllers against a management API in this process. The test plays all other clients.
+//! The controllers with a management API in this process. The test acts as all other clients.
 
 mod chaos;
 mod claims;

@@ -1,4 +1,4 @@
-//! Pools: the cases of the in-cluster IPAM provider's own test suite, and what people see of a pool.
+//! Pools: the cases of the in-cluster IPAM provider's own test suite, and the status, Events and metrics of a pool.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ async fn a_pool_stays_until_its_last_address_is_gone() {
     world.bound("test").await;
     world.delete::<InClusterIPPool>(NAMESPACE, "pool").await;
     says(&world, "pool", "Ready", "Deleting", "Waiting for 1 address to be released").await;
-    // It serves no claim while it is being deleted.
+    // The pool serves no claim while it is being deleted.
     world.claim("late", IP, "pool").await;
     assert_eq!(world.waits("late", "PoolNotReady").await, "InClusterIPPool default/pool is being deleted");
     let pool: InClusterIPPool = world.api.get("pool").await;
@@ -139,7 +139,7 @@ async fn an_exhausted_pool_says_how_many_wait() {
 #[tokio::test]
 async fn a_spec_that_cannot_be_used_is_said_and_mended() {
     let world = World::start().await;
-    // As it can only be without the webhook.
+    // Such a spec is only possible without the webhook.
     world.pool("pool", spec(&["10.0.0.20-10.0.0.10"], 24, "")).await;
     world.claim("test", IP, "pool").await;
     let message = world.waits("test", "PoolNotReady").await;
@@ -155,7 +155,7 @@ async fn a_spec_that_cannot_be_used_is_said_and_mended() {
         .patch::<InClusterIPPool>("pool", &json!({ "spec": { "addresses": ["10.0.0.10-10.0.0.20"] } }))
         .await;
     assert_eq!(world.bound("test").await.spec.address, "10.0.0.10");
-    // A bound address stays bound, whatever happens to the spec, and can be released.
+    // A bound address stays bound with any spec, and can be released.
     world.api.patch::<InClusterIPPool>("pool", &json!({ "spec": { "addresses": ["nonsense"] } })).await;
     world.claim("late", IP, "pool").await;
     world.waits("late", "PoolNotReady").await;
@@ -186,16 +186,16 @@ async fn a_malformed_ip_address_is_told_and_stops_nobody() {
     world.stop().await;
 }
 
-/// A bound claim that was removed by force, and the IPAddress it leaves.
+/// Removes a bound claim by force, so that its IPAddress is an orphan.
 async fn orphan(world: &World) {
     world.pool("pool", spec(&["10.0.0.10-10.0.0.20"], 24, "")).await;
     world.claim("test", IP, "pool").await;
     world.bound("test").await;
-    // As long as the status names the decision, the claim may not have been told, and the next manager reclaims.
+    // While the status names the decision, the claim may not know its address, and the next manager would reclaim it.
     let nothing_pending =
         |pool: &InClusterIPPool| pool.status.as_ref().is_some_and(|status| status.pending.is_empty());
     world.eventually(NAMESPACE, "pool", "to name no decision", nothing_pending).await;
-    // Nothing happens in between.
+    // The pause keeps the controllers from releasing the address before the finalizers are removed.
     let patch = json!({ "metadata": { "annotations": { nephele_kit::PAUSED_ANNOTATION: "" } } });
     world.api.patch::<IPAddressClaim>("test", &patch).await;
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
@@ -299,7 +299,7 @@ async fn metrics_tell_of_each_pool_while_it_is_there() {
     }
     world.delete::<InClusterIPPool>(NAMESPACE, "pool").await;
     world.gone::<InClusterIPPool>(NAMESPACE, "pool").await;
-    // A claim reports a missing pool only once that is known everywhere.
+    // A claim reports the missing pool only after all parts of the controllers know that it is gone.
     world.claim("late", IP, "pool").await;
     world.waits("late", "PoolNotReady").await;
     assert!(metrics().iter().all(|line| !line.starts_with("nephele_ipam_pool_")), "{:?}", metrics());

@@ -1,6 +1,6 @@
-//! What the controllers send while nothing goes wrong, however late watches and answers are; and in which order.
+//! The requests of the controllers, and their order, while nothing fails but watches and responses are late.
 //!
-//! Delays are drawn from a seed. Time is paused: it jumps to whatever is due next.
+//! Delays are drawn from a seed. Time is paused: it jumps to the next timer.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use crate::world::{World, settings, spec};
 
 /// How long an API server works on a request that it is busy with.
 const WORK: Duration = Duration::from_millis(10);
-/// News of one watch that are on their way at once; more than the claims have.
+/// The most events of one watch that are delayed at the same time; more than the claims cause.
 const ON_THEIR_WAY_MAX: usize = 10_000;
 /// Longer than any delay.
 const QUIET: Duration = Duration::from_secs(10);
@@ -45,15 +45,15 @@ impl Sent {
     }
 }
 
-/// How late things are.
+/// How late requests, responses and watches are.
 #[derive(Clone, Copy)]
 struct Delays {
     seed: u64,
-    /// Of a request, and again of its answer, at most.
+    /// The longest delay of a request, and of its response.
     request: Duration,
-    /// Of each watch, at most.
+    /// The longest delay of each watch.
     watch: Duration,
-    /// How many requests are worked on at a time; all if there is no such bound.
+    /// How many requests the API server handles at a time; none for no limit.
     at_a_time: Option<usize>,
 }
 
@@ -98,7 +98,7 @@ fn client(api: &ManagementApi, delays: Delays, sent: &Arc<Sent>) -> Client {
     Client::new(service, NAMESPACE)
 }
 
-/// All watch events arrive this much later, in order.
+/// Delays all watch events by `lag`, in order.
 fn late(body: Body, lag: Duration) -> Body {
     let later = body.into_data_stream().map(move |news| {
         let due = sleep(lag);
@@ -114,14 +114,15 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("claim-{number:04}")).collect()
 }
 
-/// Three writes for each claim, and at most one in five for the pool; no request is refused, and nothing is read.
+/// Checks for three writes per claim and at most one write of the pool per five claims; no request is refused, and
+/// nothing is read.
 fn check(
     mut requests: BTreeMap<String, usize>,
     expected: [&str; 3],
     claims: usize,
 ) -> Result<(), TestCaseError> {
     let of_pool = requests.remove("PATCH inclusterippools/status 200").unwrap_or_default();
-    // Events are not about claims that are served.
+    // Events are not about claims that get an address.
     requests.retain(|what, _| !what.contains("other"));
     prop_assert_eq!(requests, expected.map(|what| (what.to_owned(), claims)).into());
     prop_assert!(of_pool <= claims.div_ceil(5), "{} writes of the pool", of_pool);
@@ -180,7 +181,7 @@ async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     world.counts("pool", [65533, 0, 65533, 0]).await;
     sleep(QUIET).await;
     sent.told.lock().clear();
-    // They come faster than they can be served, in another order than that of their names.
+    // The claims arrive faster than they can be served, and not in the order of their names.
     let names: Vec<String> = names(CLAIMS).into_iter().map(|name| name.chars().rev().collect()).collect();
     let mut created = BTreeMap::new();
     for name in &names {
@@ -193,7 +194,7 @@ async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     assert_eq!(told.len(), CLAIMS);
     let place: BTreeMap<&str, usize> =
         told.iter().enumerate().map(|(place, (name, _))| (name.as_str(), place)).collect();
-    // A claim is never overtaken by more than are worked on at a time.
+    // A claim is never overtaken by more claims than are served at a time.
     let overtaken = names.iter().enumerate().map(|(order, name)| place[name.as_str()].saturating_sub(order));
     let most = overtaken.max().expect("there are claims");
     let mut latencies: Vec<Duration> = told.iter().map(|(name, at)| *at - created[name]).collect();
@@ -201,7 +202,7 @@ async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     let (p50, p99) = (latencies[CLAIMS / 2], latencies[CLAIMS * 99 / 100]);
     println!("overtaken by {most} at most; p50 {p50:?}, p99 {p99:?}");
     assert!(most <= 2 * usize::from(settings().concurrency.get()), "overtaken by {most}");
-    // A backlog that grows evenly.
+    // The backlog grows evenly.
     assert!(p99 < p50 * 5 / 2, "p50 {p50:?}, p99 {p99:?}");
     world.stop().await;
 }

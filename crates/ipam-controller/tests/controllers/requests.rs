@@ -1,7 +1,7 @@
-//! All requests of the controllers for a claim while the watch of claims lags; and whom they serve first while the
-//! management API is slower than they are.
+//! All requests of the controllers for a claim while the watch of claims lags, and the order in which they serve claims
+//! while the management API is slower than they are.
 //!
-//! Time is paused: it jumps to whatever is due next.
+//! Time is paused: it jumps to the next timer.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,20 +29,20 @@ const CLAIMS: usize = 60;
 
 /// The lag of the watch of claims: far longer than a release takes.
 const LAG: Duration = Duration::from_secs(2);
-/// News that are on their way at once; more than the claims have.
+/// The most watch events that are delayed at the same time; more than the claims cause.
 const ON_THEIR_WAY_MAX: usize = 10_000;
 
 /// How long the busy management API works on a request.
 const WORK: Duration = Duration::from_millis(10);
 
-/// One request of the controllers; not for watches.
+/// One request of the controllers that is not a watch.
 #[derive(Debug)]
 struct Sent {
-    /// Method, plural, and subresource after a slash, with the answer unless it is a success.
+    /// Method, plural, and subresource after a slash, with the code of the response unless it is a success.
     what: String,
     /// The object's name, empty for a list.
     name: String,
-    /// Positions in the order of all requests and answers.
+    /// Positions in the order of all requests and responses.
     sent: usize,
     answered: usize,
 }
@@ -60,12 +60,12 @@ impl Log {
         *events
     }
 
-    /// What was sent since the last call.
+    /// Takes the requests that were sent since the last call.
     fn take(&self) -> Vec<Sent> {
         std::mem::take(&mut *self.requests.lock())
     }
 
-    /// A client with a bound on requests in progress, each taking [`WORK`].
+    /// A client with a limit of requests in progress, each of which takes [`WORK`].
     fn busy_client(api: &ManagementApi, at_a_time: usize) -> Client {
         let (server, work) = (api.server().clone(), Arc::new(Semaphore::new(at_a_time)));
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -131,7 +131,7 @@ fn described(path: &str) -> (String, String) {
     (format!("{plural}{separator}{}", parts.next().unwrap_or_default()), name.to_owned())
 }
 
-/// Everything arrives later, in order.
+/// Delays all watch events by [`LAG`], in order.
 fn behind(body: Body) -> Body {
     let later = body.into_data_stream().map(|news| {
         let due = sleep(LAG);
@@ -143,7 +143,7 @@ fn behind(body: Body) -> Body {
     Body::from_stream(later.buffered(ON_THEIR_WAY_MAX))
 }
 
-/// How often each was sent, without writes of the pool and what there was at most of these.
+/// How often each request was sent, without writes of the pool, whose number is checked here.
 fn tally(requests: &[Sent]) -> BTreeMap<&str, usize> {
     let mut tally = BTreeMap::new();
     for request in requests {
@@ -154,7 +154,7 @@ fn tally(requests: &[Sent]) -> BTreeMap<&str, usize> {
     tally
 }
 
-/// Checks that of each claim the first request was answered before the second was sent.
+/// Checks that for each claim the first request was answered before the second one was sent.
 fn assert_order(requests: &[Sent], first: &str, second: &str) {
     let of = |what: &str| -> BTreeMap<&str, &Sent> {
         let such = requests.iter().filter(|request| request.what == what);

@@ -1,4 +1,4 @@
-//! A cluster in which the in-cluster IPAM provider worked until now, with the objects it leaves.
+//! A cluster in which the in-cluster IPAM provider ran until now, with the objects that it leaves.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::world::{World, claim, reservation, settings, spec};
 
-/// A claim with the other provider's finalizer, and its IPAddress. The owner references are of the versions that the
-/// release of the provider was built with: of Cluster API's kinds, and of the provider's own.
+/// A claim with the other provider's finalizer, and its IPAddress. The owner references have the versions that the
+/// release of the provider used: one for Cluster API's kinds, and one for the provider's own kinds.
 async fn bound_before(
     api: &ManagementApi,
     pool: &InClusterIPPool,
@@ -54,8 +54,8 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
     let counts = json!({ "ipAddresses": { "total": 8, "free": 4, "used": 4, "outOfRange": 0 } });
     api.patch_status::<InClusterIPPool>("pool", &counts).await;
 
-    // None has the lowest address that was free. The status of one claim does not name its IPAddress yet, and one claim is
-    // being deleted.
+    // None has the lowest address that was free. The status of one claim does not name its IPAddress yet, and one claim
+    // is being deleted.
     let current = ["v1beta2", "v1alpha2"];
     let given = [
         ("bound", "10.0.0.7", current),
@@ -71,13 +71,13 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
     }
     let deleted = api.api::<IPAddressClaim>().delete("leaving", &DeleteParams::default()).await;
     deleted.expect("it is being deleted");
-    // Its IPAddress is gone, and the provider was about to remove its finalizer.
+    // The IPAddress of this claim is gone, and the provider was about to remove the claim's finalizer.
     let mut released = claim("released", PoolKind::InClusterIPPool, "pool");
     released.finalizers_mut().push(finalizers::CLAIM.into());
     api.create(&released).await;
     let deleted = api.api::<IPAddressClaim>().delete("released", &DeleteParams::default()).await;
     deleted.expect("it is being deleted");
-    // It was not seen yet, or nothing was free.
+    // The provider had not seen this claim yet, or no address was free.
     let mut waiting = claim("waiting", PoolKind::InClusterIPPool, "pool");
     waiting.finalizers_mut().push(finalizers::CLAIM.into());
     api.create(&waiting).await;
@@ -90,7 +90,7 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
 
     let world = World::over(api.clone(), settings());
     for ip_address in before {
-        // Equal in every field, so nothing was even written.
+        // The IPAddress is equal in every field, so it was not written.
         assert_eq!(world.bound(&ip_address.name_any()).await, ip_address);
     }
     let addresses = [world.bound("waiting").await, world.bound("new").await].map(|made| made.spec.address);
@@ -123,7 +123,7 @@ async fn a_decision_for_a_claim_without_a_group_is_seen_through_in_the_version_t
     let left = json!({ "allocator": { "holder": "another", "revision": 1 }, "pending": [pending] });
     api.patch_status::<InClusterIPPool>("pool", &left).await;
     let settings = Settings { watch_filter: Some("another".into()), ..settings() };
-    // As the schema of v1beta2 refuses a reference without a group.
+    // The schema of v1beta2 refuses a reference without a group.
     let client = api.refusing(|method, path| {
         method == "POST" && path.contains("/v1beta2/") && path.ends_with("/ipaddresses")
     });

@@ -1,4 +1,4 @@
-//! A management API and the controllers on it, with the questions that tests ask.
+//! A management API with the controllers, and helpers that create objects and wait for states.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -28,10 +28,10 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Generous, because tests share the machine; nothing waits for it to pass.
+/// Generous, because tests share the machine; no test waits that long if all is well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One more namespace than the API starts with.
+/// A second namespace, besides the default one.
 pub(crate) const OTHER: &str = "other";
 
 pub(crate) struct World {
@@ -51,7 +51,7 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// The controllers of one process, over any client. Stopped by the token.
+/// Starts the controllers of one process with any client. The token stops them.
 pub(crate) fn controllers(
     client: Client,
     settings: Settings,
@@ -90,14 +90,14 @@ impl World {
         Self::through(api, client, settings)
     }
 
-    /// The controllers reach the management API through this client.
+    /// Starts controllers that reach the management API through this client.
     pub(crate) fn through(api: ManagementApi, client: Client, settings: Settings) -> Self {
         let shutdown = CancellationToken::new();
         let (registry, controllers) = controllers(client, settings, shutdown.clone());
         Self { api, registry, shutdown, controllers }
     }
 
-    /// Ends the controllers, which lose all they know.
+    /// Stops the controllers, which lose all state in memory.
     pub(crate) async fn stop(self) -> ManagementApi {
         self.shutdown.cancel();
         timeout(PATIENCE, self.controllers).await.expect("an end in bounded time").expect("no panic");
@@ -108,7 +108,7 @@ impl World {
         Self::over(self.stop().await, settings())
     }
 
-    // --- Making things.
+    // --- Helpers that create and change objects.
 
     pub(crate) async fn pool(&self, name: &str, spec: InClusterIPPoolSpec) -> InClusterIPPool {
         self.pool_in(NAMESPACE, name, spec).await
@@ -181,9 +181,9 @@ impl World {
         self.api.patch::<K>(name, &patch).await;
     }
 
-    // --- Looking.
+    // --- Helpers that wait for states.
 
-    /// Waits until the claim has its address, and returns that.
+    /// Waits until the claim has its address, and returns its IPAddress.
     pub(crate) async fn bound(&self, name: &str) -> IPAddress {
         self.bound_in(NAMESPACE, name).await
     }
@@ -198,7 +198,7 @@ impl World {
         self.api_in(namespace).get(address).await.expect("the IPAddress is there before it is told of")
     }
 
-    /// Waits until the claim says that it waits for this reason, and returns the message.
+    /// Waits until the claim reports that it waits for this reason, and returns the message.
     pub(crate) async fn waits(&self, name: &str, expected: &str) -> String {
         let claim = self
             .eventually::<IPAddressClaim>(NAMESPACE, name, expected, |claim| {
@@ -231,8 +231,7 @@ impl World {
         }
     }
 
-    /// Waits until the condition holds; none when that takes too long. A watch that falls behind the API's short memory
-    /// starts again.
+    /// Waits until `wanted` is true; none if that takes too long. A watch whose version expires starts again.
     async fn watched<K>(
         api: &Api<K>,
         name: &str,
@@ -278,7 +277,7 @@ impl World {
         }
     }
 
-    /// Waits until the pool counts this: total, used, free, out of range.
+    /// Waits until the pool has these counts: total, used, free, out of range.
     pub(crate) async fn counts(&self, pool: &str, wanted: [i64; 4]) {
         let wanted = counts(wanted);
         let is = |pool: &InClusterIPPool| counted(pool.status.as_ref()) == Some(wanted);
@@ -294,7 +293,7 @@ impl World {
         deleted.unwrap_or_else(|error| panic!("{namespace}/{name} is not deleted: {error}"));
     }
 
-    /// Removes the finalizers of an object, as people in a hurry do.
+    /// Removes the finalizers of an object by force.
     pub(crate) async fn strip<K>(&self, name: &str)
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -323,7 +322,7 @@ impl World {
     }
 }
 
-/// A pool of these addresses.
+/// The spec of a pool with these addresses.
 pub(crate) fn spec(addresses: &[&str], prefix: i32, gateway: &str) -> InClusterIPPoolSpec {
     InClusterIPPoolSpec {
         addresses: addresses.iter().map(|entry| (*entry).to_owned()).collect(),
@@ -333,7 +332,7 @@ pub(crate) fn spec(addresses: &[&str], prefix: i32, gateway: &str) -> InClusterI
     }
 }
 
-/// A pool of these prefixes, handed out with this length.
+/// The spec of a pool with these prefixes and this length of allocated prefixes.
 pub(crate) fn prefixes(prefixes: &[&str], length: i32) -> InClusterPrefixPoolSpec {
     InClusterPrefixPoolSpec {
         prefixes: prefixes.iter().map(|entry| (*entry).to_owned()).collect(),
@@ -351,7 +350,7 @@ pub(crate) fn claim(name: &str, kind: PoolKind, pool: &str) -> IPAddressClaim {
     claim
 }
 
-/// An IPAddress made by hand.
+/// An IPAddress that somebody creates by hand.
 pub(crate) fn reservation(name: &str, pool: &str, address: &str) -> IPAddress {
     let spec = json!({
         "claimRef": { "name": name },
@@ -370,7 +369,7 @@ pub(crate) fn is_ready(claim: &IPAddressClaim) -> bool {
     ready(claim).is_some_and(|ready| ready.status == "True")
 }
 
-/// Total, used, free, out of range.
+/// Counts from total, used, free, out of range.
 pub(crate) fn counts([total, used, free, out_of_range]: [i64; 4]) -> IPAddressCounts {
     IPAddressCounts { total, free, used, out_of_range }
 }

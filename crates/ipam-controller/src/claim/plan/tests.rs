@@ -83,7 +83,7 @@ fn a_missing_pool_is_said_and_does_not_keep_a_claim_from_going() {
     let message = "InClusterIPPool ns/pool does not exist";
     assert_eq!(plan(&claim(), &fetched), waiting("PoolNotReady", message, true));
     assert_eq!(plan(&held(deleted(claim())), &fetched), Wish::Plan(Plan::Release));
-    // Its address stays valid.
+    // The address of a bound claim stays valid.
     assert_eq!(plan(&bound(held(claim())), &fetched), leave(Outcome::WaitingOn("PoolNotReady")));
 }
 

@@ -1,4 +1,4 @@
-//! Requests of claims: for an address, and for what they have.
+//! Requests of claims: for an address, and for the state of their allocation.
 
 use std::mem;
 
@@ -14,37 +14,37 @@ use crate::pool::space::Grant;
 /// The answer of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The address is the claim's: its IPAddress is to be created.
+    /// The claim has this address: create its IPAddress.
     Granted { grant: Grant, first_asked: Instant },
     /// The IPAddress of the claim exists.
     Bound,
-    /// An IPAddress of the claim's name exists, and is to be taken over.
+    /// An IPAddress of the claim's name exists: take it over.
     TakeOver,
     /// The request is in the queue. The claim is reconciled when there is an answer.
     Queued,
     /// No address is free. The claim is reconciled when one is.
     Exhausted,
-    /// The claim cannot have what it asks for now. It is reconciled when that changes.
+    /// The claim cannot get an address now, for a reason of its own. It is reconciled when that changes.
     Refused { message: String },
     /// The pool cannot serve any claim now. Its claims are reconciled when that changes.
     Unavailable { reason: &'static str, message: String },
 }
 
-/// What a claim has in its pool.
+/// The allocation of a claim in its pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Allocation {
     /// A decision that is being written. Ask again shortly.
     BeingWritten,
     /// A decision. Its IPAddress may exist.
     Decided,
-    /// The IPAddress of its name.
+    /// The IPAddress of the claim's name.
     Exists(Record),
-    /// Nothing that the pool knows of.
+    /// The pool knows nothing of the claim.
     Nothing,
 }
 
 impl Allocations {
-    /// Asks for an address. Asking again changes nothing; the answer says how far the request is.
+    /// Asks for an address. Asking again changes nothing; the answer shows the progress of the request.
     pub(crate) fn ask(&mut self, request: Request, now: Instant) -> Answer {
         let entry = self.entries.get(&request.owner);
         if self.built && entry.is_some_and(|entry| is_settled(entry, &request)) {
@@ -89,7 +89,7 @@ impl Allocations {
         self.enqueue(request, now, exhausted)
     }
 
-    /// Puts a request into the queue, at the position that it had.
+    /// Puts a request into the queue, at its earlier position if it had one.
     fn enqueue(&mut self, request: Request, now: Instant, told: bool) -> Answer {
         let queued = self.queued(request, now);
         self.change(&queued.request.owner.clone(), |entry| {
@@ -100,7 +100,7 @@ impl Allocations {
         if told { Answer::Exhausted } else { Answer::Queued }
     }
 
-    /// The request with the time at which its claim first asked.
+    /// The request, with the time at which its claim first asked.
     fn queued(&self, request: Request, now: Instant) -> Queued {
         let known = self.entries.get(&request.owner).and_then(|entry| entry.claim.queued());
         let same = known.filter(|known| known.request.uid == request.uid);
@@ -108,8 +108,8 @@ impl Allocations {
         Queued { request, first_asked }
     }
 
-    /// A decision for a former claim of the name does not delay the claim. It stays until it is known whether its IPAddress
-    /// was created.
+    /// Sets aside a decision for a former claim of the name, so that it does not delay the claim. It stays until it is
+    /// known whether its IPAddress was created.
     fn set_aside_former(&mut self, request: &Request) {
         let is_former = |decision: &Decision| decision.request.uid != request.uid;
         let former = self.entries.get(&request.owner).and_then(Entry::decision).is_some_and(is_former);
@@ -162,7 +162,7 @@ impl Allocations {
         }
     }
 
-    /// What the claim of this uid has here.
+    /// The allocation of the claim of this uid.
     pub(crate) fn allocation(&self, owner: &Owner, uid: &str) -> Allocation {
         let entry = self.entries.get(owner);
         if let Some(record) = entry.and_then(Entry::record) {
@@ -177,8 +177,8 @@ impl Allocations {
         }
     }
 
-    /// The claim does not want the address that was decided on: the management API refused the IPAddress, or the claim is
-    /// gone. The address is free as soon as no request to create the IPAddress can take effect any more.
+    /// The claim does not want the address that was decided on, because the management API refused the IPAddress or the
+    /// claim is gone. The address is free as soon as no request to create the IPAddress can take effect any more.
     pub(crate) fn drop_decision(&mut self, owner: &Owner, uid: &str) {
         if !self.entries.contains_key(owner) {
             return;
@@ -198,8 +198,8 @@ impl Allocations {
         });
     }
 
-    /// A request to create the IPAddress of a decision is about to be sent. Until it is answered, or until the time that
-    /// is returned, it may take effect.
+    /// A request to create the IPAddress of a decision is about to be sent. It may take effect until it is answered, or
+    /// until the returned time.
     pub(crate) fn sending(&mut self, owner: &Owner, uid: &str, now: Instant) -> Instant {
         let until = now + LATE_MAX;
         self.each_decision(owner, uid, |decision| decision.unanswered.push(until));
@@ -216,8 +216,9 @@ impl Allocations {
         self.forget_given_up(owner);
     }
 
-    /// Forgets requests that cannot take effect any more, and returns when the next one cannot. A decision that was given up
-    /// and has no such request left is abandoned: the management API has to be asked whether one took effect.
+    /// Forgets requests that cannot take effect any more, and returns the time of the next one for a decision that was
+    /// given up. Such a decision without any request left is abandoned: the pool's task reads from the management API
+    /// whether a request took effect.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
         let due: Vec<Owner> = self
             .decisions()
@@ -236,8 +237,7 @@ impl Allocations {
         waits.flat_map(|(_, decision)| decision.unanswered.iter().copied()).min()
     }
 
-    /// The management API was asked whether an IPAddress exists for what was given up for this claim, and its answer is
-    /// known.
+    /// Forgets the expired decisions for this claim, after the management API was asked whether their IPAddress exists.
     pub(crate) fn forget_expired(&mut self, owner: &Owner, uid: &str) {
         if self.entries.contains_key(owner) {
             self.change(owner, |entry| {
@@ -266,9 +266,9 @@ impl Allocations {
     }
 }
 
-/// Whether the IPAddress is the claim's beyond doubt: the claim names it, or this process decided on it. One that only
-/// says that it is for the claim may have been created too late, when another claim had its address already. One that
-/// lost an owner or the finalizer is taken over again.
+/// Whether the IPAddress certainly belongs to the claim: the claim's status names it, or this process created it for
+/// the claim. An IPAddress that only has the claim as its owner may have been created too late, when another claim
+/// had the address already. One that lost an owner or the finalizer is taken over again.
 pub(super) fn is_settled(entry: &Entry, request: &Request) -> bool {
     entry.address.as_ref().is_some_and(|address| {
         address.record.claim_uid.as_ref() == Some(&request.uid)

@@ -1,4 +1,4 @@
-//! The next write of the pool: which decisions it contains, and what happens to them after it.
+//! The next write of the pool: which decisions it contains, and what happens to them after the write.
 
 use std::mem;
 
@@ -12,8 +12,9 @@ use crate::pool::PoolKey;
 use crate::pool::space::Refusal;
 
 impl Allocations {
-    /// Takes addresses for the claims that wait longest, at most `room`. Returns how many. They have to be written before
-    /// their claims get them. `wants` says whether a claim still waits; it may have gone without withdrawing.
+    /// Decides on addresses for the claims that wait longest, at most `room`, and returns how many. The decisions have
+    /// to be written before the claims get their addresses. `wants` is whether a claim still waits: it may be gone
+    /// without having been withdrawn.
     pub(crate) fn choose(&mut self, room: usize, wants: impl Fn(&Request) -> bool) -> usize {
         if self.space.is_none() || self.is_stale() || self.closed.is_some() {
             return 0;
@@ -62,7 +63,7 @@ impl Allocations {
         });
     }
 
-    /// The claim cannot be served before `on` is free. It is reconciled to say so.
+    /// The claim cannot be served before `on` is free. It is reconciled so that it reports that.
     fn block(&mut self, owner: &Owner, on: Option<Block>, message: String) {
         self.change(owner, |entry| {
             if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
@@ -72,7 +73,7 @@ impl Allocations {
         self.wake(owner);
     }
 
-    /// Has every claim that does not know yet say that no address is free. The claims keep their positions.
+    /// Wakes the claims that have not reported yet that no address is free. They keep their positions.
     fn tell_exhausted(&mut self) {
         let untold: Vec<Owner> = self.index.untold.iter().map(|(.., owner)| owner.clone()).collect();
         for owner in untold {
@@ -105,14 +106,14 @@ impl Allocations {
                     self.change(&owner, |entry| entry.claim = ClaimState::Idle);
                     self.wake(&owner);
                 }
-                // It is gone: the claim gets an address like any other.
+                // The IPAddress is gone, so the claim gets an address like any other claim.
                 None => self.requeue(&owner),
             }
         }
         chosen
     }
 
-    /// The decisions are written: their claims are reconciled.
+    /// The decisions are written, so their claims are reconciled.
     pub(crate) fn persisted(&mut self) {
         let unwritten = self.decisions().filter(|(_, decision)| !decision.written);
         let mut owners: Vec<Owner> = unwritten.map(|(owner, _)| owner.clone()).collect();
@@ -130,8 +131,8 @@ impl Allocations {
         }
     }
 
-    /// The decisions could not be written: the addresses are free again, and the claims keep waiting. Decisions of another
-    /// process stay as they are.
+    /// The decisions could not be written: the addresses are free again, and the claims keep waiting. Decisions of
+    /// another process stay as they are.
     pub(crate) fn unchoose(&mut self) {
         let is_chosen = |decision: &Decision| !decision.written && !decision.foreign;
         let chosen: Vec<Owner> = self

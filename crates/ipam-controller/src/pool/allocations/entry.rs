@@ -1,4 +1,4 @@
-//! Everything that a pool knows under one name: an IPAddress has the name of its claim.
+//! The state of one name in a pool: an IPAddress has the name of its claim.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::address::{Finalizers, Record};
 use crate::pool::space::Block;
 
-/// What a claim asks a pool for.
+/// A claim's request for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) owner: Owner,
@@ -17,7 +17,7 @@ pub(crate) struct Request {
     pub(crate) uid: Box<str>,
     /// When the claim was created: older claims are served first.
     pub(crate) created: Timestamp,
-    /// The address that the claim asks for, if it asks for one.
+    /// The address that the claim asks for, if any.
     pub(crate) wanted: Option<IpAddr>,
     /// Whether the status of the claim names its IPAddress.
     pub(crate) published: bool,
@@ -39,11 +39,11 @@ pub(super) struct Decision {
     pub(super) first_asked: Instant,
     /// Whether this process has written the decision to the status of the pool. No IPAddress is created before that.
     pub(super) written: bool,
-    /// Whether another process made the decision, and so may be about to create the IPAddress.
+    /// Whether another process made the decision, so that it may be about to create the IPAddress.
     pub(super) foreign: bool,
     /// Whether the claim takes over an IPAddress that exists, so that none is created.
     pub(super) takes_over: bool,
-    /// Until when each request to create the IPAddress that got no answer may still take effect.
+    /// For each request to create the IPAddress that got no response: until when it may still take effect.
     pub(super) unanswered: Vec<Instant>,
     /// Whether no claim wants the IPAddress any more. The address stays reserved while `unanswered` is not empty.
     pub(super) given_up: bool,
@@ -69,7 +69,7 @@ impl Decision {
         (self.written || self.foreign) && !self.takes_over
     }
 
-    /// Whether nobody wants the IPAddress, and no request to create it can take effect.
+    /// Whether no claim wants the IPAddress, and no request to create it can take effect any more.
     pub(super) fn is_expired(&self) -> bool {
         self.given_up && self.unanswered.is_empty()
     }
@@ -83,9 +83,10 @@ impl Decision {
         record.claim_uid.as_ref() == Some(&self.request.uid) && record.block == Some(self.block)
     }
 
-    /// Whether the IPAddress is the one that was decided on, although it may have lost its claim since: it was disowned
-    /// to be held back, or the garbage collector took the reference to a claim that is gone. Nobody decides on an address
-    /// for a name whose IPAddress has that address, so it cannot be of an earlier claim of the name.
+    /// Whether the IPAddress is the one that was decided on, although it may have lost the reference to its claim
+    /// since: when it was held back, or because the garbage collector removed the reference to a claim that is gone. No
+    /// pool decides on an address for a name whose IPAddress has that address, so it cannot be of an earlier claim of
+    /// the name.
     pub(super) fn has_become(&self, record: &Record) -> bool {
         let is_disowned = record.claim_uid.is_none() && record.owned_by_pool;
         self.matches(record) || (is_disowned && record.block == Some(self.block))
@@ -96,20 +97,20 @@ impl Decision {
     }
 }
 
-/// How far the claim of a name is on its way to an address.
+/// The progress of the claim of a name towards an address.
 #[derive(Debug, Default)]
 pub(super) enum ClaimState {
-    /// There is no claim, or it does not want an address: it has one, or is paused, or is being deleted.
+    /// There is no claim, or the claim does not want an address: it has one, is paused, or is being deleted.
     #[default]
     Idle,
     /// In the queue. `told` says whether the claim knows that no address is free.
     Waiting { queued: Box<Queued>, told: bool },
-    /// Waits for one address: until `on` is free, or, without that, until the spec of the pool changes.
+    /// Waits for one address: until `on` is free, or, without `on`, until the spec of the pool changes.
     Blocked { queued: Box<Queued>, on: Option<Block>, message: String },
-    /// Wants to take over the IPAddress of its name. That is decided on like an allocation, so that nobody else decides
-    /// on the address at the same time.
+    /// Wants to take over the IPAddress of its name. That needs a decision like an allocation, so that no other process
+    /// decides on the address at the same time.
     TakingOver(Box<Queued>),
-    /// An address was decided on, and its IPAddress has not been seen.
+    /// An address was decided on, and its IPAddress has not been seen yet.
     Decided(Box<Decision>),
 }
 
@@ -143,11 +144,11 @@ impl ClaimState {
 /// Whether the claim of an IPAddress exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// As far as this process knows it does.
+    /// The claim exists, as far as this process knows.
     Owned,
-    /// It may be gone, or may exist again: the management API has to be asked.
+    /// The claim may be gone, or may exist again: it has to be read from the management API.
     Suspect { was_orphan: bool },
-    /// It is gone.
+    /// The claim is gone.
     Orphan,
 }
 
@@ -160,7 +161,7 @@ impl Ownership {
         Self::Suspect { was_orphan: self.is_orphan() }
     }
 
-    /// As long as nothing else is known.
+    /// The ownership to assume until the claim was read.
     pub(super) fn believed(self) -> Self {
         if self.is_orphan() { Self::Orphan } else { Self::Owned }
     }
@@ -170,12 +171,13 @@ impl Ownership {
 #[derive(Debug)]
 pub(super) struct KnownAddress {
     pub(super) record: Record,
-    /// Whether this process created it and has not told its claim: nobody can have used it.
+    /// Whether this process created the IPAddress and the claim's status does not name it yet, so that no client can
+    /// have used it.
     pub(super) unpublished: bool,
     pub(super) ownership: Ownership,
 }
 
-/// What is known under one name.
+/// The state of one name.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) address: Option<KnownAddress>,
@@ -212,7 +214,7 @@ impl Entry {
         decision.into_iter().chain(&mut self.late)
     }
 
-    /// Takes the claim's decision out if it is like that.
+    /// Removes and returns the claim's decision if `wanted` is true for it.
     pub(super) fn take_decision(&mut self, wanted: impl Fn(&Decision) -> bool) -> Option<Decision> {
         match std::mem::take(&mut self.claim) {
             ClaimState::Decided(decision) if wanted(&decision) => Some(*decision),
@@ -235,8 +237,8 @@ impl Entry {
         }
     }
 
-    /// Gives a decision up: nobody wants its IPAddress any more. The address stays reserved while a request to create
-    /// the IPAddress has no answer.
+    /// Gives up a decision: no claim wants its IPAddress any more. The address stays reserved while a request to create
+    /// the IPAddress has no response.
     pub(super) fn give_up(&mut self, mut decision: Decision) {
         decision.given_up = true;
         if !decision.unanswered.is_empty() {
@@ -244,8 +246,8 @@ impl Entry {
         }
     }
 
-    /// Makes the last of the late decisions that is for the claim of this name the claim's own again, now that nothing
-    /// is in its way. True when there was one.
+    /// Makes the newest late decision for the current claim the claim's own again, now that the name is free. True if
+    /// there was one.
     pub(super) fn reinstate(&mut self) -> bool {
         if self.address.is_some() || matches!(self.claim, ClaimState::Decided(_)) {
             return false;
@@ -261,7 +263,7 @@ impl Entry {
         self.address.is_none() && matches!(self.claim, ClaimState::Idle) && self.late.is_empty()
     }
 
-    /// What the indices have of this entry.
+    /// The keys of this entry in the indices.
     pub(super) fn keys(&self) -> Keys {
         let address = self.address.as_ref();
         let record = self.record();
@@ -282,7 +284,7 @@ impl Entry {
                 keys.blocks.push(block);
             }
         }
-        // An IPAddress that cannot be read is one that is in use, too.
+        // An IPAddress whose address cannot be parsed counts as in use, too.
         keys.used = keys.blocks.len() + usize::from(keys.malformed);
         match &self.claim {
             ClaimState::Idle | ClaimState::Decided(_) => {}
@@ -304,7 +306,7 @@ impl Record {
     }
 }
 
-/// What of an entry is indexed.
+/// The keys of an entry in the indices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Keys {
     /// The position in the queue.
@@ -320,7 +322,7 @@ pub(super) struct Keys {
     pub(super) orphan: bool,
     pub(super) unpublished: bool,
     pub(super) held: Option<Timestamp>,
-    /// What the entry takes of the pool, each once.
+    /// The addresses or prefixes that the entry takes from the pool, each once.
     pub(super) blocks: Vec<Block>,
     pub(super) used: usize,
 }

@@ -1,4 +1,4 @@
-//! Indices over the entries of a pool. Each follows from the entries alone, and [`Index::replace`] alone changes them.
+//! Indices of the entries of a pool. They follow from the entries alone, and only [`Index::replace`] changes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::pool::space::Block;
 /// A position in the queue: older claims first, then those that this process saw first, then by name.
 pub(super) type Position = (Timestamp, Instant, Owner);
 
-/// Bounded by the entries.
+/// All indices. Bounded by the entries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Index {
     /// Claims that wait for any address, in the order in which they are served.
     pub(super) queue: BTreeSet<Position>,
-    /// Those of the queue that do not know that no address is free.
+    /// Claims of the queue that have not reported yet that no address is free.
     pub(super) untold: BTreeSet<Position>,
-    /// Claims that wait for one address, by that.
+    /// Claims that wait for one address, by that address.
     pub(super) blocked: BTreeMap<Option<Block>, BTreeSet<Owner>>,
     pub(super) blocked_count: usize,
     /// Claims that want to take over an IPAddress.
@@ -33,16 +33,16 @@ pub(super) struct Index {
     pub(super) malformed: BTreeSet<Owner>,
     pub(super) suspects: BTreeSet<Owner>,
     pub(super) orphans: BTreeSet<Owner>,
-    /// How many IPAddresses this process created and has not told their claims of.
+    /// The number of IPAddresses that this process created and that their claims' status does not name yet.
     pub(super) unpublished: usize,
-    /// IPAddresses that are held back, by when their deletion was asked for.
+    /// IPAddresses that are held back, by deletion timestamp.
     pub(super) held: BTreeSet<(Timestamp, Owner)>,
-    /// How many addresses are in use or decided on.
+    /// The number of addresses that are in use or decided on.
     pub(super) used: usize,
 }
 
 impl Index {
-    /// The entry of this name has these keys now, and had those before.
+    /// Updates the indices for the entry of this name, whose keys changed from `before` to `after`.
     pub(super) fn replace(&mut self, owner: &Owner, before: &Keys, after: &Keys) {
         if before == after {
             return;
@@ -106,7 +106,7 @@ impl Index {
         self.used -= keys.used;
     }
 
-    /// The sets of names, and whether an entry of these keys is in each.
+    /// The sets of names, and whether an entry with these keys is in each.
     fn sets(&mut self, keys: &Keys) -> [(&mut BTreeSet<Owner>, bool); 6] {
         [
             (&mut self.taking_over, keys.taking_over),

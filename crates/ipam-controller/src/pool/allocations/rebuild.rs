@@ -1,4 +1,5 @@
-//! Rebuilds the allocations: from a list of IPAddresses and the pending decisions, and when the spec of the pool changes.
+//! Rebuilds the allocations: from a list of IPAddresses and the pending decisions, and when the spec of the pool
+//! changes.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -16,12 +17,12 @@ use crate::pool::PoolKey;
 use crate::pool::kinds::PoolSpec;
 use crate::pool::space::{Block, Space};
 
-/// What is kept over a rebuild.
+/// State that is kept over a rebuild.
 #[derive(Default)]
 struct Before {
     built: bool,
     decisions: BTreeMap<Owner, Vec<Decision>>,
-    /// Uids of IPAddresses that this process created and has not told their claims of.
+    /// Uids of IPAddresses that this process created and that their claims' status does not name yet.
     unpublished: Vec<(Owner, Box<str>)>,
 }
 
@@ -34,21 +35,21 @@ impl Before {
 }
 
 impl Allocations {
-    /// Starts to collect what happens while IPAddresses are listed.
+    /// Starts to collect the IPAddresses that the watch shows while a list is read.
     pub(crate) fn begin_rebuild(&mut self) {
         self.meanwhile = Some(BTreeMap::new());
         self.stale = false;
     }
 
-    /// The list failed.
+    /// Ends a rebuild whose list failed.
     pub(crate) fn abandon_rebuild(&mut self) {
         self.meanwhile = None;
         self.stale = true;
     }
 
-    /// Starts again from a list of the pool's IPAddresses and the pending decisions in the pool's status. Decisions that are
-    /// in neither are undone. A claim learns of another process's decision only after this process has written the pool
-    /// itself: `ours` says whether this process was the last to write it.
+    /// Starts again from a list of the pool's IPAddresses and the pending decisions in the pool's status. Decisions
+    /// that are in neither are undone. A claim gets the address of another process's decision only after this process
+    /// has written the pool itself. `ours` is whether this process was the last to write it.
     pub(crate) fn rebuild(
         &mut self,
         listed: Vec<(Owner, Record)>,
@@ -74,7 +75,7 @@ impl Allocations {
             let owner = Owner::new(namespace, &pending.name);
             let Some(block) = Block::read(pool.kind, &pending.address, pending.prefix) else { continue };
             let known = before.take(&owner, &pending.uid, block);
-            // Of what it wrote itself, this process knows more than the status says.
+            // For decisions that this process wrote itself, its memory is newer than the status.
             let open =
                 !(ours && before.built) || known.as_ref().is_some_and(|known| known.written || known.foreign);
             if open {
@@ -89,7 +90,7 @@ impl Allocations {
         self.built = true;
     }
 
-    /// Forgets all but the claims that wait. Claims whose address was decided on wait too, at their position.
+    /// Forgets everything except the claims that wait. Claims with a decision wait again, at their position.
     fn forget(&mut self) -> Before {
         let mut before = Before { built: self.built, ..Before::default() };
         let entries = mem::take(&mut self.entries);
@@ -127,12 +128,12 @@ impl Allocations {
         decision.takes_over = false;
         let called = self.change(owner, |entry| {
             if entry.record().is_some_and(|record| decision.has_become(record)) {
-                // Of its own requests this process knows whether more are out.
+                // This process knows whether any of its own requests has no response yet.
                 if !decision.foreign {
                     entry.give_up(decision);
                 } else if let Some(address) = &mut entry.address {
-                    // The request of the other process took effect. Whether it got so far as to tell the claim is not
-                    // known; a claim that was not told has no finalizer and may be gone.
+                    // The request of the other process took effect. It is unknown whether that process also wrote the
+                    // claim's status. If not, the claim may be gone.
                     address.unpublished = true;
                 }
                 return false;
@@ -146,7 +147,7 @@ impl Allocations {
                 entry.keep_late(decision);
                 return false;
             }
-            // The claim may have asked before: its request says more than the status of the pool.
+            // The claim may have asked before: its request has more details than the status of the pool.
             let called = ours && uid.is_some();
             if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
                 (decision.request, decision.first_asked) = (queued.request, queued.first_asked);
@@ -159,8 +160,8 @@ impl Allocations {
         }
     }
 
-    /// Looks for what was left behind, in memory only: IPAddresses whose claim does not exist as far as `is_known` says, and
-    /// decisions whose claim is not among those that this process reconciles, as `is_here` says.
+    /// Looks for leftovers, in memory only: IPAddresses whose claim does not exist according to `is_known`, and
+    /// decisions whose claim this process does not reconcile, according to `is_here`.
     pub(crate) fn sweep(
         &mut self,
         is_known: impl Fn(&Owner, &str) -> bool,
@@ -184,7 +185,7 @@ impl Allocations {
             .map(|(owner, _)| owner.clone())
             .collect();
         for owner in suspects {
-            // A known orphan is looked at again: its claim may have been created anew.
+            // A known orphan is checked again: its claim may have been created again.
             self.suspect(&owner);
         }
         for owner in abandoned {
@@ -192,8 +193,8 @@ impl Allocations {
         }
     }
 
-    /// Takes up to `max` names whose decisions the pool's task has to complete, because no claim will; with the claims'
-    /// uids.
+    /// Takes up to `max` names, with the uids of their claims, whose decisions the pool's task has to complete because
+    /// no claim will.
     pub(crate) fn take_abandoned(&mut self, max: usize) -> Vec<(Owner, Box<str>)> {
         let owners: Vec<Owner> = self.index.abandoned.iter().take(max).cloned().collect();
         let mut abandoned = Vec::new();
@@ -222,7 +223,7 @@ impl Allocations {
         }
     }
 
-    /// Uses this spec from now on.
+    /// Switches to this spec.
     pub(crate) fn specify(&mut self, spec: &PoolSpec) {
         let outcome = match &mut self.space {
             Some(space) => space.respecify(spec),
@@ -257,7 +258,7 @@ impl Allocations {
         self.contested = contested.collect();
     }
 
-    /// Serves no claim from now on, for this reason; or serves claims again.
+    /// Stops serving claims, with this reason and message, or serves claims again if there is none.
     pub(crate) fn close(&mut self, closed: Option<(&'static str, String)>) {
         self.closed = closed;
         if self.closed.is_some() {
@@ -265,7 +266,7 @@ impl Allocations {
         }
     }
 
-    /// Empties the queue. The claims are reconciled, and learn why they cannot be served.
+    /// Empties the queue. The claims are reconciled, and report why they cannot be served.
     fn send_away(&mut self) {
         let waits = |entry: &Entry| entry.claim.queued().is_some();
         let waiting: Vec<Owner> =
@@ -277,7 +278,7 @@ impl Allocations {
     }
 }
 
-/// A decision that only the status of the pool names.
+/// A decision that this process knows only from the status of the pool.
 fn listed_decision(owner: &Owner, uid: &str, block: Block, ours: bool, now: Instant) -> Decision {
     let request = Request {
         owner: owner.clone(),
@@ -288,7 +289,7 @@ fn listed_decision(owner: &Owner, uid: &str, block: Block, ours: bool, now: Inst
     };
     let mut decision = Decision::new(Queued { request, first_asked: now }, block, false);
     decision.foreign = !ours;
-    // Whoever decided on it may have just sent the request to create it.
+    // The process that made the decision may have just sent the request to create the IPAddress.
     decision.unanswered.push(now + LATE_MAX);
     decision
 }

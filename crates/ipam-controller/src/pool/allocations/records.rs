@@ -1,4 +1,4 @@
-//! What the watch and the answers to writes say of IPAddresses.
+//! Updates from the watch of IPAddresses and from responses to writes.
 
 use std::mem;
 
@@ -24,11 +24,11 @@ impl Allocations {
         self.insert(owner, record);
     }
 
-    /// The IPAddress of this uid is gone, as the watch says.
+    /// The IPAddress of this uid is gone, according to the watch.
     pub(crate) fn deleted(&mut self, owner: &Owner, uid: &str) {
         let known = self.record(owner).is_some_and(|record| *record.uid == *uid);
         if !self.gone.remove(uid) && (self.meanwhile.is_some() || !known) {
-            // The answer to its creation, or a list, may come later and contain it.
+            // The response to its creation, or a list, may come later and contain it.
             if self.meanwhile.is_some() || self.index.decided.contains(owner) {
                 self.gone.insert(uid.into());
             }
@@ -38,7 +38,7 @@ impl Allocations {
         }
     }
 
-    /// The IPAddress of this uid is gone, as the answer to its deletion says. The watch will say the same later.
+    /// The IPAddress of this uid is gone, according to the response to its deletion. The watch will show that later.
     pub(crate) fn released(&mut self, owner: &Owner, uid: &str) {
         if self.record(owner).is_some_and(|record| *record.uid == *uid) {
             self.gone.insert(uid.into());
@@ -70,7 +70,7 @@ impl Allocations {
         });
     }
 
-    /// The status of the claim names its IPAddress; true when that is new.
+    /// The status of the claim names its IPAddress. True if that is new.
     pub(crate) fn published(&mut self, owner: &Owner) -> bool {
         let is_news = self.entries.get(owner).is_some_and(|entry| {
             entry.address.as_ref().is_some_and(|address| address.unpublished)
@@ -84,7 +84,7 @@ impl Allocations {
             address.unpublished = false;
             let uid = address.record.claim_uid.clone();
             let own = entry.take_decision(|_| true);
-            // While the claim exists its IPAddress has the name, so that no other can be created.
+            // While the claim exists, its IPAddress has the name, so no other IPAddress can be created.
             let (dropped, kept) = mem::take(&mut entry.late)
                 .into_iter()
                 .partition(|late| Some(&late.request.uid) == uid.as_ref());
@@ -106,14 +106,14 @@ impl Allocations {
             if record.is_managed() && record.claim_uid.is_none() && record.deleted_at.is_none() {
                 ownership = Ownership::Owned.suspected();
             }
-            // The address of a decision is that of the IPAddress from now on.
+            // From now on the IPAddress takes the address that a decision had reserved.
             let (created, kept) =
                 mem::take(&mut entry.late).into_iter().partition(|late| late.matches(&record));
             entry.late = kept;
             let created: Vec<_> = created;
             for late in created {
                 if late.given_up && is_new && !late.foreign {
-                    // The answer was lost, and the claim may be gone.
+                    // The response was lost, and the claim may be gone.
                     (unpublished, ownership) = (true, Ownership::Owned.suspected());
                 }
                 entry.give_up(late);
@@ -146,7 +146,7 @@ impl Allocations {
         let called = self.change(owner, |entry| {
             entry.address = None;
             entry.claim = match mem::take(&mut entry.claim) {
-                // It was to be taken over.
+                // The claim was about to take over the IPAddress.
                 ClaimState::TakingOver(queued) => ClaimState::waiting(*queued),
                 ClaimState::Decided(decision) if decision.takes_over => {
                     ClaimState::waiting(decision.queued())

@@ -72,7 +72,7 @@ fn ask(pool: &mut Allocations, request: Request) -> Answer {
     answer
 }
 
-/// The address that the claim is given when it asks.
+/// The address that the claim gets when it asks.
 fn granted(pool: &mut Allocations, name: &str) -> Option<String> {
     match ask(pool, request(name, 1)) {
         Answer::Granted { grant, .. } => Some(grant.address.to_string()),
@@ -86,7 +86,7 @@ fn choose(pool: &mut Allocations) -> usize {
     chosen
 }
 
-/// Decides and writes; the claims that are called.
+/// Decides and writes; returns the claims that are woken.
 fn decide(pool: &mut Allocations) -> Vec<Owner> {
     pool.take_woken();
     choose(pool);
@@ -114,7 +114,7 @@ fn nothing_is_told_before_it_is_written() {
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Queued);
     pool.persisted();
     assert_eq!(pool.take_woken(), [owner("a")]);
-    // Who asks again gets the same.
+    // A claim that asks again gets the same address.
     for _ in 0..2 {
         assert_eq!(granted(&mut pool, "a").as_deref(), Some("10.0.0.10"));
     }
@@ -148,7 +148,7 @@ fn a_decision_is_pending_until_its_ip_address_is_seen() {
 #[test]
 fn the_oldest_are_served_first_and_exactly_as_many_as_there_are_addresses() {
     let mut pool = built("10.0.0.10-10.0.0.11", &[("x", "10.0.0.10"), ("y", "10.0.0.11")]);
-    // Of the same second, those that came first.
+    // Claims of the same second are served in the order in which they asked.
     for (name, created) in [("c", 3), ("b", 2), ("a2", 1), ("a1", 1), ("d", 4)] {
         assert_eq!(ask(&mut pool, request(name, created)), Answer::Exhausted);
     }
@@ -158,7 +158,7 @@ fn the_oldest_are_served_first_and_exactly_as_many_as_there_are_addresses() {
     pool.deleted(&owner("y"), "uid-of-address-y");
     assert_eq!(decide(&mut pool), [owner("a1")]);
     assert_eq!(decide(&mut pool), []);
-    // Somebody younger who asks only now does not get ahead.
+    // A younger claim that asks while an address is free does not overtake older claims.
     pool.applied(&owner("a2"), record("a2", "10.0.0.10", 101));
     pool.deleted(&owner("a2"), "uid-of-address-a2");
     assert_eq!(ask(&mut pool, request("e", 9)), Answer::Queued);
@@ -200,14 +200,14 @@ fn a_wanted_address_is_waited_for_without_holding_up_others() {
 fn old_news_of_the_watch_change_nothing() {
     let mut pool = built("10.0.0.10-10.0.0.20", &[("a", "10.0.0.10")]);
     let before = pool.counts();
-    // Older than the list, which does not have it.
+    // An IPAddress that is older than the list and not in it.
     pool.applied(&owner("z"), record("z", "10.0.0.19", 99));
-    // Older than what the list has.
+    // A version that is older than the one in the list.
     pool.applied(&owner("a"), record("a", "10.0.0.11", 49));
-    // Another object of the name, long gone.
+    // Another object of the same name, which was deleted before.
     pool.deleted(&owner("a"), "another-uid");
     assert_eq!(pool.counts(), before);
-    // It is gone by the answer to its deletion; the watch tells of its last change only now.
+    // The IPAddress is gone according to the response to its deletion; the watch shows its last change only now.
     pool.released(&owner("a"), "uid-of-address-a");
     pool.applied(&owner("a"), record("a", "10.0.0.10", 120));
     assert_eq!(pool.counts().used, 0);
@@ -258,7 +258,7 @@ fn what_another_process_decided_on_is_kept_and_told_only_when_it_is_written_anew
 
 #[test]
 fn what_another_process_decided_on_is_seen_through_by_an_ip_address_that_lost_its_claim() {
-    // Held back, or with a claim that was taken away by force.
+    // The IPAddress is held back, or its reference to the claim was removed by force.
     let disowned = Record { claim_uid: None, ..record("gone", "10.0.0.10", 50) };
     let by_hand = Record { owned_by_pool: false, ..disowned.clone() };
     for (listed, still_pending) in [(disowned, vec![]), (by_hand, vec![("gone".into(), "10.0.0.10".into())])]
@@ -285,7 +285,7 @@ fn an_ip_address_that_cannot_be_read_or_exists_twice_is_told_and_stops_nobody() 
     ask(&mut pool, request("c", 1));
     decide(&mut pool);
     assert_eq!(granted(&mut pool, "c").as_deref(), Some("10.0.0.11"));
-    // With the rival gone the address is one's own, and still taken.
+    // Without the rival, the address belongs to b alone, and is still taken.
     pool.deleted(&owner("a"), "uid-of-address-a");
     pool.check();
     assert_eq!((pool.troubles().contested.count, pool.counts().free), (0, 9));
@@ -304,7 +304,7 @@ fn an_ip_address_made_by_hand_is_taken_over_unless_its_address_is_somebody_elses
     pool.applied(&owner("b"), by_hand("b", "10.0.0.12"));
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Queued);
     assert_eq!(choose(&mut pool), 1);
-    // Nobody else can decide on the address between this and the taking over.
+    // The address is pending, so no other process can decide on it before the IPAddress is taken over.
     assert_eq!(pending(&pool), [("a".into(), "10.0.0.11".into())]);
     let counts = IPAddressCounts { total: 11, free: 9, used: 3, out_of_range: 0 };
     assert_eq!((ask(&mut pool, request("a", 1)), pool.counts()), (Answer::Queued, counts));
@@ -324,7 +324,7 @@ fn a_pool_that_is_closed_answers_at_once_and_keeps_nobody_waiting() {
     assert_eq!(pool.take_woken(), [owner("b")]);
     let closed = Answer::Unavailable { reason: "Paused", message: "paused".into() };
     assert_eq!(ask(&mut pool, request("b", 1)), closed);
-    // What is bound stays so.
+    // A bound IPAddress stays bound.
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Bound);
     assert_eq!((choose(&mut pool), pool.waiting()), (0, 0));
 }
@@ -361,7 +361,7 @@ fn what_another_process_decided_on_stays_when_a_write_fails() {
         assert_eq!(pending(&pool).len(), 2);
         pool.unchoose();
         pool.check();
-        // Its IPAddress may be about to be created, so nobody else can have the address.
+        // The IPAddress of a may be about to be created, so no other claim can have the address.
         assert_eq!(pending(&pool), [("a".into(), "10.0.0.10".into())]);
     }
 }
@@ -390,7 +390,7 @@ fn a_claim_that_asked_before_its_ip_address_was_listed_is_told_that_it_has_one()
     assert_eq!(answers, [Answer::Exhausted, Answer::Bound]);
 }
 
-/// What a manager that decided for a claim that is gone meanwhile creates too late.
+/// An IPAddress that another manager creates too late, for a claim that is gone.
 fn late(name: &str, address: &str) -> Record {
     Record {
         uid: format!("uid-of-late-address-{name}").into(),
@@ -406,7 +406,7 @@ fn a_decision_outlives_a_late_ip_address_of_a_former_claim() {
     decide(&mut pool);
     pool.applied(&owner("a"), late("a", "10.0.0.12"));
     pool.check();
-    // Whoever was told may still be about to create the IPAddress, as soon as the other one is gone.
+    // The reconcile of the claim may still create its IPAddress as soon as the late one is gone.
     assert_eq!(pending(&pool), [("a".into(), "10.0.0.10".into())]);
     let counts = IPAddressCounts { total: 3, free: 1, used: 2, out_of_range: 0 };
     assert_eq!(pool.counts(), counts);
@@ -425,7 +425,7 @@ fn a_decision_of_another_process_outlives_a_late_ip_address_too() {
     let mut pool = Allocations::default();
     let pending_allocations = [left("a", "uid-of-a", "10.0.0.10")];
     let mut now = Instant::now();
-    // Once as another process left it, then as this one did.
+    // Once with a status that another process wrote, then with one that this process wrote.
     for ours in [false, true] {
         pool.begin_rebuild();
         let listed = vec![(owner("a"), late("a", "10.0.0.12"))];
@@ -440,10 +440,10 @@ fn a_decision_of_another_process_outlives_a_late_ip_address_too() {
     pool.sweep(|_, _| true, |owner, _| *owner != self::owner("a"));
     assert_eq!(pool.take_abandoned(64), [(owner("a"), "uid-of-a".into())]);
     pool.drop_decision(&owner("a"), "uid-of-a");
-    // The other process may have sent its request just before it was seen to have decided.
+    // The other process may have sent its request just before this process read its decision.
     assert_eq!((pool.expire(now), pending(&pool).len(), pool.counts().free), (Some(now + LATE_MAX), 2, 0));
     now += LATE_MAX;
-    // It may have arrived at the last moment: the management API is asked once more.
+    // The request may have arrived at the last moment: the management API is asked once more.
     assert_eq!((pool.expire(now), pending(&pool).len()), (None, 2));
     assert_eq!(pool.take_abandoned(64), [(owner("a"), "uid-of-a".into())]);
     pool.forget_expired(&owner("a"), "uid-of-a");
@@ -466,7 +466,7 @@ fn a_late_ip_address_is_taken_over_only_once_that_is_decided_on() {
     assert_eq!(ask(&mut pool, unpublished()), Answer::TakeOver);
     let taken_over = Record { claim_uid: Some("uid-of-a".into()), version: 102, ..late("a", "10.0.0.12") };
     pool.applied(&owner("a"), taken_over);
-    // One that is created for the first decision would be another's as long as the claim does not know of this one.
+    // The first decision stays pending until the claim's status names the IPAddress that was taken over.
     assert_eq!(pending(&pool), [("a".into(), "10.0.0.10".into())]);
     pool.published(&owner("a"));
     pool.check();
@@ -484,7 +484,7 @@ fn a_decision_for_a_claim_that_is_gone_does_not_keep_the_next_of_its_name_waitin
     pool.rebuild(vec![], 100, &[former], &key(), false, now);
     pool.specify(&spec("10.0.0.10-10.0.0.12"));
     decide(&mut pool);
-    // Both have the name, so that only one of them can have an IPAddress.
+    // Both claims have the same name, so only one of them can have an IPAddress.
     assert_eq!(granted(&mut pool, "a").as_deref(), Some("10.0.0.10"));
     let uids = |pool: &Allocations| -> Vec<_> {
         pool.pending(&key()).into_iter().map(|pending| pending.uid).collect()
@@ -503,7 +503,7 @@ fn the_address_of_a_refused_ip_address_stays_reserved_while_an_earlier_request_h
     ask(&mut pool, request("a", 1));
     decide(&mut pool);
     let (a, uid, now) = (owner("a"), "uid-of-a", Instant::now());
-    // The first request is lost on the way, or late; the second is refused.
+    // The first request is lost or late; the second one is refused.
     pool.sending(&a, uid, now);
     let second = pool.sending(&a, uid, now + Duration::from_secs(1));
     pool.answered(&a, uid, second);
@@ -511,7 +511,7 @@ fn the_address_of_a_refused_ip_address_stays_reserved_while_an_earlier_request_h
     ask(&mut pool, request("b", 2));
     decide(&mut pool);
     assert_eq!(granted(&mut pool, "b").as_deref(), Some("10.0.0.11"));
-    // It arrives after all. Its claim may be gone: that is found out.
+    // The first request takes effect after all. Its claim may be gone, so the IPAddress is a suspect.
     pool.applied(&a, record("a", "10.0.0.10", 101));
     pool.check();
     assert_eq!((pool.take_suspects(64), pool.is_unpublished(&a, "uid-of-address-a")), (vec![a], true));
@@ -526,7 +526,7 @@ fn the_ip_address_of_another_processs_decision_is_taken_back_when_its_claim_is_g
     let pending = [left("a", "uid-of-a", "10.0.0.10")];
     pool.rebuild(listed, 102, &pending, &key(), false, Instant::now());
     assert!(pool.is_unpublished(&owner("a"), "uid-of-address-a"));
-    // Its claim is there after all, and says so.
+    // The claim exists after all, and its status names the IPAddress.
     pool.published(&owner("a"));
     assert!(!pool.is_unpublished(&owner("a"), "uid-of-address-a"));
 }

@@ -1,4 +1,4 @@
-//! What claims leave behind: decisions that no claim completes, IPAddresses that are held back, and orphans.
+//! Leftovers of claims: decisions that no claim completes, IPAddresses that are held back, and orphans.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use crate::address::{Left, Record, address_of_claim, create, is_answered, releas
 use crate::pool::kinds::PoolObject;
 use crate::pool::{PoolKey, remaining};
 
-/// How many are handled in one step, so that claims do not wait long: each takes up to three requests.
+/// The leftovers that are handled in one step, so that claims do not wait long: each takes up to three requests.
 const LOOKED_AT_MAX: usize = 64;
 /// The time between two attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 impl<K: PoolObject> PoolTask<K> {
-    /// Handles what was left behind. What fails is tried again later.
+    /// Handles leftovers. Those that fail are tried again later.
     pub(super) async fn leftovers(&mut self) {
         if self.leftovers_retry_at.is_some_and(|at| at > Instant::now()) {
             return;
@@ -38,14 +38,14 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
-    /// When the next IPAddress is held back no longer.
+    /// When the grace period of the next IPAddress ends.
     pub(super) fn next_hold(&self) -> Option<Instant> {
         if self.pool.facts().paused {
             return None;
         }
         let first = self.pool.allocations.lock().held().next().map(|(since, _)| since)?;
         let left = self.hold_left(first);
-        // What is due and still exists has failed, and waits for the next attempt.
+        // An IPAddress that is due and still exists could not be released, and waits for the next attempt.
         (left > Duration::ZERO || self.leftovers_retry_at.is_none()).then(|| Instant::now() + left)
     }
 
@@ -86,8 +86,8 @@ impl<K: PoolObject> PoolTask<K> {
         join_all(attempts).await.into_iter().all(|done| done)
     }
 
-    /// Completes decisions that no claim of this process completes: another manager decided and may be gone, or the claim was
-    /// removed by force.
+    /// Completes decisions that no claim of this process completes, because another manager decided and may be gone, or
+    /// because the claim was removed by force.
     async fn complete_abandoned(&self) -> bool {
         let abandoned = self.pool.allocations.lock().take_abandoned(LOOKED_AT_MAX);
         let attempts = abandoned.iter().map(|(owner, uid)| async move {
@@ -138,7 +138,7 @@ impl<K: PoolObject> PoolTask<K> {
             Ok(created) => {
                 if let Some((_, owner, record)) = Record::of(&created) {
                     self.pool.created(&owner, record);
-                    // The claim may have gone between the look and the creation.
+                    // The claim may have been deleted after it was read.
                     self.pool.suspect(&owner);
                 }
             }
@@ -149,7 +149,7 @@ impl<K: PoolObject> PoolTask<K> {
         Ok(())
     }
 
-    /// Asks the management API whether the claims of suspect IPAddresses are gone.
+    /// Reads from the management API whether the claims of suspect IPAddresses are gone.
     async fn look_for_orphans(&self) -> bool {
         let suspects = self.pool.allocations.lock().take_suspects(LOOKED_AT_MAX);
         let looks = suspects.iter().map(|owner| async move {
@@ -175,14 +175,14 @@ impl<K: PoolObject> PoolTask<K> {
         all & self.reclaim().await
     }
 
-    /// Whether there is no claim that the IPAddress is for, or could be for.
+    /// Whether no claim has the IPAddress or could take it over.
     async fn is_orphan(&self, owner: &Owner, record: &Record) -> Result<bool, kube::Error> {
         let claims = Api::<IPAddressClaim>::namespaced(self.context.client.clone(), owner.namespace());
         let Some(claim) = claims.get_opt(owner.name()).await? else { return Ok(true) };
         if claim.uid().as_deref() == record.claim_uid.as_deref() {
             return Ok(false);
         }
-        // A claim of that name on this pool takes it over, unless somebody else has its address.
+        // A claim of that name on this pool takes over the IPAddress, unless another IPAddress has the same address.
         let allocations = self.pool.allocations.lock();
         let free_to_take =
             !allocations.is_contested(owner) && !allocations.is_unpublished(owner, &record.uid);
@@ -212,8 +212,8 @@ impl<K: PoolObject> PoolTask<K> {
         });
     }
 
-    /// Releases orphans that somebody has deleted and orphans that this process created for a claim that was gone; with
-    /// `reclaim_orphans`, all of them.
+    /// Releases orphans that somebody has deleted, and orphans that this process created for a claim that was gone.
+    /// With `reclaim_orphans`, releases all orphans.
     async fn reclaim(&self) -> bool {
         let reclaimed: Vec<(Owner, Record)> = {
             let allocations = self.pool.allocations.lock();

@@ -118,14 +118,14 @@ async fn a_pool_is_deleted_only_when_nothing_is_in_use_unless_somebody_said_othe
         assert_eq!(ask(&api, kind, delete(json!({ "other": "" }))).await, refused, "{kind}");
         free_all(&api, NAMESPACE).await;
         assert_eq!(ask(&api, kind, delete(json!({}))).await, ALLOWED, "W1, X13 {kind}");
-        // Of a pool of the same name but of another kind.
+        // An IPAddress of a pool of the same name but of another kind.
         for other in PoolKind::ALL.into_iter().filter(|other| *other != kind) {
             let other_address = if other.has_prefixes() { "fd00::" } else { "10.0.0.10" };
             use_address(&api, NAMESPACE, other, other_address, 64).await;
             assert_eq!(ask(&api, kind, delete(json!({}))).await, ALLOWED, "{kind} {other}");
             free_all(&api, NAMESPACE).await;
         }
-        // Of a pool of the same name and kind, in another namespace.
+        // An IPAddress of a pool of the same name and kind in another namespace.
         let elsewhere =
             serde_json::from_value(json!({ "metadata": { "name": "elsewhere" } })).expect("a namespace");
         let namespaces: Api<Namespace> = Api::all(api.client());

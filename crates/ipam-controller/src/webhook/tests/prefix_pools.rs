@@ -114,7 +114,7 @@ async fn the_length_is_set_once() {
     for kind in kinds(true) {
         let asked = ask(&api, kind, Ask::Update(of_length(56), of_length(64))).await;
         assert_eq!(asked, Err((400, "spec.allocationPrefixLength is immutable".to_owned())), "X18 {kind}");
-        // Left out, zero and the default are the same.
+        // A missing length, zero and the default are the same.
         let unset = plain(&spec(&["fd00::/48"], &json!({})));
         for same in [of_length(0), of_length(64)] {
             assert_eq!(ask(&api, kind, Ask::Update(unset.clone(), same)).await, ALLOWED, "{kind}");

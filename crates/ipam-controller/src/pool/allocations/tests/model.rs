@@ -1,33 +1,33 @@
 //! A model of the management API and of claims, in which every request to create an IPAddress may be answered, refused,
-//! lost or late. Whatever the order, no two IPAddresses have one address.
+//! lost or late. In any order of events, no two IPAddresses have the same address.
 
 use proptest::prelude::*;
 
 use super::*;
 
 const NAMES: usize = 4;
-/// Fewer than names, so that every address is wanted again.
+/// Fewer addresses than names, so that every address is needed again.
 const ADDRESSES: &str = "10.0.0.10-10.0.0.12";
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A claim of this name is created, or looked at.
+    /// A claim of this name is created or reconciled.
     Claim(usize),
-    /// The claim is deleted, and releases what it has.
+    /// The claim is deleted and releases its address.
     Delete(usize),
     /// The status of the pool is written, or that fails.
     Write(bool),
-    /// The sender of a request gives it up. It arrives nevertheless.
+    /// The sender gives up waiting for a request. The request arrives nevertheless.
     GiveUp(usize),
-    /// A request arrives, and is answered unless its sender has given it up.
+    /// A request arrives. The sender gets the response unless it has given up.
     Arrive(usize),
     /// A webhook refuses a request.
     Refuse(usize),
-    /// The watch tells one more thing.
+    /// The watch delivers one more event.
     Watch,
-    /// The pool's task looks for what was left behind.
+    /// The pool's task looks for leftovers.
     Sweep,
-    /// Seconds pass.
+    /// This many seconds pass.
     Pass(u64),
 }
 
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A request to create an IPAddress that has not arrived.
+/// A request to create an IPAddress that has not arrived yet.
 #[derive(Debug, Clone)]
 struct Request {
     name: usize,
@@ -121,7 +121,7 @@ impl World {
             Step::Sweep => self.sweep(),
             Step::Pass(seconds) => {
                 self.now += Duration::from_secs(*seconds);
-                // The API server works on nothing for longer.
+                // The API server ends requests after their time limit.
                 self.requests.retain(|request| request.until > self.now);
                 self.pool.expire(self.now);
             }
@@ -134,7 +134,7 @@ impl World {
         }
         let (uid, published) = self.claims[index].clone().expect("created above");
         if self.requests.iter().any(|request| request.uid == uid && !request.given_up) {
-            // Its reconcile waits for the answer.
+            // The reconcile of the claim waits for the response.
             return;
         }
         let request = super::Request {
@@ -198,7 +198,7 @@ impl World {
             (None, None) => {}
         }
         if self.claims[claim].as_ref().is_none_or(|(current, _)| *current != uid) {
-            // It cannot be told any more.
+            // The claim is gone, so the write of its status fails.
             self.pool.suspect(&owner);
         }
     }
@@ -217,7 +217,7 @@ impl World {
         self.claims[index] = None;
     }
 
-    /// Deletes an IPAddress, of the claim of this uid if there is one.
+    /// Deletes an IPAddress; if there is a uid, only the IPAddress of the claim with this uid.
     fn delete_address(&mut self, owner: &Owner, claim_uid: Option<&str>) {
         let Some(record) = self.addresses.get(owner) else { return };
         if claim_uid.is_some() && record.claim_uid.as_deref() != claim_uid {
@@ -284,7 +284,7 @@ proptest! {
             world.step(step);
             world.check()?;
         }
-        // All that is on its way arrives, and nothing is left reserved for what cannot come any more.
+        // All pending requests arrive. After that no address stays reserved for a request that cannot arrive any more.
         while !world.requests.is_empty() {
             world.step(&Step::Arrive(0));
             world.check()?;
