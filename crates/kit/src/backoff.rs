@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// Exponential waiting times: `base`, doubled with each failure in a row, never more than `max`.
+/// Exponential backoff: `base`, doubled with each failure in a row, never more than `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The wait after the first failure.

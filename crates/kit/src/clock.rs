@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-/// Returns the current time. A value in each controller's context, so that a test decides the time.
+/// Returns the current time. Each controller's context has a clock, so that tests can set the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The machine's own clock.

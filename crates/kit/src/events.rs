@@ -21,20 +21,20 @@ use tracing::debug;
 use self::series::{Say, SeriesLog};
 use crate::{chain, clock::Clock, metrics::Metrics};
 
-/// Events waiting to be published. Events beyond that are dropped and counted: 256 are a reconcile failure of each
-/// of 250 objects within the time one request takes.
+/// The most Events that wait to be published. Further Events are dropped and counted: 256 are enough for a reconcile
+/// failure of each of 250 objects within the time of one request.
 const QUEUE_MAX: usize = 256;
 /// The API server refuses longer notes (events.k8s.io/v1, `note`).
 const NOTE_BYTES_MAX: usize = 1024;
 /// Leaves room for the suffix within the 253 characters of an object name.
 const NAME_PREFIX_MAX: usize = 230;
 
-/// How much attention an Event needs.
+/// The type of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// Nothing is wrong.
     Normal,
-    /// Someone should look.
+    /// A person should look at the object.
     Warning,
 }
 
@@ -47,12 +47,12 @@ impl Severity {
     }
 }
 
-/// Something worth telling the people who watch an object.
+/// A message about an object for its users.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// The object it is about.
     pub regarding: ObjectReference,
-    /// How much attention it needs.
+    /// The type of the Event.
     pub severity: Severity,
     /// Why, as one word in PascalCase.
     pub reason: &'static str,
@@ -71,7 +71,7 @@ pub struct Reporter {
     pub instance: String,
 }
 
-/// Hands Events to the publisher. Never waits, cheap to clone.
+/// Passes Events to the publisher. Never waits. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
     queue: mpsc::Sender<Event>,
@@ -93,7 +93,7 @@ impl Events {
         (Self { queue, metrics }, publisher.run(waiting, shutdown))
     }
 
-    /// Publishes an Event, unless too many wait already.
+    /// Publishes an Event; drops it if too many wait already.
     pub fn publish(&self, event: Event) {
         if self.queue.try_send(event).is_err() {
             self.metrics.event("dropped").inc();
@@ -163,7 +163,7 @@ fn namespace(event: &Event) -> &str {
     event.regarding.namespace.as_deref().unwrap_or("default")
 }
 
-/// The longest beginning of the text that is no longer than `bytes_max`.
+/// The longest prefix of the text that has at most `bytes_max` bytes.
 fn cut(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;

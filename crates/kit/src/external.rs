@@ -1,6 +1,6 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Says that another system than this provider manages the object, whatever the value.
+/// The annotation of objects that another system manages, not this provider, with any value.
 ///
 /// It is an annotation, although the infrastructure cluster contract once called it a label (Cluster API,
 /// `util/annotations/helpers.go`, `IsExternallyManaged`).
@@ -12,7 +12,7 @@ pub fn is_externally_managed(meta: &ObjectMeta) -> bool {
     has_annotation(meta, MANAGED_BY_ANNOTATION)
 }
 
-/// Whether the annotation is there, with any value, an empty one and `"false"` included.
+/// Whether the object has the annotation, with any value, including an empty one and `"false"`.
 pub(crate) fn has_annotation(meta: &ObjectMeta, name: &str) -> bool {
     meta.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(name))
 }

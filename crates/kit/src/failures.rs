@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 
 use crate::backoff::Backoff;
 
-/// Namespace and name of an object of the one kind a controller works on.
+/// Namespace and name of an object of a controller's kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectKey {
     pub(crate) namespace: String,
@@ -17,8 +17,8 @@ const FAILING_OBJECTS_MAX: usize = 65_536;
 
 /// How often each object has failed in a row. Owned by one controller.
 ///
-/// `kube::runtime::Controller` tells its error policy neither the attempt nor of successes, so they are counted
-/// here.
+/// `kube::runtime::Controller` does not pass the number of attempts to its error policy, and does not report
+/// successes to it, so failures are counted here.
 #[derive(Debug)]
 pub(crate) struct Failures {
     backoff: Backoff,

@@ -13,28 +13,28 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Why a request was not sent, or its answer not waited for.
+/// The error of a request that was not sent, or whose response is not awaited, because the process does not lead.
 #[derive(Debug, thiserror::Error)]
 #[error("this process does not lead any more")]
 pub struct NotLeading;
 
-/// Lets requests pass until it is closed, or until the time of the last extension. It never opens again. Cheap to
-/// clone; all clones are one fence.
+/// Lets requests pass until it is closed, or until the time of the last extension. A closed fence never opens again.
+/// Cheap to clone; all clones are the same fence.
 #[derive(Debug, Clone, Default)]
 pub struct Fence {
     closed: CancellationToken,
-    /// `None`: open until it is closed.
+    /// `None` if the fence is open until it is closed.
     open_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Fence {
-    /// Lets nothing pass from now on, and ends the requests that are on their way.
+    /// Lets no request pass any more, and ends the requests that are in flight.
     pub fn close(&self) {
         self.closed.cancel();
     }
 
-    /// Lets requests pass until this time, unless it is extended again. A process that was suspended for longer
-    /// sends nothing when it resumes, whichever of its tasks runs first.
+    /// Lets requests pass until this time, unless the fence is extended again. A process that was suspended for longer
+    /// sends no request when it resumes, whichever of its tasks runs first.
     pub fn extend(&self, until: Instant) {
         *self.open_until.lock() = Some(until);
     }
@@ -45,7 +45,7 @@ impl Fence {
         !self.closed.is_cancelled() && self.open_until.lock().is_none_or(|until| Instant::now() < until)
     }
 
-    /// The same client behind the fence. Its requests fail once the fence is closed; open watches go on.
+    /// A client with this fence in front. Its requests fail once the fence is closed; open watches go on.
     #[must_use]
     pub fn guard(&self, client: Client) -> Client {
         let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
@@ -57,7 +57,7 @@ impl Fence {
         Client::new(service, namespace).with_valid_until(valid_until)
     }
 
-    /// Checks the fence whenever the request could make progress, because it may have waited meanwhile.
+    /// Checks the fence at each poll of the request, because the request may have waited meanwhile.
     async fn pass(
         &self,
         request: impl Future<Output = Result<Response<Body>, kube::Error>>,
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// A client whose requests take a second before they count as sent, and another before they are answered.
+    /// A client whose requests are sent after one second and answered after another second.
     fn slow() -> (Client, Arc<AtomicUsize>) {
         let sent = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&sent);

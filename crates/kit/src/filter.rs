@@ -4,18 +4,19 @@ use kube::runtime::watcher;
 /// The label that assigns an object to one of several managers (Cluster API, `--watch-filter`).
 pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 
-/// The objects of this manager: those whose label has this value, or all when there is no value.
+/// Selects the objects of this manager: those whose label has this value, or all objects without a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchFilter(Option<String>);
 
 impl WatchFilter {
-    /// A filter for the given value of `--watch-filter`; `None` and the empty text take every object, labelled or not.
+    /// A filter for the given value of `--watch-filter`; `None` and the empty text select every object, labelled or
+    /// not.
     #[must_use]
     pub fn new(value: Option<&str>) -> Self {
         Self(value.filter(|value| !value.is_empty()).map(str::to_owned))
     }
 
-    /// The filter as part of a watch, so that the API server does not even send other managers' objects.
+    /// The filter as a label selector of a watch, so that the API server does not send other managers' objects.
     #[must_use]
     pub fn watch_config(&self) -> watcher::Config {
         let config = watcher::Config::default();
@@ -25,7 +26,7 @@ impl WatchFilter {
         }
     }
 
-    /// Whether the object is one of this manager's.
+    /// Whether the object belongs to this manager.
     #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
         let Some(wanted) = &self.0 else { return true };

@@ -1,10 +1,10 @@
-//! What an error of the management API means for a reconcile.
+//! Category and retry of errors of the management API.
 
 use std::time::Duration;
 
 use crate::outcome::Retry;
 
-/// How long to wait after a conflict: long enough for the watch to bring the newer object.
+/// How long to wait after a conflict: long enough for the watch to deliver the newer object.
 const AFTER_CONFLICT: Duration = Duration::from_millis(200);
 
 /// A category of an error of the management API, from a fixed set.
@@ -28,8 +28,8 @@ pub fn category(error: &kube::Error) -> &'static str {
 
 /// When to try again after an error of the management API.
 ///
-/// A conflict (409) is the normal sign of a newer object and is retried shortly. Everything else backs off, an
-/// invalid or forbidden request too, because a role or a schema may be corrected without a change of the object.
+/// A conflict (409) is normal if the object has changed, and is retried shortly. All other errors back off, including
+/// invalid and forbidden requests, because a role or a schema may be corrected without a change of the object.
 #[must_use]
 pub fn retry(error: &kube::Error) -> Retry {
     match error {

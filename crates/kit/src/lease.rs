@@ -1,14 +1,14 @@
-//! Leader election: of several replicas one works, the others stand by.
+//! Leader election: one of several replicas works, the others stand by.
 //!
-//! The protocol is that of client-go (`tools/leaderelection`). The holder renews a `Lease`. A candidate takes it
-//! over after it has seen it unchanged for the lease's whole duration by its own monotonic clock, so the clocks of
-//! two machines need not agree. Every write carries the resource version, so of two candidates one loses. (The
-//! crate kube-lease-manager was not taken: it compares the holder's `renewTime` with the candidate's own wall
-//! clock.)
+//! The protocol is that of client-go (`tools/leaderelection`). The holder renews a `Lease`. A candidate takes over the
+//! lease after it has seen it unchanged for the whole lease duration on its own monotonic clock, so the clocks of two
+//! machines do not have to agree. Every write has the resource version as a precondition, so only one of two candidates
+//! wins. (The crate kube-lease-manager is not used, because it compares the holder's `renewTime` with the candidate's
+//! own wall clock.)
 //!
-//! The holder's [`Fence`] is open for the renew deadline, counted from when the last successful renewal was sent.
-//! Others wait for the longer lease duration, and count it from later. So every request of a former holder has
-//! arrived before anybody else leads.
+//! The holder's [`Fence`] is open for the renew deadline, counted from the time at which the last successful renewal
+//! was sent. Candidates wait for the lease duration, which is longer and starts later. So every request of a former
+//! holder has arrived before another process leads.
 
 use std::time::Duration;
 
@@ -23,24 +23,24 @@ use tracing::{debug, info, warn};
 
 use crate::{chain, clock::Clock, fence::Fence, metrics::Metrics};
 
-/// Which lease, and how long it lasts. The defaults are those of Cluster API's managers.
+/// The name of the lease, and its times. The defaults are those of Cluster API's managers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseSettings {
     /// The namespace of the lease.
     pub namespace: String,
     /// The name of the lease.
     pub name: String,
-    /// The identity of this process; unique among the replicas.
+    /// The identity of this process, unique among the replicas.
     pub identity: String,
-    /// How long candidates have to see the lease unchanged before they take it.
+    /// How long a candidate has to see the lease unchanged before it takes the lease.
     pub lease_duration: Duration,
-    /// How long the holder tries to renew before it stops leading. Shorter than the lease's duration.
+    /// How long the holder tries to renew the lease before it stops leading. Shorter than the lease duration.
     pub renew_deadline: Duration,
     /// The time between two attempts to take or renew the lease.
     pub retry_period: Duration,
 }
 
-/// Why this process does not lead, or no longer.
+/// Why this process does not lead any more.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// Another process holds the lease now.
@@ -56,20 +56,20 @@ pub enum LeaseError {
     NotRenewed {
         /// Namespace and name of the lease.
         name: String,
-        /// The time that was given.
+        /// The renew deadline.
         deadline: Duration,
     },
 }
 
-/// The lease, held. Keep it by [`Leadership::hold`].
+/// The lease, while this process holds it. [`Leadership::hold`] renews it.
 pub struct Leadership {
     candidate: Candidate,
     held: Lease,
-    /// When the last request that renewed it was sent.
+    /// When the last request that renewed the lease was sent.
     renewed_at: Instant,
 }
 
-/// Waits until this process holds the lease; `None` when `shutdown` came first.
+/// Waits until this process holds the lease; `None` if `shutdown` came first.
 pub async fn acquire(
     client: Client,
     settings: LeaseSettings,
@@ -100,12 +100,12 @@ pub async fn acquire(
 }
 
 impl Leadership {
-    /// Renews the lease until `shutdown`, then releases it so that another replica need not wait for it to expire.
-    /// The fence is open only while the lease is held.
+    /// Renews the lease until `shutdown`, then releases it so that another replica does not have to wait until it
+    /// expires. The fence is open only while this process holds the lease.
     ///
     /// # Errors
     ///
-    /// When the lease is lost. The process has to end then: another may already be working.
+    /// When the lease is lost. Then the process has to end, because another one may already lead.
     pub async fn hold(mut self, fence: Fence, shutdown: CancellationToken) -> Result<(), LeaseError> {
         let result = loop {
             fence.extend(self.renewed_at + self.candidate.settings.renew_deadline);
@@ -160,7 +160,7 @@ impl Leadership {
         let mut lease = self.held;
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = None;
-        // As client-go leaves it: the API server requires a duration.
+        // The same value as in client-go, because the API server requires a duration.
         spec.lease_duration_seconds = Some(1);
         let params = PostParams::default();
         let write = self.candidate.api.replace(&self.candidate.settings.name, &params, &lease);
@@ -180,7 +180,7 @@ struct Candidate {
     metrics: Metrics,
 }
 
-/// A lease, as it was when it was last seen to change.
+/// The version of the lease at its last change that this process saw, and when it saw the change.
 struct Sighting {
     resource_version: Option<String>,
     since: Instant,
@@ -191,7 +191,7 @@ enum Renewal {
     Taken { holder: String },
 }
 
-/// What a candidate does about the lease.
+/// What a candidate does with the lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Take,
@@ -211,7 +211,7 @@ impl Candidate {
         format!("{}/{}", self.settings.namespace, self.settings.name)
     }
 
-    /// One attempt to take the lease; returns it when this process holds it.
+    /// One attempt to take the lease; returns the lease if this process holds it now.
     async fn attempt(&self, sighting: &mut Option<Sighting>) -> Result<Option<Lease>, kube::Error> {
         let Some(current) = self.api.get_opt(&self.settings.name).await? else {
             return self.create().await;
@@ -237,7 +237,7 @@ impl Candidate {
         if let Some(lease) = self.write(next).await? {
             return Ok(Renewal::Renewed(Box::new(lease)));
         }
-        // Somebody wrote the lease meanwhile: another process, or a person who annotated it.
+        // Another client wrote the lease meanwhile: another process, or a person who annotated it.
         let Some(current) = self.api.get_opt(&self.settings.name).await? else {
             let created = self.create().await?;
             return Ok(created.map_or_else(
@@ -284,7 +284,7 @@ impl Candidate {
     }
 }
 
-/// A conflict means that another process was faster: an answer, not a failure.
+/// The lease, or none if another process was faster: a conflict is not a failure.
 fn won(result: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Error> {
     match result {
         Ok(lease) => Ok(Some(lease)),

@@ -1,5 +1,5 @@
-//! What every controller of Nephele needs, once: the loop around a reconcile function, and everything that loop has
-//! to do well so that a reconcile function is six lines of steps.
+//! The code that all controllers of Nephele share: the loop around a reconcile function, with its watches, metrics,
+//! backoff, Events and leader election.
 //!
 //! ```text
 //!  management API ──watch──▶ Cache (trimmed store) ──touched──┐
@@ -13,7 +13,7 @@
 //!  fence ──closes when the lease is lost──▶ nothing of a former leader reaches the management API
 //! ```
 //!
-//! The crate does not know the simulated cloud or any of our kinds: those meet in reconcile functions alone. It
+//! The crate depends neither on the simulated cloud nor on any of our kinds: only reconcile functions use both. It
 //! reads no argument and no environment variable.
 
 mod backoff;

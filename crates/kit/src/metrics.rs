@@ -6,14 +6,13 @@ use prometheus::{
 
 use crate::work_queue::{WorkQueue, WorkQueues};
 
-/// Reconciles take milliseconds, and seconds when the management API is slow.
+/// Buckets: reconciles take milliseconds, or seconds if the management API is slow.
 const RECONCILE_SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
 
 /// The metrics of the controllers, all declared here.
 ///
-/// Where controller-runtime has a name for the same thing, that name is used, so that dashboards for Cluster API
-/// providers work unchanged (controller-runtime, `pkg/internal/controller/metrics`; Cluster API,
-/// `util/controller/metrics.go`).
+/// A metric that controller-runtime has as well has the same name, so that dashboards for Cluster API providers work
+/// unchanged (controller-runtime, `pkg/internal/controller/metrics`; Cluster API, `util/controller/metrics.go`).
 #[derive(Clone)]
 pub struct Metrics {
     families: Arc<Families>,
@@ -132,10 +131,10 @@ impl Metrics {
         Ok(Self { families: Arc::new(families) })
     }
 
-    /// The metrics of one controller, its name resolved once.
+    /// The metrics of one controller.
     pub(crate) fn controller(&self, controller: &'static str, concurrency_max: i64) -> ControllerMetrics {
         self.families.concurrency_max.with_label_values(&[controller]).set(concurrency_max);
-        // Present from the start, so that a rate includes the first failure.
+        // These counters exist from the start, so that a rate includes the first failure.
         self.families.reconcile_errors.with_label_values(&[controller]);
         self.families.panics.with_label_values(&[controller]);
         ControllerMetrics { controller, families: Arc::clone(&self.families) }
@@ -174,7 +173,7 @@ impl ControllerMetrics {
         Running(gauge)
     }
 
-    /// Counts a reconcile that ended with this result, one of controller-runtime's four.
+    /// Counts a reconcile that ended with this result, one of controller-runtime's four results.
     pub(crate) fn ended(&self, result: &'static str, took: Duration) {
         let labels = [self.controller, result];
         self.families.reconciles.with_label_values(&labels).inc();
@@ -230,7 +229,7 @@ fn gauges(
 ///
 /// # Errors
 ///
-/// When the registry already has one of its name.
+/// When the registry already has a metric of the same name.
 pub fn registered<C: Collector + Clone + 'static>(
     registry: &Registry,
     family: C,

@@ -17,7 +17,7 @@ pub fn owner_machine(meta: &ObjectMeta) -> Option<&OwnerReference> {
     owner_of_kind(meta, CLUSTER_API_GROUP, "Machine")
 }
 
-/// The first owner reference to a kind of a group, in any of its versions.
+/// The first owner reference to a kind of a group, in any API version.
 #[must_use]
 pub fn owner_of_kind<'a>(meta: &'a ObjectMeta, group: &str, kind: &str) -> Option<&'a OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| {

@@ -1,6 +1,6 @@
-//! Every write a controller makes: JSON merge patches of the differences only, finalizers, deletion.
+//! Every write of a controller: JSON merge patches of the differences only, finalizers, deletion.
 //!
-//! Merge patches rather than server-side apply, because they leave other writers' fields alone without field
+//! Merge patches rather than server-side apply, because they do not change other writers' fields even without field
 //! managers, and because the embedded management API does not support server-side apply yet.
 
 use std::fmt::Debug;
@@ -17,16 +17,16 @@ use crate::{
     outcome::{ReconcileError, Retry},
 };
 
-/// The parts of `metadata` a controller may change.
+/// The parts of `metadata` that a controller may change.
 const OWN_METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
 /// The precondition of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing: the last writer wins, field by field.
+    /// No precondition: the last writer wins, field by field.
     None,
-    /// The object is still the version that the new value was computed from; otherwise the write is refused with a
-    /// conflict. Needed wherever a list is replaced that others write as well.
+    /// The object still has the resource version of the old value; otherwise the write is refused with a conflict.
+    /// Needed if the patch replaces a list that others write as well.
     ResourceVersion,
 }
 
@@ -45,7 +45,7 @@ pub enum PatchError {
     /// The management API refused the write, or could not be reached.
     #[error("failed to {verb} {object}")]
     Request {
-        /// What was attempted.
+        /// The attempted operation.
         verb: &'static str,
         /// Kind, namespace and name.
         object: String,
@@ -56,7 +56,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// Whether the object does not exist, or no longer.
+    /// Whether the object does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Request { source: kube::Error::Api(status), .. } if status.code == 404)
@@ -88,13 +88,13 @@ impl ReconcileError for PatchError {
 /// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
-    /// It is gone, or never existed.
+    /// The object is gone, or never existed.
     Gone,
-    /// It is being deleted: a finalizer still holds it.
+    /// The object is being deleted: a finalizer still holds it.
     InProgress,
 }
 
-/// Patches the status to that of `new`; `None` when they are equal and nothing was sent.
+/// Patches the status to that of `new`; `None` if both are equal, and then nothing is sent.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ where
 }
 
 /// Patches everything but the status (spec, labels, annotations, finalizers, owner references) to that of `new`;
-/// `None` when they are equal and nothing was sent.
+/// `None` if both are equal, and then nothing is sent.
 ///
 /// # Errors
 ///
@@ -136,11 +136,11 @@ where
     send(api, old, &patch).await.map(Some)
 }
 
-/// Adds a finalizer after the existing ones; `None` when it is there already.
+/// Adds a finalizer after the existing ones; `None` if the object has it already.
 ///
 /// # Errors
 ///
-/// A conflict when the object has changed since it was read: the list is replaced as a whole.
+/// A conflict if the object has changed since it was read, because the patch replaces the whole list.
 pub async fn add_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Option<K>, PatchError>
 where
     K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
@@ -153,11 +153,11 @@ where
     set_finalizers(api, object, &finalizers).await.map(Some)
 }
 
-/// Removes a finalizer; `None` when there is none, or when the object is gone.
+/// Removes a finalizer; `None` if the object does not have it, or is gone.
 ///
 /// # Errors
 ///
-/// A conflict when the object has changed since it was read: the list is replaced as a whole.
+/// A conflict if the object has changed since it was read, because the patch replaces the whole list.
 pub async fn remove_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Option<K>, PatchError>
 where
     K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
@@ -174,7 +174,7 @@ where
     }
 }
 
-/// Deletes exactly this object, not a later one of the same name; absence is success.
+/// Deletes exactly this object, not a later one of the same name. Succeeds if the object does not exist.
 ///
 /// # Errors
 ///
@@ -191,16 +191,16 @@ where
         Ok(either) if either.is_left() => Ok(Deleted::InProgress),
         Ok(_) => Ok(Deleted::Gone),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Deleted::Gone),
-        // The uid no longer matches: the object we meant is gone.
+        // The uid does not match any more: the object is gone, and another one has its name.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Deleted::Gone),
         Err(source) => Err(PatchError::Request { verb: "delete", object: named(object), source }),
     }
 }
 
-/// The smallest JSON merge patch (RFC 7386) that turns `old` into `new`, or `None` when they are equal.
+/// The smallest JSON merge patch (RFC 7386) that turns `old` into `new`, or `None` if they are equal.
 ///
-/// A `null` inside an object of `new` counts as absence: a merge patch cannot write one, and the Kubernetes API
-/// drops nulls anyway.
+/// A `null` inside an object of `new` counts as a missing member: a merge patch cannot write a `null`, and the
+/// Kubernetes API drops them anyway.
 #[must_use]
 pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
@@ -269,7 +269,7 @@ where
         .map_err(|source| PatchError::Request { verb: "patch", object: named(object), source })
 }
 
-/// Adds the resource version of `object` to the patch, which the API server takes as a precondition.
+/// Adds the resource version of `object` to the patch as a precondition, if required.
 fn require<K: Resource>(patch: &mut Value, object: &K, precondition: Precondition) {
     let (Precondition::ResourceVersion, Some(version)) = (precondition, object.resource_version()) else {
         return;
@@ -300,7 +300,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 7386, section 2, as written there.
+    /// The pseudocode of RFC 7386, section 2.
     fn apply(target: Value, patch: &Value) -> Value {
         let Value::Object(patch) = patch else { return patch.clone() };
         let mut target = match target {
@@ -318,7 +318,7 @@ mod tests {
         Value::Object(target)
     }
 
-    /// Objects as the Kubernetes API has them: no null members.
+    /// Objects like those of the Kubernetes API: without null members.
     fn object() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             any::<bool>().prop_map(Value::from),

@@ -4,17 +4,17 @@ use nephele_api::core::Cluster;
 
 use crate::external::has_annotation;
 
-/// Pauses the object that has it, whatever the value.
+/// Pauses the object that has this annotation, with any value.
 pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 
-/// Why `object` is paused, by itself or through its Cluster: the message of its `Paused` condition. `None` when it
-/// is not. A missing Cluster pauses nothing.
+/// Why `object` is paused, by itself or through its Cluster: the message of its `Paused` condition. `None` if it is
+/// not paused. A missing Cluster does not pause an object.
 #[must_use]
 pub fn paused<K: Resource<DynamicType = ()>>(object: &K, cluster: Option<&Cluster>) -> Option<String> {
     paused_message(&K::kind(&()), object.meta(), cluster.is_some_and(Cluster::is_paused))
 }
 
-/// Why an object of `kind` is paused: the message of its `Paused` condition. `None` when it is not.
+/// Why an object of `kind` is paused: the message of its `Paused` condition. `None` if it is not paused.
 ///
 /// The wording is Cluster API's own (`util/paused/paused.go`); `clusterctl describe` shows it.
 #[must_use]

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// The conditions of readiness: a set of named gates, which all have to be open.
+/// The readiness of the process: a set of named gates, which all have to be open.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     gates: Arc<Mutex<BTreeMap<String, Gate>>>,

@@ -33,7 +33,7 @@ use crate::{
     work_queue::WorkQueue,
 };
 
-/// A controller that ended without being told to.
+/// Why a controller ended before `shutdown`.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The stream of reconciles ended.
@@ -44,10 +44,10 @@ pub enum RunError {
     CacheLost(&'static str),
 }
 
-/// One controller: watches objects of the kind `K` and calls a reconcile function for each, again and again.
+/// One controller: watches objects of the kind `K` and calls a reconcile function for each change.
 ///
-/// Around each call: a span with kind, namespace and name; metrics; a guard against panics; a backoff per object
-/// that grows with each failure in a row; an Event about a failure.
+/// Each call has a span with kind, namespace and name; metrics; a guard against panics; a backoff per object that
+/// grows with each failure in a row; and an Event about a failure.
 pub struct Runner<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + 'static,
@@ -64,11 +64,11 @@ where
     gone: broadcast::Sender<Gone<K>>,
 }
 
-/// Objects that this controller no longer has.
+/// Objects that this controller does not have any more.
 pub enum Gone<K> {
-    /// This object was deleted, or changed so that it is no longer selected.
+    /// This object was deleted, or does not match the selector any more.
     Object(Arc<K>),
-    /// Any object may be gone: the list was read anew, or more are gone than fit the backlog.
+    /// Any object may be gone: the list was read again, or more objects are gone than fit the backlog.
     Any,
 }
 
@@ -81,18 +81,18 @@ impl<K> Clone for Gone<K> {
     }
 }
 
-/// The most deletions that a slow listener may lag behind; after that it is told that any object may be gone: 1,024
-/// pointers are 16 KiB.
+/// The most deletions that a slow listener may lag behind; after that it gets [`Gone::Any`]. 1,024 pointers are
+/// 16 KiB.
 const GONE_BACKLOG: usize = 1024;
 
 impl<K> Runner<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// A controller of the objects that `api` and `config` select. It works on at most `concurrency` objects at a
-    /// time, and never twice on the same one.
+    /// A controller of the objects that `api` and `config` select. It reconciles at most `concurrency` objects at a
+    /// time, and never the same object twice at a time.
     ///
-    /// `name` is the kind in lower case, as in metrics and the readiness gate.
+    /// `name` is the kind in lower case, for metrics and the readiness gate.
     #[must_use]
     pub fn new(
         name: &'static str,
@@ -114,7 +114,7 @@ where
                 Change::Deleted(object) => {
                     forgetting.forget(&key(&*object));
                     removed.forget(&key(&*object));
-                    // Fails only while nobody listens.
+                    // Fails only without a listener.
                     let _ = going.send(Gone::Object(object));
                     vec![]
                 }
@@ -143,12 +143,13 @@ where
         }
     }
 
-    /// Objects that are gone from now on, whether or not a reconcile saw them go. The store no longer has them.
+    /// Objects that are gone from now on, even if no reconcile saw their deletion. The store does not have them any
+    /// more.
     pub fn gone(&self) -> impl Stream<Item = Gone<K>> + Send + 'static {
         BroadcastStream::new(self.gone.subscribe()).map(|gone| gone.unwrap_or(Gone::Any))
     }
 
-    /// The local copy of the objects this controller works on.
+    /// The local copy of the controller's objects.
     #[must_use]
     pub fn store(&self) -> Store<K> {
         self.store.clone()
@@ -173,7 +174,7 @@ where
         self.reads(cache).reconcile_on(refs)
     }
 
-    /// Starts only when the cache is ready, because the reconcile function reads it.
+    /// Delays the start of the controller until the cache is ready, because the reconcile function reads the cache.
     #[must_use]
     pub fn reads<Other>(mut self, cache: &Cache<Other>) -> Self
     where
@@ -208,7 +209,7 @@ where
     ///
     /// # Errors
     ///
-    /// When the controller ends without being told to.
+    /// When the controller ends before `shutdown`.
     pub async fn run<F, Fut, E>(self, reconcile: F, shutdown: CancellationToken) -> Result<(), RunError>
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
@@ -254,7 +255,7 @@ where
                 gate.open();
             }
         };
-        // Before the first list nothing is in flight, and kube-runtime does not notice the shutdown.
+        // Before the first list no reconcile is in flight, and kube-runtime does not notice the shutdown.
         let asked_before_the_first_list = async {
             shutdown.cancelled().await;
             if store.wait_until_ready().now_or_never().is_some() {
@@ -274,7 +275,7 @@ where
     }
 }
 
-/// What one reconcile needs.
+/// State for each reconcile.
 struct Round<F> {
     reconcile: F,
     metrics: ControllerMetrics,
@@ -284,7 +285,7 @@ struct Round<F> {
 }
 
 impl<F> Round<F> {
-    /// Calls the reconcile function and turns its result into the next step.
+    /// Calls the reconcile function and turns its result into an action of kube-runtime.
     fn visit<K, Fut, E>(self: Arc<Self>, object: Arc<K>) -> impl Future<Output = Action> + Send + 'static
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -296,7 +297,7 @@ impl<F> Round<F> {
             "reconcile",
             kind = %K::kind(&()),
             namespace = object.namespace().unwrap_or_default(),
-            // Not `name`: a span has a name of its own, and JSON puts both in one place.
+            // Not `name`: a span has its own name, and in JSON logs both would have the same key.
             object = object.name_any(),
         );
         async move {
@@ -411,7 +412,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Yields once every period, the first time after one.
+/// Yields once every period, for the first time after one period.
 fn ticks(period: Duration) -> impl Stream<Item = ()> + Send + 'static {
     stream::unfold((), move |()| async move {
         sleep(period).await;

@@ -11,8 +11,8 @@ pub struct Services {
     pub events: Events,
     /// The current time.
     pub clock: Clock,
-    /// Where caches and controllers report that they have caught up.
+    /// The gates that caches and controllers open after their first list.
     pub readiness: Readiness,
-    /// How often every object is reconciled without a change; `None` for never.
+    /// The time after which every object is reconciled again without a change; `None` for never.
     pub resync: Option<Duration>,
 }

@@ -18,14 +18,14 @@ use tracing::{debug, warn};
 
 use crate::{metrics::Metrics, services::Services};
 
-/// A copy of the object, which `kubectl apply` leaves on it.
+/// The annotation with a copy of the object, which `kubectl apply` writes.
 const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The most touched objects that a slow subscriber may lag behind. One that lags further gets every object of the
-/// cache instead, so it misses nothing; 1,024 pointers are 16 KiB.
+/// The most touched objects that a slow subscriber may lag behind. A subscriber that lags further gets every object of
+/// the cache instead, so it misses nothing. 1,024 pointers are 16 KiB.
 const TOUCHED_BACKLOG: usize = 1024;
 
-/// The kind `K` in one namespace, or in all.
+/// The API of the kind `K` in one namespace, or in all namespaces.
 #[must_use]
 pub fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>
 where
@@ -37,8 +37,8 @@ where
     }
 }
 
-/// Drops what no controller reads: managed fields and the copy of `kubectl apply`. Together they are often more
-/// than half of an object.
+/// Drops the fields that no controller reads: managed fields and the copy of `kubectl apply`. Together they are often
+/// more than half of an object.
 pub fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
     let annotations = &mut object.meta_mut().annotations;
@@ -88,7 +88,7 @@ where
                     gate.open();
                 }
                 for object in change.objects(&store) {
-                    // Fails only while nobody subscribes; then nobody misses it.
+                    // Fails only without a subscriber.
                     let _ = touched.send(object);
                 }
             }
@@ -96,7 +96,7 @@ where
         (cache, follow)
     }
 
-    /// The object of this name, if it is there.
+    /// The object of this name, if it exists.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         self.store.get(&ObjectRef::new(name).within(namespace))
@@ -108,12 +108,12 @@ where
         &self.store
     }
 
-    /// Waits for the first list. False when the watch ended before that, on shutdown.
+    /// Waits for the first list. False if the watch ended before it, on shutdown.
     pub async fn ready(&self) -> bool {
         self.store.wait_until_ready().await.is_ok()
     }
 
-    /// Every object that was created, changed or deleted, once the cache has the change.
+    /// Every object that was created, changed or deleted, after the cache has the change.
     pub fn touched(&self) -> impl Stream<Item = Arc<K>> + Send + 'static {
         let store = self.store.clone();
         BroadcastStream::new(self.touched.subscribe()).flat_map(move |touched| match touched {
@@ -143,10 +143,10 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
     }
 }
 
-/// A store of trimmed objects, and its changes. The store is kept up to date only while the stream is read.
+/// A store of trimmed objects, and the stream of its changes. The store is updated only while the stream is read.
 ///
-/// Objects of a list are announced once the store has the whole list. `kube`'s own stream announces them as they
-/// arrive, while the store still has the state before; a reader would then see the old state and not be woken
+/// Objects of a list are announced after the store has the whole list. `kube`'s own stream announces them as they
+/// arrive, while the store still has the earlier state. A controller would then read the old state and not be woken
 /// again.
 pub(crate) fn followed<K>(
     api: Api<K>,

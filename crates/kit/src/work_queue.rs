@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use crate::{failures::ObjectKey, metrics::registered};
 
-/// From at once to a minute late.
+/// Buckets from no delay to one minute.
 const SECONDS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 10.0, 60.0];
-/// The most objects of a controller that are followed while they wait: 65,536 entries of about 150 bytes are 10
-/// MiB. Further objects are counted when their reconcile starts, as if they had not waited.
+/// The most waiting objects of a controller that are tracked: 65,536 entries of about 150 bytes are 10 MiB. Further
+/// objects are counted when their reconcile starts, as if they had not waited.
 const WAITING_MAX: usize = 65_536;
 
-/// The work queues of all controllers, under the names of client-go (`k8s.io/client-go/util/workqueue/metrics.go`,
+/// The metrics of all work queues, with the names of client-go (`k8s.io/client-go/util/workqueue/metrics.go`,
 /// controller-runtime, `pkg/internal/metrics/workqueue.go`).
 ///
 /// The queue itself belongs to kube-runtime and cannot be inspected: additions and starts are recorded here.
@@ -36,7 +36,7 @@ pub(crate) struct WorkQueues {
 impl WorkQueues {
     /// # Errors
     ///
-    /// When the registry has a metric of one of these names already.
+    /// When the registry already has a metric of one of these names.
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counters = |name: &str, help: &str| {
             registered(registry, IntCounterVec::new(Opts::new(name, help), &LABELS)?)
@@ -110,7 +110,7 @@ impl Collector for Gauges {
         let now = Instant::now();
         for (controller, queue) in &*self.queues.lock() {
             let seen = queue.state.lock().seen(now);
-            // Nothing here has a priority.
+            // These queues have no priorities.
             self.depth.with_label_values(&[controller, controller, ""]).set(seen.depth);
             let labels = [*controller, *controller];
             self.unfinished.with_label_values(&labels).set(seen.unfinished.as_secs_f64());
@@ -137,7 +137,7 @@ impl WorkQueue {
 
     /// An object has to be reconciled later.
     pub(crate) fn add_after(&self, key: ObjectKey, wait: Duration) {
-        // A time beyond the range of the clock is never.
+        // A time beyond the range of the clock never comes.
         if let Some(due) = Instant::now().checked_add(wait) {
             self.add_at(key, due);
         }
@@ -189,7 +189,7 @@ impl Drop for ReconcileGuard {
 #[derive(Default)]
 struct State {
     waiting: HashMap<ObjectKey, QueuedObject>,
-    /// When each running reconcile started; one per running reconcile.
+    /// When each running reconcile started.
     running: HashMap<ObjectKey, Instant>,
 }
 
@@ -216,7 +216,7 @@ impl State {
         let is_due = due <= now;
         if let Some(waiting) = self.waiting.get_mut(&key) {
             let is_counted = waiting.is_counted;
-            // The earlier time counts.
+            // The earlier of two times counts.
             if due < waiting.due {
                 *waiting = QueuedObject { due, is_counted: is_counted || is_due };
                 return is_due && !is_counted;

@@ -1,4 +1,4 @@
-//! Leader election on paused time, against an API that keeps one lease.
+//! Leader election on paused time, with an API that stores one lease.
 
 use std::{
     convert::Infallible,
@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// One lease with the rules of an API server: a name is created once, and a write needs the version it replaces.
+/// One lease with the rules of an API server: an existing name cannot be created, and a write needs the current
+/// version.
 #[derive(Clone, Default)]
 struct LeaseApi {
     lease: Arc<Mutex<Option<Value>>>,

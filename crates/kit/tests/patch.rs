@@ -1,4 +1,4 @@
-//! Writes against an API server in this process.
+//! Writes to an API server in this process.
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use nephele_kit::{Deleted, PatchError, Precondition, ReconcileError, Retry, patch};

@@ -1,4 +1,4 @@
-//! The loop around a reconcile function, on paused time, against an API that serves a fixed list of ConfigMaps.
+//! The loop around a reconcile function, on paused time, with an API that serves a fixed list of ConfigMaps.
 
 use std::{
     convert::Infallible,
@@ -48,7 +48,7 @@ impl ReconcileError for Refused {
     }
 }
 
-/// The surroundings of a runner of ConfigMaps.
+/// The environment of a runner of ConfigMaps.
 struct World {
     client: Client,
     registry: Registry,
@@ -88,8 +88,8 @@ impl World {
     }
 }
 
-/// An API server that lists the same objects for every kind, watches Secrets from a channel and everything else in
-/// silence, and accepts Events.
+/// An API server that lists the same objects for every kind and accepts Events. Watches of Secrets get events from a
+/// channel, other watches get none.
 fn api(names: &[&str]) -> (Client, mpsc::UnboundedReceiver<Value>, mpsc::UnboundedSender<Value>) {
     let items: Vec<Value> = names
         .iter()
@@ -230,7 +230,7 @@ async fn reconciles_are_counted_and_timed_under_the_names_that_dashboards_know()
     for _ in 0..3 {
         looks.recv().await.expect("three objects");
     }
-    // Nothing else moves the time: all that is due has been done when it has passed.
+    // Paused time only advances when all tasks wait, so all due work is done after this sleep.
     sleep(Duration::from_secs(1)).await;
     for name in ["controller_runtime_reconcile_total", "capi_reconcile_total"] {
         let counted = |result: &str| format!("{name}{{controller=\"configmap\",result=\"{result}\"}} 1");
@@ -295,12 +295,12 @@ async fn the_work_queue_tells_what_waits_what_is_at_work_and_what_is_tried_again
         leave.notify_one();
         entries.recv().await.expect("another object");
     }
-    // Each object waits for those before it; the third is being reconciled.
+    // Each object waits for the earlier ones; the third is being reconciled.
     depth(0);
     sample("workqueue_queue_duration_seconds_count", "3");
     sample("workqueue_work_duration_seconds_count", "2");
     leave.notify_one();
-    // A failed object comes back after a while, one that is due in an hour does not.
+    // A failed object is back in the queue after the backoff, one that is due in an hour is not.
     entries.recv().await.expect("the first object again");
     sample("workqueue_retries_total", "1");
     sample("workqueue_adds_total", "4");
@@ -424,7 +424,7 @@ async fn touched_objects_of_a_cache_and_ids_from_elsewhere_wake_the_objects_they
             async { Ok::<_, Refused>(Outcome::Done) }
         }
     };
-    // Only the secret that comes later refers to an object.
+    // Only the Secret that is created later refers to an object.
     let same_name = |secret: &Secret| {
         let name = secret.name_any();
         name.strip_prefix("for-").map(|object| ObjectRef::new(object).within("default"))

@@ -1,4 +1,4 @@
-//! Which Events were published about which object, and whether to publish again.
+//! The series of published Events, which decide whether to publish an Event again.
 
 use std::{
     collections::HashMap,
@@ -9,26 +9,26 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Event, NAME_PREFIX_MAX, cut};
 
-/// A repeated Event is written at most this often; in between it is only counted.
+/// The shortest time between two writes of a repeated Event; in between it is only counted.
 const WRITE_EVERY: SignedDuration = SignedDuration::from_mins(1);
-/// A silence this long ends a series, as it does for the recorders of Kubernetes itself.
+/// A series ends if its Event is not repeated for this time, as in Kubernetes' own recorders.
 const SERIES_ENDS_AFTER: SignedDuration = SignedDuration::from_mins(6);
-/// The most series remembered: 4,096 of about 100 bytes are 400 KiB. Beyond that the series that was silent for
-/// longest is forgotten; its Event would be created anew.
+/// The most series in memory: 4,096 of about 100 bytes are 400 KiB. Beyond that, the series that was not repeated for
+/// the longest time is forgotten; its next Event starts a new series.
 const SERIES_MAX: usize = 4096;
 
-/// What to do about an Event.
+/// What to write for an Event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Say {
     /// Create an Event of this name.
     First { name: String },
     /// Write the count into the Event of this name.
     Again { name: String, count: i32 },
-    /// It was written a moment ago.
+    /// Write nothing: the Event was written a short time ago.
     Nothing,
 }
 
-/// The series running now.
+/// The series that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct SeriesLog {
     running: HashMap<u64, Series>,
@@ -83,8 +83,7 @@ impl SeriesLog {
         }
     }
 
-    /// The object's name and a serial number: the time, or one more than the last number when the clock stands
-    /// still.
+    /// The object's name and a serial number: the time, or one more than the last number if the clock stands still.
     fn name(&mut self, now: Timestamp, event: &Event) -> String {
         self.last_serial = now.as_nanosecond().max(self.last_serial + 1);
         let object = event.regarding.name.as_deref().unwrap_or("nephele");
@@ -171,7 +170,7 @@ mod tests {
     fn the_log_forgets_the_series_silent_for_longest() {
         let mut log = SeriesLog::default();
         for second in 0..=i64::try_from(SERIES_MAX).expect("small") {
-            // All within one series, so that only the bound makes room.
+            // All within the time of a series, so that only the bound makes room.
             let now = Timestamp::from_millisecond(second).expect("a time in range");
             first(&log.note(now, &event(&format!("m{second}"), "broken")));
         }
