@@ -1,9 +1,9 @@
-//! What it costs to wait until a write is kept: writes per second and the time each waited, by the number of
-//! concurrent writers.
+//! The cost of waiting until a write is kept: writes per second and the wait of each write, by the number of concurrent
+//! writers.
 //!
 //! `cargo run --release -p nephele-state --example commits -- FOLDER`
 
-#![allow(clippy::print_stdout, reason = "that is what it is for")]
+#![allow(clippy::print_stdout, reason = "a command for people")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Why the file cannot be used.
+//! Errors of the state file.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub enum OpenError {
         #[source]
         source: Box<redb::Error>,
     },
-    /// Another process has it.
+    /// Another process has the file open.
     #[error(
         "failed to open the state file {path}: another process has it open; give each manager a directory of its own"
     )]
@@ -43,7 +43,7 @@ pub enum OpenError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why the file cannot be read.
         reason: String,
     },
     /// The file was written by another version.
@@ -54,9 +54,9 @@ pub enum OpenError {
     Format {
         /// The file.
         path: PathBuf,
-        /// The format that it has.
+        /// The format of the file.
         found: u64,
-        /// The format that is understood.
+        /// The format that this version reads.
         expected: u64,
     },
     /// The writer cannot be started.
@@ -81,7 +81,7 @@ pub enum Unkept {
     /// The file cannot be written for now.
     #[error("the state file cannot be written: {0}")]
     Failing(Arc<str>),
-    /// It is closed.
+    /// The file is closed.
     #[error("the state file is closed")]
     Closed,
 }

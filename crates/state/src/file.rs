@@ -1,4 +1,4 @@
-//! The file: its tables, opening it, and one transaction.
+//! The state file: its tables, and how it is opened, read and written.
 
 use std::fs;
 use std::io;
@@ -15,19 +15,19 @@ use crate::error::OpenError;
 use crate::pending::Batch;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("nephele.dev/state");
-/// Name, identity and mark, by the partition's id.
+/// The name, identity and mark of each partition, by its id.
 const PARTITIONS: TableDefinition<'_, u64, (&str, &str, u64)> = TableDefinition::new("partitions");
-/// Values by the id of the partition and key.
+/// The values of records, by partition id and key.
 const RECORDS: TableDefinition<'_, (u64, &[u8]), &[u8]> = TableDefinition::new("records");
 
 const FORMAT_KEY: &str = "format";
 const FORMAT: u64 = 1;
 
-/// Pages kept in memory. A partition is read once, in order, and a commit touches the pages of a few hundred
-/// objects of some kilobytes: no more than 4 MiB are used again.
+/// The size of the page cache. A partition is read once, in order, and a commit touches the pages of a few hundred
+/// objects of some kilobytes, so no more than 4 MiB are used again.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 
-/// How the database is opened, at first and again after a failure.
+/// Opens the database, at the start and again after a failure.
 pub(crate) type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
 /// A partition as stored in the file.
@@ -43,19 +43,19 @@ pub(crate) struct Entry {
 pub(crate) struct File {
     path: PathBuf,
     opener: Opener,
-    /// None after it was closed, or while it cannot be reopened. Every transaction holds a read lock, the writer's
-    /// commit included; it is replaced only between two commits.
+    /// None after the file was closed, or while it cannot be reopened. Every transaction holds a read lock, including
+    /// the writer's commit. The database is replaced only between two commits.
     database: RwLock<Option<Database>>,
 }
 
-/// Opens the file at `path`, which only its owner may read: records may be secrets.
+/// The opener of the file at `path`. Only the owner of the file may read it, because records may be secrets.
 pub(crate) fn opener(path: &Path) -> Opener {
     let path = path.to_owned();
     Box::new(move || {
         let there = path.exists();
         fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         if !there && let Some(directory) = path.parent() {
-            // The file's name has to survive a loss of power too.
+            // The directory entry of the file has to survive a loss of power, too.
             fs::File::open(directory)?.sync_all()?;
         }
         builder().create(&path)
@@ -64,7 +64,7 @@ pub(crate) fn opener(path: &Path) -> Opener {
 
 pub(crate) fn builder() -> Builder {
     let mut builder = Builder::new();
-    // The check reads the file once. Without it, damage may be found late or never.
+    // The check reads the whole file once. Without the check, damage may be found late or never.
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     builder
 }
@@ -154,10 +154,10 @@ impl File {
         Ok(transaction.commit()?)
     }
 
-    /// Reopens the file: after a failure, this database can write nothing more.
+    /// Reopens the file, because after a failure the open database cannot write any more.
     pub(crate) fn reopen(&self) -> Result<(), redb::Error> {
         let mut database = self.database.write();
-        // The old database has to release the file first.
+        // The old database has to close the file first.
         *database = None;
         *database = Some((self.opener)()?);
         Ok(())
@@ -204,7 +204,7 @@ fn entries(database: &Database) -> Result<Vec<Entry>, redb::Error> {
     Ok(entries)
 }
 
-/// What is wrong; the operating system's message if it refused.
+/// The message of the error; for an I/O error, the message of the operating system.
 pub(crate) fn message(error: &redb::Error) -> String {
     match error {
         redb::Error::Io(source) => source.to_string(),

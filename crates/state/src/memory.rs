@@ -9,8 +9,8 @@ use redb::{Database, DatabaseError, StorageBackend};
 
 use crate::file::{Opener, builder};
 
-/// A disk with one file. It outlives those who open it, as a disk outlives processes. It can be full for a while.
-/// Cheap to clone; all clones are one disk.
+/// A disk with one file, which stays when the [`State`](crate::State) that opened it is dropped, as a disk outlives
+/// processes. The disk can be set to be full. Cheap to clone; all clones are the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk(Arc<Content>);
 
@@ -18,12 +18,12 @@ pub struct MemoryDisk(Arc<Content>);
 struct Content {
     bytes: Mutex<Vec<u8>>,
     full: AtomicBool,
-    /// Whether the file is open; then nobody else can open it.
+    /// Whether the file is open, so that it cannot be opened a second time.
     open: AtomicBool,
 }
 
 impl MemoryDisk {
-    /// Sets whether nothing can be written.
+    /// Sets whether the disk is full, so that writes fail.
     pub fn set_full(&self, full: bool) {
         self.0.full.store(full, Ordering::Relaxed);
     }
@@ -41,7 +41,7 @@ fn open(content: &Arc<Content>) -> Result<Database, DatabaseError> {
     builder().create_with_backend(OpenDisk(Arc::clone(content)))
 }
 
-/// The disk while it is open.
+/// The disk while its file is open.
 #[derive(Debug)]
 struct OpenDisk(Arc<Content>);
 

@@ -13,7 +13,7 @@ use crate::state::{Handle, Progress};
 /// A partition and its records.
 #[derive(Debug)]
 pub struct Opened {
-    /// Where to write from now on.
+    /// The handle for writes.
     pub partition: Partition,
     /// The records, by key.
     pub records: Vec<(Vec<u8>, Bytes)>,
@@ -28,8 +28,9 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Writes records, and removes those without a value; the file has all records of one call or none. `mark` is a
-    /// number of the caller's that is returned with the records; it must never decrease. Never waits.
+    /// Writes records, and removes those without a value. The file has all records of one call or none. `mark` is a
+    /// number of the caller that is returned with the records when the partition is opened; it must never decrease.
+    /// Never waits.
     pub fn write(&self, mark: u64, records: Vec<(Vec<u8>, Option<Bytes>)>) {
         let shared = &self.handle.shared;
         let mut pending = shared.pending.lock();
@@ -40,11 +41,11 @@ impl Partition {
         }
     }
 
-    /// Ready when everything written before this call is in the file, or could not be written to it. In the second
-    /// case it stays pending and is written later if the process lives on.
+    /// Ready when all writes before this call are in the file, or could not be written to the file. In the second case
+    /// they stay pending and are written later if the process continues.
     ///
     /// # Errors
-    /// When it is not in the file.
+    /// When the writes are not in the file.
     pub fn kept(&self) -> impl Future<Output = Result<(), Unkept>> + Send + 'static {
         let shared = Arc::clone(&self.handle.shared);
         let sequence = shared.pending.lock().batch.sequence;
@@ -65,10 +66,10 @@ impl Partition {
         }
     }
 
-    /// Whether a write made now is likely to be kept.
+    /// Whether a write that is made now will probably be kept.
     ///
     /// # Errors
-    /// When the latest attempt to write the file failed, or it is closed.
+    /// When the latest attempt to write the file failed, or the file is closed.
     pub fn admits(&self) -> Result<(), Unkept> {
         self.handle.shared.try_again();
         let progress = self.handle.shared.progress.borrow();

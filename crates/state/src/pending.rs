@@ -12,7 +12,8 @@ pub(crate) struct Header {
     pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) identity: String,
-    /// Set under the lock of the pending changes: nothing more is written to it.
+    /// Whether the partition was removed, so that later writes to it are dropped. Set under the lock of the pending
+    /// changes.
     pub(crate) removed: AtomicBool,
 }
 
@@ -21,17 +22,17 @@ pub(crate) struct Header {
 pub(crate) struct Changes {
     pub(crate) header: Arc<Header>,
     pub(crate) mark: u64,
-    /// By key: the newest value, or none for a removed record.
+    /// The newest value by key; none for a removed record.
     pub(crate) records: BTreeMap<Box<[u8]>, Option<Bytes>>,
 }
 
 /// The changes of one commit.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The number of the newest call in it.
+    /// The number of the newest call in the batch.
     pub(crate) sequence: u64,
     pub(crate) removed: BTreeSet<u64>,
-    /// By the partition's id. Removed partitions are not in it.
+    /// The changes by partition id, without removed partitions.
     pub(crate) partitions: BTreeMap<u64, Changes>,
 }
 
@@ -57,13 +58,13 @@ impl Batch {
         self.removed.insert(id);
     }
 
-    /// Takes all changes, and goes on counting.
+    /// Takes all changes, and keeps counting calls.
     pub(crate) fn take(&mut self) -> Self {
         let sequence = self.sequence;
         std::mem::replace(self, Self { sequence, ..Self::default() })
     }
 
-    /// Puts back `earlier`, which could not be committed, behind later changes.
+    /// Puts back `earlier`, which could not be committed. Later changes win.
     pub(crate) fn put_back(&mut self, earlier: Self) {
         let Self { sequence: _, removed, partitions } = earlier;
         for (id, earlier) in partitions {

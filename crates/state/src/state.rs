@@ -1,4 +1,4 @@
-//! The handle of a file.
+//! The handle of an open state file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,9 +19,9 @@ use crate::writer;
 /// The file within a state directory.
 pub const FILE_NAME: &str = "nephele.redb";
 
-/// Receives what the writer does, for metrics.
+/// Receives the results of commits, for metrics.
 pub trait Observer: Send + Sync {
-    /// A transaction was committed, after which the file has `file_bytes`.
+    /// A transaction was committed. The file has `file_bytes` bytes after it.
     fn committed(&self, took: Duration, file_bytes: u64);
     /// A transaction could not be committed, and will be tried again.
     fn failed(&self);
@@ -33,13 +33,13 @@ pub struct State {
     handle: Arc<Handle>,
 }
 
-/// Ends the writer when nobody is left to write.
+/// Ends the writer thread when the last [`State`] and the last partition are dropped.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     index: Mutex<Index>,
 }
 
-/// Partitions by name, and the next id. Ids are not reused while the file has records of them.
+/// Partitions by name, and the next id. An id is not reused while the file has records of it.
 struct Index {
     partitions: BTreeMap<String, IndexEntry>,
     next: u64,
@@ -72,26 +72,26 @@ pub(crate) struct Pending {
 /// The writer's progress.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Everything up to this number is in the file.
+    /// All calls up to this number are in the file.
     pub(crate) committed: u64,
-    /// The latest attempt, if it failed.
+    /// The latest commit, if it failed.
     pub(crate) failed: Option<Failure>,
     pub(crate) closed: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// The newest number of the failed commit.
+    /// The number of the newest call in the failed commit.
     pub(crate) until: u64,
     pub(crate) message: Arc<str>,
 }
 
 impl State {
-    /// Opens the file in `directory`, and creates both where they are missing. Reads the whole file once, to check
-    /// it.
+    /// Opens the file in `directory`, and creates the file and the directory if they are missing. Reads the whole file
+    /// once, to check it.
     ///
     /// # Errors
-    /// When it cannot be used; the error says what to do.
+    /// When the file cannot be used; the error tells what to do.
     pub fn open(directory: &Path, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
         std::fs::create_dir_all(directory)
             .map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
@@ -99,11 +99,11 @@ impl State {
         Self::open_by(&path, opener(&path), observer)
     }
 
-    /// Opens the file of a disk in memory, without a writer thread: each call commits its changes before it
-    /// returns. For simulations, whose time does not pass while another thread works.
+    /// Opens the file on a disk in memory, without a writer thread: each call commits its changes before it returns.
+    /// For simulations, in which time does not pass while another thread works.
     ///
     /// # Errors
-    /// When it cannot be used.
+    /// When the file cannot be used.
     pub fn open_in_memory(disk: &MemoryDisk, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
         Self::ready(Path::new(FILE_NAME), disk.opener(), observer, true)
     }
@@ -122,7 +122,7 @@ impl State {
         Ok(state)
     }
 
-    /// Everything but the writer.
+    /// Opens the file without starting the writer thread.
     fn ready(
         path: &Path,
         opener: Opener,
@@ -153,12 +153,12 @@ impl State {
         self.handle.index.lock().partitions.keys().cloned().collect()
     }
 
-    /// The partition of that name, with its records; a new one if there is none. A partition with another identity
-    /// is removed first: it belonged to another object of the same name. Open a partition once in the life of a
-    /// [`State`], or again after it was removed: pending changes are not read.
+    /// The partition of that name, with its records; a new partition if there is none. A partition with another
+    /// identity is removed first, because it belonged to another object of the same name. Open a partition only once
+    /// per [`State`], or again after it was removed: pending changes are not read.
     ///
     /// # Errors
-    /// When its records cannot be read.
+    /// When the records cannot be read.
     pub fn partition(&self, name: &str, identity: &str) -> Result<Opened, ReadError> {
         let (entry, is_new) = {
             let mut index = self.handle.index.lock();
@@ -196,7 +196,7 @@ impl State {
     pub async fn close(&self) {
         self.handle.shared.close();
         let mut progress = self.handle.shared.progress.subscribe();
-        // An error would mean that the sender is gone, but `self` has it.
+        // An error would mean that the sender is dropped, but `self` has the sender.
         let _ = progress.wait_for(|progress| progress.closed).await;
     }
 }
@@ -223,14 +223,14 @@ impl Shared {
         }
     }
 
-    /// Without a writer thread, nothing else tries again after a failure.
+    /// Retries a failed commit if there is no writer thread, which would retry it.
     pub(crate) fn try_again(&self) {
         if self.commits_at_once && self.progress.borrow().failed.is_some() {
             writer::run_once(self);
         }
     }
 
-    /// Has the pending changes committed: now, or as soon as the writer gets to them.
+    /// Commits the pending changes, or wakes the writer thread, which commits them.
     pub(crate) fn commit(&self) {
         if self.commits_at_once {
             writer::run_once(self);

@@ -1,4 +1,4 @@
-//! The thread that commits.
+//! The writer thread, which commits pending changes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use crate::pending::Batch;
 use crate::state::{Failure, Shared};
 
-/// Time between two attempts to commit while the file cannot be written. A full disk that has room again is noticed
+/// The time between two attempts to commit while the file cannot be written. So a disk that has room again is noticed
 /// within a second, and an attempt costs less than a millisecond.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Commits pending changes, again and again, until it is told to close.
+/// Commits pending changes in a loop until the file is closed.
 pub(crate) fn run(shared: &Shared) {
     while let Some(batch) = next(shared) {
         if !attempt(shared, batch) {
@@ -29,7 +29,7 @@ pub(crate) fn run_once(shared: &Shared) {
         (batch, pending.closing)
     };
     if let Some(batch) = batch {
-        // After a failure, and only when there may be room again: on a full disk the file cannot be opened either.
+        // Reopen only now, because there may be room again: on a full disk the file cannot be opened either.
         let has_failed = shared.progress.borrow().failed.is_some();
         if has_failed {
             reopen(shared);
@@ -65,7 +65,7 @@ fn attempt(shared: &Shared, batch: Batch) -> bool {
     true
 }
 
-/// Waits for something to commit. None when there is nothing more and never will be.
+/// Waits for changes to commit. None if the file is being closed and no change is pending.
 fn next(shared: &Shared) -> Option<Batch> {
     let mut pending = shared.pending.lock();
     loop {
@@ -79,7 +79,7 @@ fn next(shared: &Shared) -> Option<Batch> {
     }
 }
 
-/// Wakes those who wait, and keeps the batch for another attempt.
+/// Reports the failure to waiting callers, and keeps the batch for another attempt.
 fn fail(shared: &Shared, batch: Batch, error: &redb::Error) {
     shared.observer.failed();
     let message: Arc<str> = crate::file::message(error).into();
@@ -100,7 +100,7 @@ fn fail(shared: &Shared, batch: Batch, error: &redb::Error) {
 
 fn wait_to_try_again(shared: &Shared) {
     let mut pending = shared.pending.lock();
-    // Closing wakes it; so do other writers, which then wait for the rest of the second.
+    // Closing ends the wait. New writes wake the thread, too, which then waits for the rest of the second.
     let again = Instant::now() + RETRY;
     while !pending.closing && !shared.wake.wait_until(&mut pending, again).timed_out() {}
 }

@@ -1,5 +1,5 @@
-//! Whatever is written, and whenever the power fails: the file has a prefix of the writes, with all that were
-//! promised.
+//! After a loss of power at any moment, the file has a prefix of the writes, including all writes that were reported as
+//! kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ const PARTITIONS: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Writes one or two records: the step's number, or nothing.
+    /// Writes one or two records with the step's number, or removes them.
     Write { partition: usize, keys: Vec<(u8, bool)> },
     /// Removes the partition and opens it again.
     Remake { partition: usize },
@@ -31,10 +31,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All partitions with records: a partition is in the file from its first record on.
+/// The records of all partitions. A partition is in the file from its first record on.
 type Model = Vec<Records>;
 
-/// The model after each number of steps, from zero.
+/// The model after each number of steps, starting with zero.
 fn histories(steps: &[Step]) -> Vec<Model> {
     let mut now: Model = vec![Records::new(); PARTITIONS.len()];
     let mut all = vec![now.clone()];
@@ -58,7 +58,7 @@ fn histories(steps: &[Step]) -> Vec<Model> {
     all
 }
 
-/// Some are longer than a page of the file.
+/// The value for a step. Some values are longer than a page of the file.
 fn value(index: usize) -> String {
     format!("{index:04}").repeat(if index.is_multiple_of(5) { 2000 } else { 1 })
 }
@@ -68,7 +68,7 @@ fn found(disk: &Disk) -> Model {
     PARTITIONS.iter().map(|name| records(&state.partition(name, "x").expect("readable"))).collect()
 }
 
-/// Runs the steps and returns the images of the disk, each with the number of steps that were promised by then.
+/// Runs the steps and returns the images of the disk, each with the number of steps that were reported as kept by then.
 fn run(steps: &[Step], seed: u64) -> (Vec<(u64, Disk)>, Disk) {
     let runtime = Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {

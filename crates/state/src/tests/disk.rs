@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use redb::StorageBackend;
 
-/// Clones share it, as processes that open the file one after the other do.
+/// A disk. Clones share it, like processes that open the file one after the other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk(Arc<Mutex<Content>>);
 
@@ -45,20 +45,19 @@ impl Disk {
         self.0.lock().full = full;
     }
 
-    /// From now on takes an image before and after each synchronisation, with the result of `number` just before
-    /// it.
+    /// From now on takes an image before and after each synchronisation, with the result of `number` just before it.
     pub(super) fn watch(&self, seed: u64, number: impl Fn() -> u64 + Send + 'static) {
         self.0.lock().watch = Some(Watch { number: Box::new(number), random: seed | 1, images: Vec::new() });
     }
 
-    /// The images: the disk after a loss of power at each moment.
+    /// The images: the disk after a loss of power at each of these moments.
     pub(super) fn images(&self) -> Vec<(u64, Disk)> {
         self.0.lock().watch.take().map(|watch| watch.images).unwrap_or_default()
     }
 }
 
 impl Content {
-    /// The synchronised bytes and any of the pages written since: a disk writes them in any order.
+    /// The synchronised bytes with some of the pages written since, because a disk writes pages in any order.
     fn take_image(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let number = (watch.number)();
@@ -71,7 +70,7 @@ impl Content {
             }
         }
         for (offset, page) in pages {
-            // xorshift: the outcome is a function of the seed.
+            // xorshift: the result follows from the seed.
             watch.random ^= watch.random << 13;
             watch.random ^= watch.random >> 7;
             watch.random ^= watch.random << 17;

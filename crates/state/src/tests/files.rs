@@ -1,4 +1,4 @@
-//! Files on a real disk: their permissions, and what is wrong with them.
+//! Files on a real disk: permissions and damage.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use redb::{Database, TableDefinition};
 use super::{Counts, of, record, records};
 use crate::{FILE_NAME, OpenError, State};
 
-/// A directory of its own, removed at the end.
+/// A directory for one test, removed at the end.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -114,7 +114,7 @@ async fn file_of_another_format_is_named() {
     assert!(error.contains(": it has format 2 and not 1; use the version that wrote it, "), "{error}");
 }
 
-/// Whatever is damaged: a file that opens has everything, and any other is refused by name.
+/// With any damage, a file that opens has all records, and any other file is refused with its name.
 #[tokio::test]
 async fn damaged_file_is_refused_or_whole() {
     let directory = Directory::new();

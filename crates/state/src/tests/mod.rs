@@ -14,7 +14,7 @@ use crate::file::builder;
 use crate::{Observer, Opened, State};
 use disk::Disk;
 
-/// Counts.
+/// Counts commits and failures.
 #[derive(Default)]
 struct Counts {
     committed: AtomicU64,
@@ -133,7 +133,7 @@ async fn what_a_full_disk_refuses_is_told_and_kept_when_there_is_room() {
     one.write(3, vec![record("c", Some("3"))]);
     one.kept().await.expect("kept");
     assert_eq!(one.admits(), Ok(()));
-    // The process is killed: nothing is closed.
+    // The process is killed without closing the file.
     let again = open(&disk);
     let expected = of([("a", "1"), ("b", "2"), ("c", "3")]);
     assert_eq!(records(&again.partition("one", "x").expect("readable")), expected);
