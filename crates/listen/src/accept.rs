@@ -11,19 +11,20 @@ use tokio_util::task::TaskTracker;
 use crate::budget::{Budget, Grant};
 use crate::limits::Limits;
 
-/// Silence after which the kernel probes whether a client still exists. Without it, clients that vanish silently
-/// would keep their place. Unlike HTTP/2 pings, the kernel's probes cost this process nothing.
+/// The time without traffic after which the kernel probes whether a client still exists. Without probes, clients that
+/// disappear without closing would keep their places. Unlike HTTP/2 pings, the kernel's probes cost this process
+/// nothing.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// The pause after a failed accept, most often for want of file descriptors.
+/// The pause after a failed accept, which most often means that the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The time between two log lines about refused connections.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Accepts connections until `stop`, and runs `connection` for each as a task. Each takes a place of `places`,
-/// which cannot be revoked once an authenticated connection has pinned it. A connection whose place is revoked ends
-/// at once; a connection that gets no place is closed at once.
+/// Accepts connections until `stop`, and runs `connection` for each as a task. Each connection takes a place of
+/// `places`. The place cannot be revoked any more once an authenticated connection has pinned it. A connection whose
+/// place is revoked ends at once; a connection that gets no place is closed at once.
 pub async fn accept<F, R>(
     listener: &TcpListener,
     places: &Budget,
@@ -41,8 +42,8 @@ pub async fn accept<F, R>(
             None => return,
             Some(Ok(accepted)) => accepted,
             Some(Err(error)) => {
-                // A client that is gone already, or a process out of file descriptors: the next attempt may
-                // succeed.
+                // The client may be gone already, or the process may have no file descriptors left. The next attempt
+                // may succeed.
                 tracing::warn!(%error, "Failed to accept a connection");
                 if stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await.is_none() {
                     return;
@@ -67,7 +68,7 @@ pub async fn accept<F, R>(
 
 /// Each option may fail on a closed socket, which the first read reports.
 fn set_options(stream: &TcpStream, limits: &Limits) {
-    // Answers are short: waiting for more to send only delays them.
+    // Responses are short, so waiting for more data to send only delays them.
     let _ = stream.set_nodelay(true);
     let socket = SockRef::from(stream);
     let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
@@ -79,8 +80,8 @@ fn set_options(stream: &TcpStream, limits: &Limits) {
     let _ = limits.stall;
 }
 
-/// Connections that were refused and not yet logged. A client can cause thousands a second, so not every one gets a
-/// log line.
+/// Connections that were refused and not yet logged. A client can cause thousands of refusals a second, so they share
+/// log lines.
 #[derive(Default)]
 struct Refusals {
     count: u64,

@@ -24,54 +24,53 @@ pub enum BodyError {
     Connection(#[source] hyper::Error),
 }
 
-/// Bytes of an unwanted body that are still read to keep the connection, as many as Go's server reads
+/// The most bytes of an unwanted body that are read to keep the connection; the limit of Go's server
 /// (net/http/server.go, `maxPostHandlerReadBytes`).
 const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
 
-/// How long the rest is read before the connection closes. A closed socket answers data with a reset, which can
-/// destroy the answer before the client has read it (RFC 9112, section 9.6).
+/// How long the rest of a body is read before the connection closes. A closed socket answers data with a reset, which
+/// can destroy the response before the client has read it (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The body of a request, which has to arrive in time.
 ///
-/// With HTTP/1.1 the next request follows the body on the connection. So a body that is dropped early is read on
-/// for a while. If more follows than is read, the connection closes, and the answer says so.
+/// With HTTP/1.1 the next request follows the body on the connection. So the rest of a body that is dropped early is
+/// still read, up to a limit. If the rest is longer, the connection closes, and the response says so.
 #[derive(Debug)]
 pub struct RequestBody {
-    /// None once it is dropped.
+    /// None once the body is dropped.
     incoming: Option<Incoming>,
     limit: Duration,
     deadline: Instant,
-    /// Made when the body is first waited for: most requests have none.
+    /// Created at the first wait for the body, because most requests have no body.
     timer: Option<Pin<Box<Sleep>>>,
-    /// None where the next request does not have to wait for the end of this one.
+    /// None if the next request does not have to wait for the end of this body.
     rest: Option<Rest>,
 }
 
 /// How the rest of an unwanted body is read.
 #[derive(Debug)]
 struct Rest {
-    /// The tasks that read it.
+    /// The tracker of the tasks that read rests of bodies.
     tasks: TaskTracker,
-    /// Whether the client waits for `100 Continue`. Such a client may have sent nothing, and never will.
+    /// Whether the client waits for `100 Continue`. Such a client may never send the body.
     is_expected: bool,
     closes: Arc<AtomicBool>,
 }
 
-/// Whether the connection closes after a request. The answer has to say so, or the client would send its next
-/// request on it.
+/// Whether the connection closes after a request. The response has to say so, or the client would send its next
+/// request on this connection.
 pub(crate) struct Closes(Option<Arc<AtomicBool>>);
 
 impl Closes {
-    /// What is known so far; call it when the answer is there.
+    /// Whether the connection closes, as far as known. Call it when the response is ready.
     pub(crate) fn get(&self) -> bool {
         self.0.as_ref().is_some_and(|closes| closes.load(Ordering::Relaxed))
     }
 }
 
 impl RequestBody {
-    /// The body of a request, which has to arrive within a time. The rest of a dropped body is read by a task of
-    /// `tasks`.
+    /// The body of a request, which has to arrive within `limit`. A task of `tasks` reads the rest of a dropped body.
     pub(crate) fn of(
         request: Request<Incoming>,
         limit: Duration,

@@ -1,4 +1,5 @@
-//! A bounded amount of something that clients take before they are known: places for connections, bytes of bodies.
+//! A bounded amount of a resource that clients take before they are authenticated: places for connections, bytes of
+//! bodies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,10 +7,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// An amount that is shared out in grants. When it is short, the least recently used grant is revoked, unless it is
-/// pinned. Cheap to clone; all clones share one amount.
+/// An amount that is given out in grants. If not enough is left, the least recently used grant that is not pinned is
+/// revoked. Cheap to clone; all clones share one amount.
 ///
-/// Making room looks at every grant that can be revoked: some hundreds to some thousands.
+/// Revoking visits every grant that can be revoked: some hundreds to some thousands.
 #[derive(Clone)]
 pub struct Budget {
     table: Arc<Mutex<Table>>,
@@ -38,12 +39,12 @@ pub struct Grant {
     table: Arc<Mutex<Table>>,
     id: u64,
     revoked: CancellationToken,
-    /// The amount to return, once pinned; the table has the amount of a grant that can be revoked.
+    /// The amount to return, if the grant is pinned; otherwise the table has the amount.
     pinned: Mutex<Option<usize>>,
 }
 
 impl Budget {
-    /// `max` in all, of which `revocable_max` may be granted without being pinned.
+    /// A budget of `max`, of which at most `revocable_max` may be in grants that are not pinned.
     #[must_use]
     pub fn new(max: usize, revocable_max: usize) -> Self {
         let revocable_max = revocable_max.min(max);
@@ -52,7 +53,7 @@ impl Budget {
         Self { table: Arc::new(Mutex::new(table)) }
     }
 
-    /// Takes an amount, and revokes other grants if needed. None when there is still no room: too much is pinned.
+    /// Takes an amount, and revokes other grants if needed. None if there is still no room, because too much is pinned.
     #[must_use]
     pub fn take(&self, amount: usize) -> Option<Grant> {
         let revoked = CancellationToken::new();
@@ -67,7 +68,7 @@ impl Budget {
         Some(Grant { table: Arc::clone(&self.table), id, revoked, pinned: Mutex::new(None) })
     }
 
-    /// The amount granted now.
+    /// The amount that is granted now.
     #[must_use]
     pub fn granted(&self) -> usize {
         let table = self.table.lock();
@@ -81,8 +82,7 @@ impl Table {
         self.next
     }
 
-    /// Revokes grants other than `keep` until `amount` fits. Returns false, and revokes nothing, when it cannot
-    /// fit.
+    /// Revokes grants other than `keep` until `amount` fits. Returns false, and revokes nothing, if it cannot fit.
     fn make_room(&mut self, amount: usize, keep: Option<u64>) -> bool {
         let kept = keep.and_then(|id| self.grants.get(&id)).map_or(0, |grant| grant.amount);
         let limit = self.revocable_max.min(self.max.saturating_sub(self.pinned));
@@ -92,8 +92,8 @@ impl Table {
         while self.revocable + amount > limit {
             let others = self.grants.iter().filter(|(id, _)| Some(**id) != keep);
             let least_recent = others.min_by_key(|(_, grant)| grant.used).map(|(id, _)| *id);
-            let id = least_recent.expect("what does not fit is held by others");
-            let grant = self.grants.remove(&id).expect("it was found there");
+            let id = least_recent.expect("other grants have the missing amount");
+            let grant = self.grants.remove(&id).expect("the id is from this map");
             self.revocable -= grant.amount;
             grant.revoked.cancel();
         }
@@ -111,8 +111,8 @@ impl Grant {
         }
     }
 
-    /// Takes more, and revokes other grants if needed. False when there is no room, or when this grant was revoked
-    /// or pinned.
+    /// Takes more, and revokes other grants if needed. False if there is no room, or if this grant is revoked or
+    /// pinned.
     #[must_use]
     pub fn grow(&self, amount: usize) -> bool {
         let mut table = self.table.lock();
@@ -127,7 +127,7 @@ impl Grant {
         true
     }
 
-    /// Protects the grant from being revoked. False when it was revoked before.
+    /// Protects the grant from being revoked. False if it was revoked before.
     pub fn pin(&self) -> bool {
         let mut pinned = self.pinned.lock();
         if pinned.is_some() {
@@ -141,7 +141,8 @@ impl Grant {
         true
     }
 
-    /// Waits until the grant is revoked; for ever if it never is. Its holder then has to stop and drop it.
+    /// Waits until the grant is revoked; for ever if that never happens. The holder then has to stop and drop the
+    /// grant.
     pub async fn revoked(&self) {
         self.revoked.cancelled().await;
     }

@@ -24,11 +24,11 @@ use crate::body::RequestBody;
 use crate::budget::Grant;
 use crate::limits::Limits;
 
-/// The longest head of a request, most of which is a bearer token or a cookie. Go's default of 1 MiB is more than
-/// any client needs.
+/// The longest head of a request, in bytes. Most of it is a bearer token or a cookie. Go's default of 1 MiB is more
+/// than any client needs.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// Bytes of answers that may wait on one HTTP/2 stream for the client to make room.
+/// Bytes of responses that may wait on one HTTP/2 stream until the client's window has room.
 const SEND_BYTES_MAX: usize = 64 * 1024;
 
 /// The version of HTTP that a connection speaks.
@@ -41,7 +41,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The version negotiated by TLS (ALPN); HTTP/1.1 when nothing was negotiated.
+    /// The version that TLS negotiated (ALPN); HTTP/1.1 if nothing was negotiated.
     pub fn negotiated<IO>(stream: &TlsStream<IO>) -> Self {
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Self::Http2 } else { Self::Http1 }
     }
@@ -50,18 +50,18 @@ impl Protocol {
 /// Serves HTTP on connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Http {
-    /// What clients may hold.
+    /// The limits of clients.
     pub limits: Limits,
-    /// Runs the streams of HTTP/2 connections and the reading of unwanted bodies as tasks.
+    /// Tracks the tasks for streams of HTTP/2 connections and for the reading of unwanted bodies.
     pub tasks: TaskTracker,
 }
 
 impl Http {
     /// Serves requests on one connection until the client closes it, it has been idle for too long, or `stop` is
-    /// ready; in the last two cases requests in flight have [`Limits::drain`] to end. `grant` is the connection's
-    /// place, marked as used with each request.
+    /// ready. In the last two cases requests in flight have [`Limits::drain`] to end. `grant` is the connection's
+    /// place, which each request marks as used.
     ///
-    /// A connection that a request upgrades belongs to the upgrade from then on.
+    /// If a request upgrades the connection, the connection belongs to the upgrade from then on.
     ///
     /// # Errors
     /// When the connection breaks, or the client breaks the protocol.
@@ -103,14 +103,14 @@ impl Http {
                     head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 if is_head {
-                    // On HTTP/2 hyper sends the body it is given, and a client takes data after HEAD for a broken
-                    // stream.
+                    // On HTTP/2 hyper sends the body that it gets, and clients treat data after HEAD as a protocol
+                    // error.
                     if let Some(length) = body.size_hint().exact() {
                         head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
                     }
                     return Ok(Response::from_parts(head, Either::Left(Empty::new())));
                 }
-                // The request is in flight until the whole answer is sent: a watch is a long answer.
+                // The request is in flight until the whole response is sent: a watch is a long response.
                 let body = body.map_err(move |error| {
                     let _until_the_body_is_dropped = &in_flight;
                     error
@@ -131,7 +131,7 @@ impl Http {
                 run(connection, http2::Connection::graceful_shutdown, ended, drain).await
             }
             Protocol::Http1 => {
-                // Idle time is counted here for both protocols, including the time for the head of a request.
+                // `Activity` counts the idle time for both protocols, including the time for the head of a request.
                 let connection = http1::Builder::new()
                     .header_read_timeout(None)
                     .max_buf_size(HEAD_BYTES_MAX)
@@ -143,7 +143,7 @@ impl Http {
     }
 }
 
-/// Runs a connection until it ends. When `ended` is ready first, requests in flight have a bounded time to end.
+/// Runs a connection until it ends. If `ended` is ready first, requests in flight have at most `drain` to end.
 async fn run<C>(
     connection: C,
     graceful_shutdown: fn(Pin<&mut C>),
@@ -163,7 +163,7 @@ where
     }
 }
 
-/// Runs the streams of a connection as tasks that are counted.
+/// Runs the streams of a connection as tracked tasks.
 #[derive(Clone)]
 struct Tracked(TaskTracker);
 
@@ -187,7 +187,7 @@ struct Shared {
 
 struct Requests {
     in_flight: usize,
-    /// When the last request in flight ended; before the first, when the connection began.
+    /// When the last request in flight ended, or when the connection began if there was none.
     idle_since: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! The connections of an HTTP server, with a bound on everything a client can hold.
+//! The connections of an HTTP server, with a bound on everything that a client can hold.
 //!
 //! ```text
 //!  accept ──TcpStream, Grant──▶ handshake ──TlsStream──▶ Http::serve ──Request<RequestBody>──▶ service
@@ -13,15 +13,15 @@
 //! | a connection | [`Limits::connections_max`]; before it has authenticated, [`Limits::unauthenticated_max`] |
 //! | a handshake | [`Limits::handshake`] |
 //! | a connection without a request, or with half the head of one | [`Limits::idle`] |
-//! | the body of a request | [`Limits::body`] for its arrival; its size is the service's to bound. One that the service does not read is read on to keep the connection, up to 256 KiB; where there is more, the answer says that the connection closes |
-//! | an answer that it does not read | [`Limits::stall`] |
+//! | the body of a request | [`Limits::body`] for its arrival; the service has to bound its size. To keep the connection, up to 256 KiB of a body that the service does not read are read; if it is longer, the response says that the connection closes |
+//! | a response that the client does not read | [`Limits::stall`] |
 //! | streams of an HTTP/2 connection | [`Limits::streams_max`] |
 //!
-//! A server cannot know who connects before the handshake is over. So when all places for unauthenticated
-//! connections are taken, a newcomer is not refused: the least recently used of these connections makes room for
-//! it. A client that opens connections and leaves them idle only closes its own.
+//! A server cannot authenticate a client before the handshake is over. So if all places for unauthenticated
+//! connections are taken, a new connection is not refused: the least recently used of these connections is closed to
+//! make room. A client that opens connections and leaves them idle only loses its own connections.
 //!
-//! The crate knows no kind of object, reads no argument, and depends on nothing else of Nephele.
+//! The crate knows no kind of object, reads no argument, and depends on no other crate of Nephele.
 
 mod accept;
 mod body;

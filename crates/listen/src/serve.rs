@@ -23,7 +23,7 @@ use crate::limits::Limits;
 /// The client of a connection, after the handshake.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer<'a> {
-    /// Where it connects from.
+    /// The address from which the client connects.
     pub address: SocketAddr,
     /// The client's verified certificate, followed by its chain; empty when there is none.
     pub certificates: &'a [CertificateDer<'static>],
@@ -34,19 +34,19 @@ pub struct Peer<'a> {
 pub struct Session<S> {
     /// Answers the requests.
     pub service: S,
-    /// Whether the server knows the client; then its connection is not closed to make room for others.
+    /// Whether the client is authenticated. If so, its connection is not closed to make room for others.
     pub is_authenticated: bool,
 }
 
 impl<S> Session<S> {
-    /// A session with an unknown client.
+    /// A session with an unauthenticated client.
     pub fn unauthenticated(service: S) -> Self {
         Self { service, is_authenticated: false }
     }
 }
 
-/// A session with the user that the server knows the client as; none for an unknown client. Each request carries
-/// the user as an extension.
+/// A session with an authenticated user, or none for an unauthenticated client. Each request has the user as an
+/// extension.
 pub fn session_of<U, F, R, B>(
     user: Option<U>,
     answer: F,
@@ -72,9 +72,9 @@ where
     Session { service, is_authenticated }
 }
 
-/// Serves HTTP/1.1 and HTTP/2 on a listener until `shutdown`; then closes it and lets requests in flight end, for
-/// [`Limits::drain`] at most. `tls` is called for each connection, so that a certificate can be replaced; without
-/// it, the server speaks plain HTTP/1.1. `session` decides how a connection is served.
+/// Serves HTTP/1.1 and HTTP/2 on a listener until `shutdown`. Then it closes the listener and gives requests in flight
+/// at most [`Limits::drain`] to end. `tls` is called for each connection, so that a certificate can be replaced; if it
+/// returns none, the connection is plain HTTP/1.1. `session` decides how a connection is served.
 ///
 /// # Errors
 /// When the listener cannot be handed to tokio.

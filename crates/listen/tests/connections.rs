@@ -1,4 +1,4 @@
-//! What clients can hold of a server, and for how long; on paused time where no socket is needed.
+//! The limits on clients of a server, on paused time where no socket is needed.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -118,8 +118,8 @@ async fn head_is_answered_without_a_body_and_with_its_length() {
     }
 }
 
-/// Sends a request whose body is not read, and another behind it. Returns whether the first answer says that the
-/// connection closes, and whether there is a second answer.
+/// Sends a request whose body is not read, and another request after it. Returns whether the first response says that
+/// the connection closes, and whether there is a second response.
 async fn ask_twice(head: &str, body: Vec<u8>) -> (bool, bool) {
     let (client, _serving) = connect(Protocol::Http1, Limits::default());
     let (mut reader, mut writer) = tokio::io::split(client);
@@ -130,7 +130,7 @@ async fn ask_twice(head: &str, body: Vec<u8>) -> (bool, bool) {
         writer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await
     });
     let mut text = Vec::new();
-    // A kept connection ends when it has been idle for too long.
+    // A connection that is kept ends when it has been idle for too long.
     let _ = reader.read_to_end(&mut text).await;
     // The client may notice while writing that the connection is closed.
     let _ = writing.await.expect("no panic");
@@ -147,7 +147,7 @@ async fn a_connection_that_a_body_nobody_reads_ends_is_said_to_close() {
         ("Content-Length: 1000000", vec![b'x'; 1_000_000], true),
         // The length of the rest is unknown.
         ("Transfer-Encoding: chunked", chunked, true),
-        // The client does not send the body, which the answer makes pointless.
+        // The client does not send the body, because the response came before `100 Continue`.
         ("Content-Length: 10\r\nExpect: 100-continue", Vec::new(), true),
     ];
     for (head, body, closes) in cases {
@@ -162,7 +162,7 @@ async fn what_is_sent_on_a_connection_that_closes_is_read_for_a_moment_so_that_i
     client.write_all(head).await.expect("it is open");
     read_until(&mut client, "not read").await;
     let started = Instant::now();
-    // A client that neither sends the rest nor closes.
+    // The client neither sends the rest nor closes the connection.
     client.write_all(&[b'x'; 500_000]).await.expect("it is read");
     assert_eq!(client.read(&mut [0; 64]).await.expect("an orderly end"), 0);
     assert_eq!(started.elapsed().as_secs(), 1);
@@ -175,7 +175,7 @@ async fn a_body_that_does_not_arrive_in_time_ends_with_an_error() {
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n";
     client.write_all(head).await.expect("it is open");
     let (mut reader, mut writer) = tokio::io::split(client);
-    // A byte now and then does not help.
+    // Single bytes do not extend the deadline.
     let trickle = tokio::spawn(async move {
         while writer.write_all(b"x").await.is_ok() {
             sleep(Duration::from_secs(1)).await;
@@ -214,7 +214,7 @@ async fn each_request_of_a_session_has_its_user() {
     }
 }
 
-/// A server on a socket that authenticates the clients whose ports it was given.
+/// A server on a socket that authenticates clients by their ports.
 struct Served {
     address: SocketAddr,
     known: Arc<parking_lot::Mutex<Vec<SocketAddr>>>,
@@ -235,7 +235,7 @@ fn start(limits: Limits) -> Served {
     Served { address, known, shutdown, server }
 }
 
-/// Sends a request and reads the status of its answer; none when the connection is closed.
+/// Sends a request and reads the status of the response; none if the connection is closed.
 async fn ask(stream: &mut TcpStream) -> Option<StatusCode> {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.ok()?;
     let mut text = Vec::new();
@@ -268,7 +268,7 @@ async fn idle_connections_make_room_for_new_ones_and_authenticated_ones_stay() {
     let mut newcomer = within(TcpStream::connect(served.address)).await.expect("accepted");
     assert_eq!(within(ask(&mut newcomer)).await, Some(StatusCode::OK));
     assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
-    // The oldest silent one was closed long ago.
+    // The server has closed the oldest silent connection.
     assert_eq!(within(silent[0].read(&mut [0; 8])).await.unwrap_or(0), 0);
     served.shutdown.cancel();
     drop((known, newcomer, silent));
@@ -306,7 +306,7 @@ async fn a_client_that_reads_nothing_loses_its_connection() {
     let address = listener.local_addr().expect("bound");
     let (ended, wait) = tokio::sync::oneshot::channel::<()>();
     let ended = Arc::new(parking_lot::Mutex::new(Some(ended)));
-    // A body without an end; dropped with the connection.
+    // A body without an end, which is dropped with the connection.
     let service = service_fn(move |_: Request<RequestBody>| {
         let ended = ended.lock().take();
         let chunks = stream::repeat_with(move || {
