@@ -29,7 +29,7 @@ pub enum OpenError {
     },
     /// Another process has the file open.
     #[error(
-        "failed to open the state file {path}: another process has it open; give each manager a directory of its own"
+        "failed to open the state file {path}: another process has it open; give each manager its own directory"
     )]
     InUse {
         /// The file.
@@ -37,8 +37,8 @@ pub enum OpenError {
     },
     /// The file is damaged, or not a state file.
     #[error(
-        "failed to read the state file {path}: {reason}; put back a copy of it, or move it away to begin with nothing \
-         kept"
+        "failed to read the state file {path}: {reason}; restore a copy of it, or move it away to start \
+         with an empty file"
     )]
     Unreadable {
         /// The file.
@@ -49,7 +49,7 @@ pub enum OpenError {
     /// The file was written by another version.
     #[error(
         "failed to read the state file {path}: it has format {found} and not {expected}; use the version that wrote it, \
-         or move it away to begin with nothing kept"
+         or move it away to start with an empty file"
     )]
     Format {
         /// The file.

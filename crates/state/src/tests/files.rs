@@ -64,7 +64,7 @@ async fn file_belongs_to_one_at_a_time() {
     assert_eq!(
         error.to_string(),
         format!(
-            "failed to open the state file {}: another process has it open; give each manager a directory of its own",
+            "failed to open the state file {}: another process has it open; give each manager its own directory",
             path.display()
         )
     );
@@ -81,7 +81,7 @@ async fn file_of_another_program_is_named_and_left_alone() {
         let error = directory.open().expect_err("not ours").to_string();
         assert!(error.starts_with(&format!("failed to read the state file {}: ", path.display())), "{error}");
         assert!(
-            error.ends_with("put back a copy of it, or move it away to begin with nothing kept"),
+            error.ends_with("restore a copy of it, or move it away to start with an empty file"),
             "{error}"
         );
         assert_eq!(fs::read(&path).expect("it is there"), content);
