@@ -20,7 +20,7 @@ use crate::key::{KeyError, PrivateKey, Signer};
 use crate::leaf::{IssueError, Leaf, LeafRequest};
 use crate::pem::{self, PemError};
 
-/// A certificate authority: its certificate and the key that signs in its name. Cheap to clone.
+/// A certificate authority: its certificate and its private key. Cheap to clone.
 #[derive(Clone)]
 pub struct Authority {
     inner: Arc<Inner>,
@@ -28,15 +28,16 @@ pub struct Authority {
 
 struct Inner {
     certificate_der: Vec<u8>,
-    /// The subject as encoded in the certificate: the issuer of every leaf, byte by byte.
+    /// The subject as encoded in the certificate. It is the issuer of every leaf, byte by byte.
     subject_der: Vec<u8>,
-    /// The subject key identifier, where the certificate has one: every leaf refers to it.
+    /// The subject key identifier, if the certificate has one. Every leaf refers to it.
     key_identifier: Option<Vec<u8>>,
     key: PrivateKey,
     fingerprint: [u8; 32],
 }
 
-/// The key algorithms that Cluster API offers for its control plane (`encryptionAlgorithm`), all of which are read here.
+/// The key algorithms that Cluster API offers for its control plane (`encryptionAlgorithm`). Authorities can have any
+/// of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyAlgorithm {
     /// RSA, 2048 bits.
@@ -52,7 +53,7 @@ pub enum KeyAlgorithm {
 }
 
 impl KeyAlgorithm {
-    /// Its name in `encryptionAlgorithm` (kubeadm, `apis/kubeadm/v1beta4/types.go`).
+    /// The algorithm's name in `encryptionAlgorithm` (kubeadm, `apis/kubeadm/v1beta4/types.go`).
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -65,16 +66,16 @@ impl KeyAlgorithm {
     }
 }
 
-/// Why a certificate and a key are not an authority. No variant, and no source of one, shows the key.
+/// Why a certificate and a key cannot be used as an authority. No variant, and no source of one, shows the key.
 #[derive(Debug, Error)]
 pub enum AuthorityError {
     /// There is no certificate in the text.
     #[error("failed to read the certificate from PEM")]
     CertificatePem(#[source] PemError),
-    /// The certificate's DER does not parse.
+    /// The certificate's DER cannot be parsed.
     #[error("failed to parse the certificate")]
     Certificate(#[source] x509_parser::nom::Err<X509Error>),
-    /// The certificate is not a CA's, or may not sign certificates.
+    /// The certificate is not one of a CA, or may not sign certificates.
     #[error("failed to use the certificate as an issuer: it is not a certificate authority's")]
     NotAnAuthority,
     /// There is no private key in the text.
@@ -83,19 +84,19 @@ pub enum AuthorityError {
     /// The key is damaged, or of an unsupported algorithm.
     #[error("failed to read the private key")]
     Key(#[source] KeyError),
-    /// The key is another certificate's.
+    /// The key belongs to another certificate.
     #[error("failed to pair the private key with the certificate: they do not match")]
     Mismatch,
-    /// A key or certificate could not be made.
+    /// A key or a certificate could not be generated.
     #[error("failed to generate the authority")]
     Generate(#[source] rcgen::Error),
-    /// A validity that a certificate cannot express.
+    /// A time that a certificate cannot express.
     #[error("failed to put {0} into a certificate: outside the years 0000 to 9999")]
     Validity(Timestamp),
 }
 
 impl AuthorityError {
-    /// A word from a fixed set, for metrics and condition reasons.
+    /// A short name from a fixed set, for metrics and condition reasons.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -110,9 +111,9 @@ impl AuthorityError {
 }
 
 impl Authority {
-    /// Reads an authority from the PEM pair that a cluster's CA Secret holds (`tls.crt`, `tls.key`): the first
-    /// certificate and the first private key. An expired certificate is accepted: what it issues fails verification
-    /// at the client, as it would for real.
+    /// Reads an authority from the PEM texts of a cluster's CA Secret (`tls.crt`, `tls.key`): the first certificate and
+    /// the first private key. An expired certificate is accepted. Clients refuse the leaves that it issues, as in a
+    /// real cluster.
     ///
     /// # Errors
     /// When the certificate or the key cannot be used, or they do not match. No error shows key material.
@@ -139,11 +140,11 @@ impl Authority {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Generates a self-signed authority in the form of Cluster API's own: common name in the subject,
-    /// `keyEncipherment`, `digitalSignature` and `certSign`, path length 0 (`util/certs` in cluster-api).
+    /// Generates a self-signed authority like those of Cluster API: a common name as the subject, `keyEncipherment`,
+    /// `digitalSignature` and `certSign`, path length 0 (`util/certs` in cluster-api).
     ///
     /// # Errors
-    /// When the validity cannot be expressed or the operating system has no entropy.
+    /// When a certificate cannot express the validity, or the operating system has no entropy.
     pub fn generate(
         common_name: &str,
         algorithm: KeyAlgorithm,
@@ -187,7 +188,7 @@ impl Authority {
         let leaf_key = derive::leaf_key(key.secret(), &request.identity);
         let subject = name(&request.organizations, &request.common_name);
         let mut params = leaf_params(request)?;
-        // Since 3.13 Python verifies strictly by default and requires the identifier, which Go writes too.
+        // Since 3.13 Python verifies strictly by default and requires the identifier, which Go writes, too.
         if let Some(identifier) = key_identifier {
             params.use_authority_key_identifier_extension = true;
             params.key_identifier_method = KeyIdMethod::PreSpecified(identifier.clone());
@@ -215,20 +216,20 @@ impl Authority {
         pem::encode("CERTIFICATE", &self.inner.certificate_der)
     }
 
-    /// The authority's private key, PEM, in the encoding it was read in.
+    /// The authority's private key, PEM, in the encoding in which it was read.
     #[must_use]
     pub fn key_pem(&self) -> String {
         let (label, der) = self.inner.key.encoded();
         pem::encode(label, der)
     }
 
-    /// The algorithm of the key; none when it is of a size that Cluster API does not offer.
+    /// The algorithm of the key; none if the key has a size that Cluster API does not offer.
     #[must_use]
     pub fn key_algorithm(&self) -> Option<KeyAlgorithm> {
         self.inner.key.signer().key_algorithm()
     }
 
-    /// SHA-256 of the certificate's DER: equal exactly for equal authorities.
+    /// SHA-256 of the certificate's DER. Two authorities are equal if and only if their fingerprints are equal.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
         self.inner.fingerprint
@@ -236,7 +237,7 @@ impl Authority {
 }
 
 impl fmt::Debug for Authority {
-    /// Shows which authority it is, never the key.
+    /// Shows the beginning of the fingerprint, never the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fingerprint: String =
             self.inner.fingerprint[..8].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -245,7 +246,7 @@ impl fmt::Debug for Authority {
 }
 
 impl PartialEq for Authority {
-    /// The certificate contains the public key, and the private key was checked against that.
+    /// Compares the certificates only: they contain the public key, and the private key was checked against it.
     fn eq(&self, other: &Self) -> bool {
         self.inner.fingerprint == other.inner.fingerprint
     }
@@ -253,8 +254,8 @@ impl PartialEq for Authority {
 
 impl Eq for Authority {}
 
-/// Whether verifiers accept signatures of the certificate's key: basic constraints say that it is an authority, and
-/// its key usage, if there is one, includes `keyCertSign` (RFC 5280 section 4.2.1.3; Go checks both).
+/// Whether verifiers accept signatures of the certificate's key: its basic constraints mark it as an authority, and its
+/// key usage, if there is one, includes `keyCertSign` (RFC 5280 section 4.2.1.3; Go checks both).
 fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     let may_sign = match certificate.key_usage() {
         Ok(Some(usage)) => usage.value.key_cert_sign(),

@@ -1,9 +1,9 @@
 //! A certificate before it is signed.
 //!
-//! rcgen writes the certificate; the names are inserted here, as bytes. rcgen's own model of a name holds one value
+//! rcgen writes the certificate, and this module inserts the names, as bytes. rcgen's own model of a name has one value
 //! per attribute and one attribute per set, so it would shorten a private authority called `DC=com, DC=example`. Go
-//! compares a leaf's issuer with the authority's subject byte by byte (`crypto/x509`, `Certificate.isValid`), so
-//! the issuer has to be the exact bytes of the subject, including its string types.
+//! compares a leaf's issuer with the authority's subject byte by byte (`crypto/x509`, `Certificate.isValid`), so the
+//! issuer has to be the exact bytes of the subject, including its string types.
 
 use p256::pkcs8::der::{self, Decode as _, Header, Reader as _, SliceReader};
 use rcgen::string::PrintableString;
@@ -21,7 +21,7 @@ const SET: u8 = 0x31;
 const ORGANIZATION: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
 const COMMON_NAME: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x03];
 
-/// The positions of the fields that are written here, in a version 3 `TBSCertificate` (RFC 5280 section 4.1).
+/// The positions of the fields that this module writes, in a version 3 `TBSCertificate` (RFC 5280 section 4.1).
 const SERIAL: usize = 1;
 const ISSUER: usize = 3;
 const SUBJECT: usize = 5;
@@ -33,8 +33,8 @@ pub(crate) struct Unsigned {
 }
 
 impl Unsigned {
-    /// A certificate for `public_key` with two encoded names, which replace those in `params`. Its key identifier
-    /// method is the issuer's.
+    /// A certificate for `public_key` with two encoded names, which replace the names in `params`. The key identifier
+    /// method of `params` applies to the issuer.
     pub(crate) fn new(
         params: &CertificateParams,
         issuer: &[u8],
@@ -66,7 +66,7 @@ impl Unsigned {
         self.fields[SERIAL] = element(INTEGER, serial);
     }
 
-    /// Signs it; DER.
+    /// Signs the certificate and returns its DER.
     pub(crate) fn sign(&self, signer: &Signer) -> Result<Vec<u8>, rcgen::Error> {
         let body = element(SEQUENCE, &self.fields.concat());
         let mut signature = vec![0]; // No bit of the last byte is unused.
@@ -76,8 +76,8 @@ impl Unsigned {
     }
 }
 
-/// A name of organizations, each in a set of its own, and a common name. As Go does, `PrintableString` where the text
-/// allows and `UTF8String` where not.
+/// A name of organizations, each in its own set, and a common name. As in Go, each text is a `PrintableString` if
+/// possible, and otherwise a `UTF8String`.
 pub(crate) fn name(organizations: &[String], common_name: &str) -> Vec<u8> {
     let attribute = |kind: &[u8], text: &str| {
         let printable = PrintableString::try_from(text).is_ok();
@@ -107,7 +107,7 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     element
 }
 
-/// The elements of a sequence, each with its tag and length.
+/// The elements of a DER sequence, each with its tag and length.
 fn elements(sequence: &[u8]) -> der::Result<Vec<&[u8]>> {
     let mut reader = SliceReader::new(sequence)?;
     Header::decode(&mut reader)?;
@@ -118,7 +118,7 @@ fn elements(sequence: &[u8]) -> der::Result<Vec<&[u8]>> {
     Ok(elements)
 }
 
-/// Lets rcgen write a certificate in the algorithm of a key without signing it.
+/// Lets rcgen write a certificate for the algorithm of a key without signing it.
 struct WithoutSignature<'a>(&'a Signer);
 
 impl PublicKeyData for WithoutSignature<'_> {

@@ -23,7 +23,7 @@ pub enum ClientIdentityError {
     NoCommonName,
 }
 
-/// Reads the identity out of a DER certificate whose chain was verified elsewhere.
+/// Reads the identity from a DER certificate. The caller has to verify the chain.
 ///
 /// # Errors
 /// When the bytes are not a certificate or its subject has no common name.

@@ -27,7 +27,7 @@ fn expand<const N: usize>(secret: &[u8], purpose: &str, identity: &[u8]) -> [u8;
 
 /// The P-256 key that belongs to `identity` under this authority.
 pub(crate) fn leaf_key(secret: &[u8], identity: &str) -> SecretKey {
-    // A candidate is out of range for the curve's order with probability 2^-32: draw again until one fits.
+    // A candidate is out of range for the curve's order with probability 2^-32: try again until one is in range.
     (0u32..)
         .find_map(|attempt| {
             let candidate: [u8; 32] = expand(secret, &format!("leaf-key/{attempt}"), identity.as_bytes());
@@ -36,8 +36,8 @@ pub(crate) fn leaf_key(secret: &[u8], identity: &str) -> SecretKey {
         .expect("2^32 independent candidates cannot all be out of range")
 }
 
-/// A positive serial of 16 bytes (RFC 5280 section 4.1.2.2 allows up to 20). It depends on the content as well as
-/// on the identity: a certificate that was renewed or got a new name must not share the serial of the one before.
+/// A positive serial of 16 bytes (RFC 5280 section 4.1.2.2 allows up to 20). It depends on the identity and on the
+/// content, because a certificate that was renewed or got a new name must not have the serial of the earlier one.
 pub(crate) fn serial(secret: &[u8], identity: &str, content: &[u8]) -> [u8; 16] {
     // The length separates the end of the identity from the beginning of the content.
     let length = (identity.len() as u64).to_be_bytes();
@@ -50,8 +50,8 @@ pub(crate) fn serial(secret: &[u8], identity: &str, content: &[u8]) -> [u8; 16] 
 mod tests {
     use super::*;
 
-    /// The value was computed with another implementation of RFC 5869: should it change, every cluster's
-    /// certificates change with the next release.
+    /// The value was computed with another implementation of RFC 5869. If it changes, the certificates of all clusters
+    /// change with the next release.
     #[test]
     fn derived_bytes_never_change() {
         let key: [u8; 32] = expand(b"secret", "leaf-key/0", b"default/demo/kube-apiserver");

@@ -14,10 +14,10 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// `id-ecPublicKey`, RFC 5480 section 2.1.1.
 const ELLIPTIC_CURVE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
-/// Why a key cannot be used for signing. Shows nothing of the key.
+/// Why a key cannot be used for signing. No variant shows a part of the key.
 #[derive(Debug, Error)]
 pub enum KeyError {
-    /// The outer structure cannot be read.
+    /// The PKCS#8 structure cannot be parsed.
     #[error("its PKCS#8 encoding is damaged")]
     Damaged,
     /// PKCS#8 names an unsupported algorithm.
@@ -31,11 +31,11 @@ pub enum KeyError {
     Rsa(#[source] rcgen::Error),
 }
 
-/// A private key, with values that are computed from it once.
+/// A private key, with the values that are computed from it once.
 pub(crate) struct PrivateKey {
-    /// As it was read.
+    /// The key in the encoding in which it was read.
     encoded: PrivateKeyDer<'static>,
-    /// The key's identity, whatever its encoding: the scalar, or the PKCS#1 structure.
+    /// The secret of the key, which does not depend on the encoding: the scalar, or the PKCS#1 structure.
     secret: Vec<u8>,
     signer: Signer,
 }
@@ -73,7 +73,7 @@ impl PrivateKey {
         &self.secret
     }
 
-    /// The DER it was read from, with its PEM label.
+    /// The DER from which the key was read, with its PEM label.
     pub(crate) fn encoded(&self) -> (&'static str, &[u8]) {
         let label = match &self.encoded {
             PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
@@ -103,8 +103,8 @@ fn elliptic_curve(
 
 /// A key that signs certificates.
 ///
-/// Elliptic-curve signatures are made here because rcgen's are randomised: with RFC 6979 nonces, a restart gives
-/// the same certificate. RSA signatures (PKCS#1 v1.5) are deterministic anyway.
+/// Elliptic-curve signatures are not made by rcgen, whose signatures are randomised: with RFC 6979 nonces, a restarted
+/// process issues the same certificate. RSA signatures (PKCS#1 v1.5) are deterministic anyway.
 pub(crate) enum Signer {
     Rsa(KeyPair),
     P256 { key: p256::ecdsa::SigningKey, public: Vec<u8> },

@@ -27,8 +27,8 @@ pub struct LeafRequest {
     pub not_before: Timestamp,
     /// End of validity; whole seconds.
     pub not_after: Timestamp,
-    /// What the key is derived from. A renewed leaf keeps its identity and with it its key; two different leaves of
-    /// one authority must not share one.
+    /// The input from which the key is derived. A renewed leaf keeps its identity and so its key. Two different leaves
+    /// of one authority must not have the same identity.
     pub identity: String,
 }
 
@@ -93,7 +93,7 @@ pub enum IssueError {
 }
 
 impl IssueError {
-    /// A word from a fixed set, for metrics and condition reasons.
+    /// A short name from a fixed set, for metrics and condition reasons.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {

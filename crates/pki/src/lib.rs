@@ -1,21 +1,21 @@
-//! Certificate authorities of any key type, and the leaves they issue.
+//! Certificate authorities of any key type, and the leaf certificates that they issue.
 //!
-//! A workload cluster's authorities come from outside, in Secrets written by Cluster API or by a user: RSA or
-//! elliptic curve, PKCS#1, SEC1 or PKCS#8. [`Authority`] reads them all and issues leaves from them.
+//! Cluster API or a user writes the authorities of a workload cluster to Secrets, with RSA or elliptic-curve keys in
+//! PKCS#1, SEC1 or PKCS#8. [`Authority`] reads all of these and issues leaf certificates.
 //!
 //! ```text
 //!  certificate PEM ┐
 //!                  ├─▶ Authority ──issue(LeafRequest)──▶ Leaf (certificate, P-256 key)
 //!  key PEM         ┘                                       │
-//!                                                          ▼ shown by a client, verified by TLS
+//!                                                          ▼ sent by a client, verified by TLS
 //!                                      ClientIdentity ◀── parse_client(certificate)
 //! ```
 //!
-//! A leaf is a function of the authority and the request: its key is derived from the authority's private key and
-//! the request's identity, its serial also from the content, and signatures are deterministic. So a restarted
-//! process serves the same certificates as before without having stored any.
+//! A leaf is a function of the authority and the request: its key is derived from the authority's private key and the
+//! request's identity, its serial also from the content, and signatures are deterministic. So a restarted process
+//! serves the same certificates without storing them.
 //!
-//! The crate knows nothing of Kubernetes objects, sockets or clocks, and no error or debug output of it shows a key.
+//! The crate uses no Kubernetes objects, sockets or clocks, and none of its errors and debug outputs shows a key.
 
 mod authority;
 mod certificate;

@@ -5,14 +5,14 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use rustls_pki_types::pem::{self, PemObject};
 use thiserror::Error;
 
-/// What is wrong with a PEM text. The error quotes nothing of the text: a key whose line breaks were lost is all on
-/// one line, and a parser that quotes that line shows the key.
+/// Why a PEM text cannot be decoded. The error quotes no part of the text: a key whose line breaks were lost is one
+/// single line, and an error with that line would show the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PemError {
     /// There is no section of the expected kind.
     #[error("it has no PEM section of that kind")]
     NoSection,
-    /// A section has no end.
+    /// A section has no end line.
     #[error("a PEM section has no end line")]
     NoEnd,
     /// The first line of a section is malformed; often the line breaks were lost.
@@ -29,12 +29,12 @@ pub(crate) fn decode<T: PemObject>(text: &[u8]) -> Result<T, PemError> {
         pem::Error::MissingSectionEnd { .. } => PemError::NoEnd,
         pem::Error::IllegalSectionStart { .. } => PemError::MalformedStart,
         pem::Error::Base64Decode(_) => PemError::NotBase64,
-        // Non-exhaustive; the others are about readers and sections of more than 256 MB.
+        // The enum is non-exhaustive; its other variants are about readers and sections of more than 256 MB.
         _ => PemError::NoSection,
     })
 }
 
-/// Writes one section, 64 characters a line.
+/// Writes one section, with 64 characters per line.
 pub(crate) fn encode(label: &str, der: &[u8]) -> String {
     let body = BASE64.encode(der);
     let mut text = format!("-----BEGIN {label}-----\n");

@@ -1,4 +1,4 @@
-//! Properties of the whole crate: authorities of every kind, and verifiers that accept their leaves.
+//! Tests of the whole crate: authorities of every kind, and verifiers that accept their leaves.
 
 use std::error::Error;
 use std::sync::{Arc, LazyLock};
@@ -86,7 +86,7 @@ fn verify_client(authority: &Authority, certificate: &[u8]) -> Result<(), rustls
     verifier.verify_client_cert(&CertificateDer::from(certificate.to_vec()), &[], now()).map(drop)
 }
 
-/// An authority as Go and Cluster API make it, or as a private one may be: `subject` as given, serial number 0.
+/// An authority with this encoded subject and serial number 0, as Go, Cluster API or a private authority may have it.
 fn authority_called(subject: &[u8]) -> Authority {
     let key = p256::SecretKey::from_slice(&[7; 32]).unwrap();
     let signer = Signer::p256(&key);
@@ -184,7 +184,7 @@ fn same_request_gives_the_same_certificate_after_the_authority_is_read_again() {
     }
 }
 
-/// RSA as Go writes it (PKCS#1), curves as Go writes them (SEC1), and both as users may rewrite them (PKCS#8).
+/// Go writes RSA keys as PKCS#1 and elliptic-curve keys as SEC1; users may convert both to PKCS#8.
 #[test]
 fn key_in_another_encoding_is_the_same_authority() {
     for algorithm in ALGORITHMS {
@@ -237,8 +237,8 @@ fn renewed_leaf_keeps_its_key_and_gets_another_serial() {
     assert_ne!(parse(one.certificate_der()).raw_serial(), parse(renewed.certificate_der()).raw_serial());
 }
 
-/// Go compares the two byte by byte. Names as Go writes them, with two values of one attribute, with two attributes
-/// in one set, in an old string type, and empty.
+/// Go compares issuer and subject byte by byte. The names: as Go writes them, with two values of one attribute, with
+/// two attributes in one set, in an old string type, and empty.
 #[test]
 fn issuer_of_a_leaf_is_the_subject_of_the_authority_byte_by_byte() {
     let subjects: [&[u8]; 4] = [
@@ -379,7 +379,7 @@ fn names_and_times_that_no_certificate_can_say_are_refused() {
     assert_eq!(error.category(), "GenerateFailed");
 }
 
-/// Replaces, cuts or extends: the kinds of damage that get furthest through a parser.
+/// Replaces a byte, or cuts the DER there: the kinds of damage that get furthest through a parser.
 fn damage(der: &[u8], place: prop::sample::Index, byte: u8, cut: bool) -> Vec<u8> {
     let mut der = der.to_vec();
     let place = place.index(der.len());
