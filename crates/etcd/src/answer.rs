@@ -1,7 +1,7 @@
-//! The answers of a member: each call is a pure function of the cluster, the member and the request.
+//! The responses of a member: each response is a pure function of the cluster, the member and the request.
 //!
-//! The answers are those of etcd's `server/etcdserver/api/v3rpc/{member,maintenance}.go`, with two differences: a
-//! call that would time out there is refused at once here, and every answer has a whole header.
+//! The responses are those of etcd's `server/etcdserver/api/v3rpc/{member,maintenance}.go`, with two differences: a
+//! call that would time out in etcd is refused at once, and every response has a complete header.
 
 use crate::cluster::{EtcdCluster, EtcdError};
 use crate::message::{
@@ -15,22 +15,23 @@ pub const VERSION: &str = "3.6.6";
 /// The version of the database's format, which follows etcd's minor version.
 const STORAGE_VERSION: &str = "3.6.0";
 
-/// A plausible size for a database that does not exist: a young control plane's takes a few MiB.
+/// A plausible size for a database that does not exist: the database of a new control plane takes a few MiB.
 const DATABASE_BYTES: i64 = 4 << 20;
 
 /// etcd's default for `--quota-backend-bytes`.
 const QUOTA_BYTES: i64 = 2 << 30;
 
-/// A call that a member answers.
+/// A request that a member answers.
 pub(crate) trait Call: prost::Message + Default + 'static {
-    /// Its answer.
+    /// The response to the request.
     type Response: prost::Message + Default + 'static;
 
-    /// Answers it, on a running member.
+    /// Answers the request, on a running member.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<Self::Response, EtcdError>;
 }
 
-/// Answers a call on a member. A member that does not run, or no longer belongs to the cluster, refuses every call.
+/// Answers a call on a member. A member that does not run, or does not belong to the cluster any more, refuses every
+/// call.
 pub(crate) fn answer<C: Call>(
     call: C,
     cluster: &mut EtcdCluster,
@@ -46,7 +47,7 @@ impl Call for MemberListRequest {
     type Response = MembersResponse;
 
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<MembersResponse, EtcdError> {
-        // A linearizable read needs the leader; the other kind reads the member's own knowledge.
+        // A linearizable read needs the leader; a serializable read uses the member's own state.
         if self.linearizable {
             cluster.leader().ok_or(EtcdError::NoLeader)?;
         }
@@ -75,7 +76,7 @@ impl Call for MoveLeaderRequest {
 impl Call for AlarmRequest {
     type Response = AlarmResponse;
 
-    /// There are no alarms and none can be raised. Disarming an alarm that does not exist succeeds, as in etcd.
+    /// There are no alarms, and none can be raised. Disarming an alarm that does not exist succeeds, as in etcd.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<AlarmResponse, EtcdError> {
         // Even reading alarms goes through consensus.
         cluster.leader().ok_or(EtcdError::NoLeader)?;
@@ -88,7 +89,7 @@ impl Call for StatusRequest {
 
     /// A member reports its status with or without a leader.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<StatusResponse, EtcdError> {
-        // Each term begins with an entry of its own.
+        // Each term begins with its own raft entry.
         let index = cluster.term() + u64::try_from(cluster.revision()).unwrap_or_default();
         Ok(StatusResponse {
             header: Some(header(cluster, member)),
@@ -196,7 +197,7 @@ mod tests {
         let left = answer(MemberRemoveRequest { id: 3 }, &mut cluster, 2).unwrap();
         assert_eq!(left.members.iter().map(|member| member.id).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(answer(LINEARIZABLE, &mut cluster, 3), Err(EtcdError::Stopped));
-        // A member that removes itself still sends the answer.
+        // A member that removes itself still sends the response.
         assert_eq!(
             answer(MemberRemoveRequest { id: 1 }, &mut cluster, 1).map(|left| left.members.len()),
             Ok(1)

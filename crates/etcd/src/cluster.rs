@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// One member. All members vote: nothing here starts as a learner.
+/// One member. All members vote: there are no learners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its id, not zero.
+    /// The id of the member, not zero.
     pub id: u64,
-    /// Its name: the name of the Node it runs on.
+    /// The name of the member, which is the name of its Node.
     pub name: String,
-    /// Where its peers reach it.
+    /// The URLs for its peers.
     pub peer_urls: Vec<String>,
-    /// Where its clients reach it.
+    /// The URLs for its clients.
     pub client_urls: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub enum EtcdError {
     Unhealthy,
 }
 
-/// The members of one etcd cluster. Owned by whoever simulates the cluster.
+/// The members of one etcd cluster. Owned by the simulation of the cluster.
 ///
 /// ```text
 ///  set_running, add, forget, remove ─▶ quorum? ─ no ──▶ no leader
@@ -58,7 +58,7 @@ pub enum EtcdError {
 pub struct EtcdCluster {
     id: u64,
     members: BTreeMap<u64, State>,
-    /// A running member while there is a quorum, else none.
+    /// The id of a running member while there is a quorum, else none.
     leader: Option<u64>,
     term: u64,
     revision: i64,
@@ -70,10 +70,10 @@ struct State {
     running: bool,
 }
 
-/// The id of the member on `node` of `cluster`: the same after every restart, never zero.
+/// The id of the member on `node` of `cluster`: the same after each restart, and never zero.
 #[must_use]
 pub fn member_id(cluster: &str, node: &str) -> u64 {
-    // FNV-1a: ids need to differ, not to be secret.
+    // FNV-1a: ids have to differ, but do not have to be secret.
     let bytes = cluster.bytes().chain([0]).chain(node.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -94,13 +94,13 @@ impl EtcdCluster {
         self.id
     }
 
-    /// Adds a running member. If a member of that id exists, it takes the new name and addresses, and runs.
+    /// Adds a running member. An existing member of that id gets the new name and URLs, and runs.
     pub fn add_member(&mut self, member: Member) {
         self.members.insert(member.id, State { member, running: true });
         self.changed();
     }
 
-    /// Removes a member whose machine is gone, whatever the quorum.
+    /// Removes a member whose machine is gone, without a check of the quorum.
     pub fn forget_member(&mut self, id: u64) {
         if self.members.remove(&id).is_some() {
             self.changed();
@@ -119,9 +119,9 @@ impl EtcdCluster {
         if left == 0 {
             return Err(EtcdError::NotEnoughStarted);
         }
-        // A member that is down is not part of the running quorum, so it may always be removed. etcd computes the
-        // quorum that has to be left from the members before the removal, which is less strict than a majority of
-        // the members after it.
+        // A member that does not run is not part of the running quorum, so it may always be removed. etcd computes the
+        // required quorum from the members before the removal, which is less strict than a majority of the members
+        // after it.
         if removed.running && self.running() - 1 < 1 + left / 2 {
             return Err(EtcdError::Unhealthy);
         }
@@ -130,10 +130,10 @@ impl EtcdCluster {
         Ok(())
     }
 
-    /// Hands leadership from `from`, the member that was called, to `to`.
+    /// Moves leadership from `from`, the member that was called, to `to`.
     ///
     /// # Errors
-    /// When `from` does not lead or `to` cannot.
+    /// When `from` is not the leader, or `to` cannot lead.
     pub fn move_leader(&mut self, from: u64, to: u64) -> Result<(), EtcdError> {
         if self.leader != Some(from) {
             return Err(EtcdError::NotLeader);
@@ -182,13 +182,13 @@ impl EtcdCluster {
         !self.members.is_empty() && self.running() > self.members.len() / 2
     }
 
-    /// How often a leader was elected.
+    /// The raft term, which grows with each new leader.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Counts changes of members and of which of them run.
+    /// The revision, which counts changes of the members and of their running state.
     #[must_use]
     pub fn revision(&self) -> i64 {
         self.revision
@@ -198,7 +198,7 @@ impl EtcdCluster {
         self.members.values().filter(|state| state.running).count()
     }
 
-    /// Keeps the leader while it can lead; otherwise elects the running member with the least id, so the outcome is
+    /// Keeps the leader while it can lead. Otherwise elects the running member with the lowest id, so the result is
     /// always the same.
     fn changed(&mut self) {
         self.revision += 1;
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn ids_differ_and_stay() {
         assert_ne!(member_id("a", "bc"), member_id("ab", "c"));
-        // The ids are published: a client would take another id for another member.
+        // The ids are published: clients would treat a different id as a different member.
         assert_eq!(member_id("default/demo", "demo-kcp-x7k2p"), 0xd02c_8449_1346_eb79);
     }
 
@@ -348,7 +348,7 @@ mod tests {
                 if cluster.leader().is_some() && before.leader() != cluster.leader() {
                     prop_assert!(cluster.term() > before.term());
                 }
-                // A leader that can keep leading does.
+                // A leader that can keep leading stays the leader.
                 if let Step::Add(_) | Step::Run { .. } | Step::Forget(_) | Step::Remove(_) = step
                     && let (Some(old), Some(new)) = (before.leader(), cluster.leader())
                     && cluster.is_running(old)

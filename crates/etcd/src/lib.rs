@@ -1,27 +1,27 @@
 //! The etcd gRPC services that a Kubernetes control plane provider calls, over any byte stream.
 //!
 //! ```text
-//!  bytes, TLS ended ─▶ serve_connection ─▶ HTTP/2, gRPC ─▶ answer(call, cluster, member) ─▶ EtcdCluster
+//!  bytes without TLS ▶ serve_connection ─▶ HTTP/2, gRPC ─▶ answer(call, cluster, member) ─▶ EtcdCluster
 //!                        (hyper, tonic)     (hand-written      (pure)                         (pure)
 //!                                            messages)
 //! ```
 //!
-//! [`EtcdCluster`] holds members, a leader and a quorum, and no keys: the objects of a simulated cluster are stored
-//! elsewhere. It is a plain value that decides; the service answers from it. Members share that value instead of
-//! talking to each other, so there is no raft: what raft would decide is decided at once, and always the same way.
+//! [`EtcdCluster`] has members, a leader and a quorum, but no keys: the objects of a simulated cluster are stored
+//! elsewhere. It is plain data, and the service answers from it. Members share one value instead of sending messages to
+//! each other, so there is no raft: elections and removals take effect at once, and always with the same result.
 //!
-//! | RPC | what it does here |
+//! | RPC | behaviour |
 //! |---|---|
 //! | `Cluster/MemberList` | members by id; needs a leader when linearizable |
-//! | `Cluster/MemberRemove` | etcd's strict check, then an election if the leader went |
-//! | `Maintenance/Status` | leader, term, plausible sizes; also without a leader, and then says so in `errors` |
-//! | `Maintenance/Alarm` | there are none |
+//! | `Cluster/MemberRemove` | etcd's strict check, then an election if the leader was removed |
+//! | `Maintenance/Status` | leader, term, plausible sizes; without a leader, `errors` says so |
+//! | `Maintenance/Alarm` | never an alarm |
 //! | `Maintenance/MoveLeader` | on the leader only, to a running member |
 //!
-//! All others are refused as unimplemented. Errors have etcd's codes and texts; a member that does not run, or was
+//! All other RPCs are refused as unimplemented. Errors have etcd's codes and texts; a member that does not run, or was
 //! removed, answers every call with `etcdserver: server stopped`.
 //!
-//! The crate opens no socket, knows no TLS and no Kubernetes.
+//! The crate opens no socket and uses neither TLS nor Kubernetes.
 
 mod answer;
 mod cluster;

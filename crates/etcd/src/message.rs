@@ -76,7 +76,7 @@ pub(crate) struct AlarmRequest {
     pub(crate) alarm: i32,
 }
 
-/// `AlarmResponse`. The alarms are always none, and left out.
+/// `AlarmResponse`, without the list of alarms, which is always empty.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct AlarmResponse {
     #[prost(message, optional, tag = "1")]
@@ -118,7 +118,7 @@ pub(crate) struct StatusResponse {
     pub(crate) downgrade_info: Option<DowngradeInfo>,
 }
 
-/// `DowngradeInfo`. No downgrade has a target here.
+/// `DowngradeInfo`, without the target version: there is never a downgrade.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct DowngradeInfo {
     #[prost(bool, tag = "1")]
@@ -131,7 +131,8 @@ mod tests {
 
     use super::*;
 
-    /// A field's number and wire type, then its value (protobuf encoding guide); lengths before strings and messages.
+    /// Each field is its number and wire type, then its value (protobuf encoding guide); strings and messages have
+    /// their length in front.
     #[test]
     fn messages_are_encoded_with_the_numbers_of_the_protocol() {
         let header = ResponseHeader { cluster_id: 1, member_id: 2, revision: 3, raft_term: 300 };

@@ -20,16 +20,16 @@ use crate::message::{
     AlarmRequest, MemberListRequest, MemberRemoveRequest, MoveLeaderRequest, StatusRequest,
 };
 
-/// The longest request that is read; the longest of the five requests has a few numbers.
+/// The longest request that is accepted, in bytes; the longest of the five requests has a few numbers.
 const REQUEST_BYTES_MAX: usize = 1024;
 
-/// A cluster that the simulation and the connections share.
+/// An etcd cluster that the simulation and the connections share.
 pub type SharedEtcdCluster = Arc<Mutex<EtcdCluster>>;
 
 /// Receives each answered call, for metrics.
 pub trait CallObserver: Send + Sync {
-    /// `method`, as in `MemberList`, or `other` for one that is not simulated, was answered with `code`, as in `OK`
-    /// or `Unavailable`.
+    /// A call of `method` was answered with `code`, such as `OK` or `Unavailable`. `method` is a name such as
+    /// `MemberList`, or `other` for a method that is not simulated.
     fn observe(&self, method: &'static str, code: &'static str, duration: Duration);
 }
 
@@ -49,11 +49,11 @@ pub struct Connection {
 #[error("failed to serve an etcd connection")]
 pub struct ServeError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
-/// Serves one connection until its end. `io` carries plain HTTP/2 with prior knowledge: TLS has ended before. The
-/// server sends no keep-alive pings, and answers those of the client.
+/// Serves one connection until its end. `io` carries plain HTTP/2 with prior knowledge: the caller terminates TLS. The
+/// server sends no keep-alive pings, but answers those of the client.
 ///
 /// # Errors
-/// When the peer breaks the protocol or the stream.
+/// When the peer breaks the protocol, or the stream fails.
 pub async fn serve_connection<IO>(io: IO, connection: Connection) -> Result<(), ServeError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -62,8 +62,9 @@ where
         let connection = connection.clone();
         async move { Ok::<_, Infallible>(route(&connection, request).await) }
     });
-    // A connection carries a handful of messages of a few hundred bytes. By default it may hold a megabyte received
-    // and 400 KiB to send; here it is the 64 KiB that HTTP/2 gives any connection, and 16 KiB to send.
+    // A connection carries a handful of messages of a few hundred bytes. By default hyper buffers up to a megabyte of
+    // received data and 400 KiB to send. The limits here are the 64 KiB that HTTP/2 gives each connection, and 16 KiB
+    // to send.
     hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16 * 1024)
         .initial_connection_window_size(64 * 1024)
@@ -94,14 +95,14 @@ async fn route(
         "/etcdserverpb.Maintenance/Status" => ("Status", unary::<StatusRequest>(connection, request).await),
         path => ("other", Status::unimplemented(unknown(path)).into_http()),
     };
-    // A refusal has its code in the headers. An answer has it in the trailers, and there it is always OK.
+    // A refusal has its code in the headers. A response has its code in the trailers, where it is always OK.
     let code = response.headers().get("grpc-status");
     let code = code.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
     connection.observer.observe(method, code_name(code), started.elapsed());
     response
 }
 
-/// The answer of grpc-go for a method that a server does not have.
+/// The message of grpc-go for a method that a server does not have.
 fn unknown(path: &str) -> String {
     match path.trim_start_matches('/').rsplit_once('/') {
         Some((service, method)) => format!("unknown method {method} for service {service}"),
@@ -338,11 +339,11 @@ mod tests {
     #[tokio::test]
     async fn long_and_broken_requests_are_refused_and_the_connection_goes_on() {
         let mut client = Client::new(&shared(&[1]), 1).await;
-        // Any message with a long string will do: unknown fields are skipped.
+        // Any message with a long string works: unknown fields are skipped.
         let long = crate::message::Member { name: "n".repeat(REQUEST_BYTES_MAX), ..Default::default() };
         let answer = client.call::<_, StatusResponse>("/etcdserverpb.Maintenance/Status", long).await;
         assert_eq!(answer.unwrap_err().code(), Code::OutOfRange);
-        // A string where a number belongs.
+        // A string in place of a number.
         let broken = StatusResponse { version: "v".to_owned(), ..Default::default() };
         let answer = client.call::<_, AlarmResponse>("/etcdserverpb.Maintenance/Alarm", broken).await;
         assert_eq!(answer.unwrap_err().code(), Code::Internal);
