@@ -1,5 +1,5 @@
-//! The handshake: which of the two transports a request asks for. The answers are those of the kubelet and of the
-//! API server before it (`k8s.io/streaming`, `httpstream`; `k8s.io/apiserver`, `pkg/util/proxy`).
+//! The handshake, which selects one of the two transports. The responses are those of the kubelet and of the API server
+//! in front of it (`k8s.io/streaming`, `httpstream`; `k8s.io/apiserver`, `pkg/util/proxy`).
 
 use std::sync::Arc;
 
@@ -19,29 +19,29 @@ const TUNNEL_PROTOCOL: &str = "SPDY/3.1+portforward.k8s.io";
 const STREAM_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
 const ACCEPTED_PROTOCOL_VERSIONS: HeaderName = HeaderName::from_static("x-accepted-stream-protocol-versions");
 
-/// The API server's answer to a request without an upgrade.
+/// The API server's response to a request without an upgrade.
 const UPGRADE_REQUIRED: &str = concat!(
     r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
     r#""message":"Upgrade request required","reason":"BadRequest","code":400}"#,
 );
 
-/// The future that serves the session until the client goes. The owner of the connection runs it as a task of its
-/// own.
+/// The future that serves the session until the client closes it. The owner of the connection runs it as a separate
+/// task.
 pub type Session = BoxFuture<'static, Result<(), SessionError>>;
 
-/// The answer to a port-forward request.
+/// The result of a port-forward request.
 pub struct Answer {
-    /// Send this. The body explains a refusal.
+    /// The response to send. After a refusal, the body has the reason.
     pub response: Response<String>,
-    /// Run this once the response is sent; none after a refusal.
+    /// The session to run after the response is sent; none after a refusal.
     pub session: Option<Session>,
 }
 
 /// Answers a port-forward request: POST with `Upgrade: SPDY/3.1`, or GET with a WebSocket handshake that offers
-/// `SPDY/3.1+portforward.k8s.io`. Anything else is refused with 400 (403 where no protocol is common), which makes
+/// `SPDY/3.1+portforward.k8s.io`. All other requests are refused with 400 (403 if there is no common protocol), so that
 /// clients that prefer WebSocket fall back to SPDY.
 ///
-/// The request must have come over HTTP/1.1 from hyper; the session takes over its upgrade.
+/// The request must have come over HTTP/1.1 from hyper; the session takes over its upgraded connection.
 pub fn accept<B>(request: Request<B>, target: Arc<dyn Target>) -> Answer {
     let headers = request.headers();
     // HTTP/2 has no upgrades.
@@ -83,7 +83,7 @@ fn accept_spdy<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answer {
     Answer { response, session: Some(Box::pin(session)) }
 }
 
-/// RFC 6455 section 4.2, without extensions.
+/// Accepts a WebSocket handshake (RFC 6455 section 4.2), without extensions.
 fn accept_websocket<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answer {
     let headers = request.headers();
     if request.method() != Method::GET {
@@ -115,7 +115,7 @@ fn accept_websocket<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answ
     Answer { response, session: Some(Box::pin(session)) }
 }
 
-/// Whether a header lists `wanted`, whatever its case.
+/// Whether a header lists `wanted`, in upper or lower case.
 fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|value| value.trim().eq_ignore_ascii_case(wanted))

@@ -1,9 +1,9 @@
-//! The dictionary that SPDY/3.1 header blocks are compressed with (SPDY protocol draft 3.1, section 2.6.10.1).
+//! The compression dictionary of SPDY/3.1 header blocks (SPDY protocol draft 3.1, section 2.6.10.1).
 
-/// The dictionary's Adler-32 checksum, by which a zlib stream names it (RFC 1950 section 2.2).
+/// The dictionary's Adler-32 checksum, which identifies it in a zlib stream (RFC 1950 section 2.2).
 pub(crate) const DICTIONARY_ADLER32: u32 = 0xe3c6_a7c2;
 
-/// Header names and values that are common, each name with its length before it.
+/// Common header names and values, each name with its length in front.
 pub(crate) const DICTIONARY: &[u8; 1423] = b"\
     \x00\x00\x00\x07options\x00\x00\x00\x04head\x00\x00\x00\x04post\x00\x00\x00\x03put\x00\x00\x00\x06\
     delete\x00\x00\x00\x05trace\x00\x00\x00\x06accept\x00\x00\x00\x0eaccept-charset\x00\x00\x00\x0facc\

@@ -8,8 +8,8 @@
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use thiserror::Error;
 
-/// The longest control frame that is accepted. The longest that a port-forward client sends opens a stream with
-/// three short headers: some 80 bytes.
+/// The longest control frame that is accepted, in bytes. The longest one of a port-forward client opens a stream with
+/// three short headers and has some 80 bytes.
 pub(crate) const CONTROL_MAX: usize = 4 * 1024;
 
 const HEADER: usize = 8;
@@ -34,27 +34,27 @@ pub(crate) enum ResetStatus {
     FlowControl = 7,
 }
 
-/// A frame that matters to a port-forward server. SETTINGS, WINDOW_UPDATE and unknown types do not: the clients
-/// (moby/spdystream) implement no flow control.
+/// A frame that a port-forward server handles. It ignores SETTINGS, WINDOW_UPDATE and unknown types, because the
+/// clients (moby/spdystream) implement no flow control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// A stream begins; its headers are still compressed.
+    /// Opens a stream; its headers are still compressed.
     SynStream { id: u32, fin: bool, header_block: Bytes },
-    /// A stream is accepted.
+    /// Accepts a stream.
     SynReply { id: u32, header_block: Bytes },
-    /// A stream ends at once, in both directions.
+    /// Ends a stream at once, in both directions.
     Reset { id: u32, status: u32 },
-    /// An echo request, or its answer.
+    /// An echo request, or the reply to one.
     Ping { id: u32 },
-    /// The peer opens no more streams.
+    /// Announces that the peer opens no more streams.
     GoAway { last: u32, status: u32 },
-    /// Headers after the beginning: ignored, but part of the compression's history.
+    /// More headers of an open stream: ignored, but part of the compression's history.
     Headers { id: u32, fin: bool, header_block: Bytes },
-    /// Bytes of a stream: those of a whole frame, or those that have arrived.
+    /// Bytes of a stream: of a whole data frame, or the part that has arrived.
     Data { id: u32, fin: bool, bytes: Bytes },
 }
 
-/// How a peer breaks the framing. Not recoverable: the start of the next frame is unknown.
+/// A violation of the framing by the peer. Not recoverable, because the start of the next frame is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// A control frame longer than any port-forward client needs.
@@ -63,12 +63,12 @@ pub enum FrameError {
     /// A control frame of another protocol.
     #[error("control frame starts with {0:#06x} instead of {VERSION:#06x}")]
     Version(u16),
-    /// A control frame whose length is not that of its type.
+    /// A control frame whose length does not fit its type.
     #[error("control frame of type {kind} has {length} bytes")]
     Length {
-        /// Its type.
+        /// The type of the frame.
         kind: u16,
-        /// Its length, in bytes.
+        /// The length of the frame, in bytes.
         length: usize,
     },
     /// A data frame that belongs to no stream.
@@ -76,8 +76,8 @@ pub enum FrameError {
     StreamZero,
 }
 
-/// Reads frames. Data is passed on as it arrives, so at most one control frame is held, however long the data
-/// frames are.
+/// Decodes frames. Data is passed on as it arrives, so at most one control frame is buffered, even if data frames are
+/// long.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     /// The data frame whose bytes come next.
@@ -92,8 +92,8 @@ struct Data {
 }
 
 impl Decoder {
-    /// Takes the next frame, or the part of a data frame that has arrived, off `buffer`; none until more bytes
-    /// arrive.
+    /// Takes the next frame, or the part of a data frame that has arrived, from `buffer`; none if more bytes are
+    /// needed.
     pub(crate) fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
         loop {
             if let Some(data) = self.data.take() {
@@ -162,7 +162,7 @@ fn control(kind: u16, fin: bool, mut body: Bytes) -> Result<Option<Frame>, Frame
     let id = word & ID_MASK;
     Ok(Some(match kind {
         SYN_STREAM => {
-            // Associated stream, priority and slot.
+            // Skips the associated stream, the priority and the slot.
             body.advance(6);
             Frame::SynStream { id, fin, header_block: body }
         }

@@ -1,5 +1,5 @@
-//! Header blocks (SPDY protocol draft 3.1, section 2.6.10): name-value pairs, compressed by one zlib stream per
-//! direction of a connection, each block ended by a sync flush.
+//! Header blocks (SPDY protocol draft 3.1, section 2.6.10): name-value pairs, compressed with one zlib stream per
+//! direction of a connection. Each block ends with a sync flush.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -7,25 +7,25 @@ use thiserror::Error;
 
 use crate::dictionary::{DICTIONARY, DICTIONARY_ADLER32};
 
-/// Bounds on a block; a port-forward stream has three headers of a few bytes.
+/// Limits of a block. A port-forward stream has three headers of a few bytes.
 const BLOCK_MAX: usize = 4 * 1024;
 const HEADERS_MAX: u32 = 32;
 
-/// How a peer breaks a header block. It ends the session, because the compression's history is lost.
+/// Why a header block is refused. The error ends the session, because the compression's history is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// It is not a continuation of the connection's zlib stream.
+    /// The block is not a continuation of the connection's zlib stream.
     #[error("header block does not decompress")]
     Compression,
-    /// It is larger than a port-forward client needs.
+    /// The block is larger than a port-forward client needs.
     #[error("header block is larger than {BLOCK_MAX} bytes or {HEADERS_MAX} headers")]
     TooLarge,
-    /// It is not a list of names and values.
+    /// The block is not a list of names and values.
     #[error("header block is malformed")]
     Malformed,
 }
 
-/// The headers of one block. Names are lower case; several values of a name are joined by NUL.
+/// The headers of one block. Names are in lower case; several values of one name are joined by NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Headers(Vec<(String, String)>);
 
@@ -35,7 +35,7 @@ impl Headers {
     }
 }
 
-/// Reads the blocks of one direction, in order.
+/// Decompresses the blocks of one direction, in order.
 pub(crate) struct Inflater(Decompress);
 
 impl Inflater {
@@ -55,7 +55,7 @@ impl Inflater {
                 usize::try_from(self.0.total_in() - before.0).map_err(|_| HeaderError::Compression)?;
             rest = rest.get(taken..).ok_or(HeaderError::Compression)?;
             match result {
-                // The stream has to last as long as the connection.
+                // The zlib stream must not end before the connection.
                 Ok(Status::StreamEnd) => return Err(HeaderError::Compression),
                 Ok(Status::Ok | Status::BufError) => {}
                 Err(error) if error.needs_dictionary().is_some() => {
@@ -100,9 +100,8 @@ fn text(block: &mut &[u8]) -> Option<String> {
     String::from_utf8(head.to_vec()).ok()
 }
 
-/// Writes the blocks of one direction, in order, as deflate's stored blocks (RFC 1951 section 3.2.4). A
-/// port-forward server answers with empty blocks only, so a compressor would save nothing and take some 300 KiB per
-/// session.
+/// Writes the blocks of one direction, in order, as deflate's stored blocks (RFC 1951 section 3.2.4). A port-forward
+/// server sends only empty blocks, so a compressor would save nothing and take some 300 KiB per session.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     begun: bool,
@@ -118,7 +117,7 @@ impl Writer {
             out.put_slice(&[0x78, 0xbb]);
             out.put_u32(DICTIONARY_ADLER32);
         }
-        // A stored block of four bytes, the number of headers; then the empty block of a sync flush.
+        // A stored block of four bytes, which are the number of headers; then the empty block of a sync flush.
         out.put_slice(&[0, 4, 0, !4, !0, 0, 0, 0, 0]);
         out.put_slice(&[0, 0, 0, !0, !0]);
         out.freeze()

@@ -18,14 +18,14 @@
 //!                                          ◀── SYN_REPLY 1
 //!  DATA 1 FIN ──▶
 //!  SYN_STREAM 3 {data, port 2379, id 0} ──▶
-//!                                          ◀── SYN_REPLY 3       and only now is the target connected
+//!                                          ◀── SYN_REPLY 3       only now the target is connected
 //!  DATA 3 … ──▶                            ◀── DATA 3 …
 //!  DATA 3 FIN ──▶                                                the target sees an end of input
 //!                                          ◀── DATA 1 FIN, DATA 3 FIN
 //! ```
 //!
-//! The [`Target`] provides what is behind a port: usually something in the same process. The crate dials nothing,
-//! spawns nothing, and knows no Kubernetes object and no TLS.
+//! The [`Target`] connects to the backend of a port, which is usually in the same process. The crate opens no
+//! connection itself, spawns no task, and uses neither Kubernetes objects nor TLS.
 
 mod accept;
 mod dictionary;

@@ -1,16 +1,15 @@
-//! One session: a single future moves the bytes of the client and the targets; [`Streams`] decides.
+//! One session: a single future moves bytes between the client and the targets, as [`Streams`] decides.
 //!
 //! ```text
 //!  reader ─▶ Decoder ─▶ Streams ─▶ actions ─┬─ Deliver ─▶ 4 pieces per stream ─▶ target
 //!    ▲ only while no action is stuck         └─ Send ────▶ 2 frames ─▶ writer ◀── target's bytes
 //! ```
 //!
-//! What is held for a session: up to 8 KiB read but not decoded (a control frame and a piece of the next), per
-//! connection up to 4 + 1 pieces of at most 8 KiB towards the target and one towards the client, and towards the
-//! client 2 frames queued and 3 in writing. An honest session with one connection stays under 100 KiB and usually
-//! under 30; one that fills all 128 connections to a target that does not read stays under 128 × 48 KiB = 6 MiB.
-//! SPDY clients here know no flow control, so a target that does not read stops the whole session, as it stops
-//! the kubelet's.
+//! A session buffers up to 8 KiB that are read but not decoded (a control frame and a part of the next), per connection
+//! up to 4 + 1 pieces of at most 8 KiB to the target and one to the client, and 2 frames in the queue to the client and
+//! 3 that are being written. A normal session with one connection stays under 100 KiB and usually under 30 KiB. A
+//! session that fills all 128 connections to a target that does not read stays under 128 × 48 KiB = 6 MiB. The clients
+//! implement no flow control of SPDY, so a target that does not read stops the whole session, as in the kubelet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,16 +28,16 @@ use crate::header_block::HeaderError;
 use crate::streams::{Action, Streams};
 use crate::target::{Target, forward};
 
-/// How much is read from the client at a time: enough for the longest control frame.
+/// The bytes that are read from the client at a time: enough for the longest control frame.
 const READ_BYTES: usize = 2 * CONTROL_MAX;
 
-/// Pieces queued towards a target.
+/// Pieces of data in the queue to a target.
 const DELIVERIES: usize = 4;
 
-/// Frames queued towards the client.
+/// Frames in the queue to the client.
 const OUTGOING: usize = 2;
 
-/// A client that is silent for this long is gone: every client sends a PING each 5 or 10 seconds (client-go
+/// A client that sends nothing for this long is gone: every client sends a PING each 5 or 10 seconds (client-go
 /// `transport/spdy`, `tools/portforward`).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -48,7 +47,7 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Why a session ended early.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// The connection was not handed over after the answer.
+    /// hyper did not hand over the connection after the response.
     #[error("failed to upgrade the connection")]
     Upgrade(#[source] hyper::Error),
     /// The connection broke.
@@ -63,13 +62,13 @@ pub enum SessionError {
     /// The client broke the protocol.
     #[error("failed to read the headers of a stream")]
     Headers(#[source] HeaderError),
-    /// The client disappeared silently.
+    /// The client disappeared without closing the connection.
     #[error("failed to hear from the client for {} s", IDLE_TIMEOUT.as_secs())]
     Idle,
 }
 
 impl SessionError {
-    /// A word for metrics.
+    /// A short name for metrics, from a fixed set.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -85,7 +84,7 @@ impl SessionError {
     }
 }
 
-/// Serves a connection until the client goes. Dropping the future drops the targets with it.
+/// Serves a connection until the client closes it. Dropping the future drops the targets, too.
 pub(crate) async fn run<IO>(io: IO, target: Arc<dyn Target>) -> Result<(), SessionError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
@@ -101,10 +100,10 @@ where
         outgoing,
     };
     let mut writing = std::pin::pin!(write_frames(writer, frames));
-    // Reading and writing run side by side, so that two sides never wait for each other.
+    // Reading and writing run concurrently, so that the client and the server never wait for each other.
     let ended = tokio::select! {
         ended = pump.run(reader) => ended,
-        // It ends only by failing: the pump holds a sender.
+        // The writer ends only with an error, because the pump has a sender.
         written = &mut writing => return written,
     };
     let status = u32::from(ended.as_ref().is_err_and(SessionError::is_protocol));
@@ -112,14 +111,14 @@ where
     let Pump { outgoing, forwards, .. } = pump;
     drop(forwards);
     let farewell = async move {
-        // The writer may have failed; then nobody can be told.
+        // The writer may have failed. Then the client cannot get the frame.
         let _ = outgoing.send(Frame::GoAway { last, status }).await;
     };
     let _ = timeout(FAREWELL_TIMEOUT, futures::future::join(farewell, writing)).await;
     ended
 }
 
-/// Writes frames until no more can come, then ends the stream.
+/// Writes frames until all senders are dropped, then ends the stream.
 async fn write_frames(
     mut writer: impl AsyncWrite + Unpin,
     mut frames: mpsc::Receiver<Frame>,
@@ -137,7 +136,7 @@ async fn write_frames(
         writer.flush().await.map_err(SessionError::Write)?;
         out.clear();
         if frames.is_empty() {
-            // Sessions are idle most of their life.
+            // Frees the buffer, because sessions are idle most of the time.
             out = BytesMut::new();
         }
     }
@@ -146,21 +145,21 @@ async fn write_frames(
 
 /// The connection to a target.
 struct Connection {
-    /// None once the client has ended its side.
+    /// None after the client has ended its side.
     upload: Option<mpsc::Sender<Bytes>>,
     abort: AbortHandle,
 }
 
-/// How the connection of a data stream ended; none if it was abandoned.
+/// A data stream, and the result of its connection; none if the connection was abandoned.
 type Ended = (u32, Option<Result<(), String>>);
 
 struct Pump {
     target: Arc<dyn Target>,
     streams: Streams,
-    /// Actions still to do. Nothing is read while there are any, which bounds them: one frame or one timeout gives
-    /// at most one per stream.
+    /// Pending actions. The client is not read while there are any, which bounds them: one frame or one timeout
+    /// causes at most one action per stream.
     actions: VecDeque<Action>,
-    /// By data stream.
+    /// The connections by data stream.
     connections: BTreeMap<u32, Connection>,
     forwards: FuturesUnordered<BoxFuture<'static, Ended>>,
     outgoing: mpsc::Sender<Frame>,
@@ -220,7 +219,7 @@ impl Pump {
         }
     }
 
-    /// Does the actions that need no room, up to the first that does.
+    /// Does the pending actions up to the first one that needs room in a queue.
     fn act(&mut self) {
         while let Some(action) = self.actions.pop_front_if(|action| {
             matches!(action, Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. })
@@ -259,7 +258,7 @@ enum Room {
     Nobody,
 }
 
-/// Waits until there is room for an action's frame or bytes.
+/// Waits until the queue for an action's frame or bytes has room.
 async fn room(
     action: Option<&Action>,
     connections: &BTreeMap<u32, Connection>,

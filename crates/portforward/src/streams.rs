@@ -1,4 +1,4 @@
-//! The streams of one session: frames in, actions out, without I/O. Behaves as the kubelet's server does
+//! The streams of one session: turns frames into actions, without I/O. Behaves like the kubelet's server
 //! (`k8s.io/cri-streaming`, `portforward/httpstream.go`).
 //!
 //! ```text
@@ -15,26 +15,26 @@ use bytes::{Bytes, BytesMut};
 use crate::frame::{Frame, ResetStatus};
 use crate::header_block::{HeaderError, Headers, Inflater, Writer};
 
-/// Streams that may be open at a time: 128 forwarded connections, more than a browser behind `kubectl` opens.
+/// The most streams that may be open at a time: 128 forwarded connections, more than a browser opens through `kubectl`.
 pub(crate) const STREAMS_MAX: usize = 256;
 
-/// How long a stream waits for the other one of its pair, as in the kubelet.
+/// How long a stream waits for the other stream of its pair, as in the kubelet.
 pub(crate) const PAIR_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes that a data stream may receive before its error stream is open. Clients open the error stream first.
 const EARLY_MAX: usize = 16 * 1024;
 
-/// Request ids are small numbers.
+/// The longest request id, in bytes. Clients use small numbers.
 const REQUEST_ID_MAX: usize = 64;
 
-/// What is to be done, in order.
+/// An action for the session. Actions have to be done in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Send a frame to the client.
     Send(Frame),
     /// Connect the pair of data stream `data` to `port`.
     Connect { data: u32, port: u16 },
-    /// Hand bytes to the target.
+    /// Pass bytes to the target.
     Deliver { data: u32, bytes: Bytes },
     /// Tell the target that no more bytes will come.
     Finish { data: u32 },
@@ -48,7 +48,7 @@ enum Kind {
     Data,
 }
 
-/// A stream that waits for the other one of its pair.
+/// A stream that waits for the other stream of its pair.
 #[derive(Debug)]
 struct Half {
     kind: Kind,
@@ -60,7 +60,7 @@ struct Half {
     until: Duration,
 }
 
-/// A forwarded connection, under the id of its data stream.
+/// A forwarded connection, by the id of its data stream.
 #[derive(Debug)]
 struct Pair {
     /// The error stream, unless the client has reset it.
@@ -70,17 +70,17 @@ struct Pair {
     receiving: bool,
 }
 
-/// The state of a session. Times are since its beginning.
+/// The state of a session. Times are counted from its beginning.
 pub(crate) struct Streams {
     inflater: Inflater,
     writer: Writer,
-    /// By request id.
+    /// Streams without their other half, by request id.
     waiting: BTreeMap<String, Half>,
-    /// By data stream.
+    /// Forwarded connections, by data stream.
     pairs: BTreeMap<u32, Pair>,
     /// The highest id that the client has used.
     last: u32,
-    /// The client opens no more streams.
+    /// Whether the client has announced that it opens no more streams.
     leaving: bool,
 }
 
@@ -96,7 +96,7 @@ impl Streams {
         }
     }
 
-    /// The client has sent a frame.
+    /// Handles a frame from the client.
     pub(crate) fn on_frame(
         &mut self,
         now: Duration,
@@ -112,13 +112,13 @@ impl Streams {
                 self.inflater.read(&header_block)?;
                 actions.extend(self.on_data(id, fin, Bytes::new()));
             }
-            // We open no streams, so this replies to nothing; the block is still part of the history.
+            // The server opens no streams, so this is no reply; the block is still part of the compression's history.
             Frame::SynReply { header_block, .. } => {
                 self.inflater.read(&header_block)?;
             }
             Frame::Data { id, fin, bytes } => actions.extend(self.on_data(id, fin, bytes)),
             Frame::Reset { id, .. } => actions.extend(self.on_reset(id)),
-            // Even ids would be answers to pings of ours, and we send none.
+            // Even ids are replies to pings of the server, which sends none.
             Frame::Ping { id } if id % 2 == 1 => actions.extend([Action::Send(Frame::Ping { id })]),
             Frame::Ping { .. } => {}
             Frame::GoAway { .. } => self.leaving = true,
@@ -126,7 +126,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The connection of a pair has ended; an error is sent to the client.
+    /// Handles the end of a pair's connection; an error is sent to the client.
     pub(crate) fn on_end(&mut self, data: u32, result: Result<(), String>) -> Vec<Action> {
         let Some(pair) = self.pairs.remove(&data) else { return vec![] };
         let last = match &result {
@@ -154,7 +154,7 @@ impl Streams {
         self.waiting.values().map(|half| half.until).min()
     }
 
-    /// Whether the client has gone away and nothing is left to do.
+    /// Whether the client opens no more streams and all connections have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.leaving && self.pairs.is_empty()
     }
@@ -190,8 +190,8 @@ impl Streams {
         let (error, data) = if kind == Kind::Data { (other, half) } else { (half, other) };
         let (port, data, finished, early) = (data.port, data.id, data.finished, data.early.freeze());
         self.pairs.insert(data, Pair { error: Some(error.id), port, receiving: !finished });
-        // The reply comes before any byte of the target: a client drops data of a stream that has not been
-        // accepted.
+        // The reply has to come before any byte of the target, because a client drops data of a stream that has not
+        // been accepted.
         let mut actions = vec![self.reply(id), Action::Connect { data, port }];
         actions.extend((!early.is_empty()).then_some(Action::Deliver { data, bytes: early }));
         actions.extend(finished.then_some(Action::Finish { data }));
@@ -204,7 +204,7 @@ impl Streams {
             let deliver = (!bytes.is_empty()).then_some(Action::Deliver { data: id, bytes });
             return deliver.into_iter().chain(finished.then_some(Action::Finish { data: id })).collect();
         }
-        // Data of a stream that we have ended may have been on its way; data on an error stream is ignored.
+        // The stream may have ended while the data was in flight; data on an error stream is ignored.
         let early = |half: &&mut Half| half.id == id && half.kind == Kind::Data && !half.finished;
         let Some(half) = self.waiting.values_mut().find(early) else { return vec![] };
         if half.early.len() + bytes.len() > EARLY_MAX {
@@ -218,7 +218,7 @@ impl Streams {
 
     fn on_reset(&mut self, id: u32) -> Vec<Action> {
         if let Some(pair) = self.pairs.remove(&id) {
-            // A client waits for the end of the error stream even then (client-go `handleConnection`).
+            // The client still waits for the end of the error stream (client-go `handleConnection`).
             let error = pair.error.map(|error| fin(error, Bytes::new()));
             return [Action::Abandon { data: id }].into_iter().chain(error).collect();
         }
@@ -250,7 +250,7 @@ impl Opening {
         };
         let port = headers.get("port")?.parse().ok().filter(|&port| port > 0)?;
         let request = match headers.get("requestid").unwrap_or_default() {
-            // Old clients send no id, and open the two streams one after the other.
+            // Old clients send no request id, and open the two streams one after the other.
             "" if kind == Kind::Error => id.to_string(),
             "" => id.wrapping_sub(2).to_string(),
             request if request.len() > REQUEST_ID_MAX => return None,
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(session.open(5, "data", "443", "1")[1..], [Action::Connect { data: 5, port: 443 }]);
         assert_eq!(session.open(7, "data", "80", "0")[1..], [Action::Connect { data: 7, port: 80 }]);
         assert_eq!(session.streams.on_end(7, Ok(())), [fin(1, EMPTY), fin(7, EMPTY)]);
-        // The id is free again as soon as its pair is complete.
+        // The request id is free again as soon as its pair is complete.
         session.open(9, "error", "80", "0");
         assert_eq!(session.open(11, "data", "80", "0")[1..], [Action::Connect { data: 11, port: 80 }]);
     }
@@ -483,7 +483,7 @@ mod tests {
         assert!(session.streams.is_over());
     }
 
-    /// What a client or a target may do.
+    /// An action of the client or the target.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Open { id: u32, fin: bool, kind: u8, port: u16, request: Option<u8> },
@@ -541,7 +541,7 @@ mod tests {
     }
 
     proptest! {
-        /// The guarantees to a client, whatever it does.
+        /// The guarantees to a client hold for any behaviour of the client.
         #[test]
         fn streams_keep_their_order(steps in vec(step(), 0..80)) {
             let mut session = Session::new();
@@ -564,7 +564,7 @@ mod tests {
                             ended.insert(id);
                         }
                         Action::Send(Frame::Reset { id, status }) => {
-                            // A client that reuses an id gets the error under that id.
+                            // A client that reuses an id gets the error on that id.
                             prop_assert!(status == ResetStatus::Protocol as u32 || ended.insert(id));
                         }
                         Action::Send(_) => {}

@@ -1,4 +1,4 @@
-//! The targets behind the ports, and the copying between a target and a stream.
+//! The targets of ports, and the copying between a target and a stream.
 
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
@@ -24,11 +24,11 @@ pub trait Target: Send + Sync + 'static {
     fn connect(&self, port: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, ConnectError>>;
 }
 
-/// How much is read from a target at a time: half a TLS record, the longest usual answer of a control plane.
+/// The bytes that are read from a target at a time: half a TLS record, the longest usual response of a control plane.
 const READ_BYTES: usize = 8 * 1024;
 
-/// Serves one forwarded connection: connects, then copies both ways until the target is done. An error is for the
-/// client to read.
+/// Serves one forwarded connection: connects, then copies both ways until the target ends. The text of an error is
+/// sent to the client.
 pub(crate) async fn forward(
     connecting: BoxFuture<'static, Result<Box<dyn Duplex>, ConnectError>>,
     stream: u32,
@@ -39,7 +39,7 @@ pub(crate) async fn forward(
     let (mut from_target, mut to_target) = tokio::io::split(connection);
     let upload = async {
         while let Some(bytes) = incoming.recv().await {
-            // A target that accepts no more may still send an answer, for example a TLS alert.
+            // A target that does not accept more data may still send data, for example a TLS alert.
             if to_target.write_all(&bytes).await.is_err() || to_target.flush().await.is_err() {
                 incoming.close();
                 return;

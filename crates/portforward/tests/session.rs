@@ -1,4 +1,4 @@
-//! Whole sessions, over either transport, against a client that behaves like moby/spdystream.
+//! Whole sessions, over both transports, with a client that behaves like moby/spdystream.
 
 #![allow(clippy::unwrap_used, reason = "the client and the ports of the tests are no tests to clippy")]
 
@@ -15,17 +15,17 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Du
 use tokio::sync::{Notify, mpsc};
 use tokio_tungstenite::tungstenite::Message;
 
-/// The targets behind the ports of the tests.
+/// Sends back all bytes. This and the next constants are the ports of the test targets.
 const ECHO: u16 = 7;
 /// Sends a greeting and ends.
 const GREETING: u16 = 13;
-/// Answers with the number of bytes once it has seen their end.
+/// Sends the number of received bytes after their end.
 const COUNT: u16 = 80;
 /// Refuses connections.
 const CLOSED: u16 = 81;
 /// Never reads.
 const STUCK: u16 = 82;
-/// Gives the other end to the test.
+/// Passes the other end of the connection to the test.
 const HELD: u16 = 83;
 
 struct Ports {
@@ -34,7 +34,7 @@ struct Ports {
     closed: Arc<Notify>,
 }
 
-/// Counts the connections that the session holds.
+/// A connection to a target. Counts the open connections of the session.
 struct Counted {
     io: DuplexStream,
     open: Arc<AtomicUsize>,
@@ -142,7 +142,7 @@ async fn connect<C>(shake_hands: impl AsyncFnOnce(DuplexStream) -> C) -> (C, Ser
 }
 
 impl Server {
-    /// Waits until the session holds no target.
+    /// Waits until the session has no connection to a target.
     async fn all_closed(&self) {
         while self.open.load(Ordering::SeqCst) > 0 {
             self.closed.notified().await;
@@ -154,7 +154,7 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 31 % 251) as u8).collect()
 }
 
-/// What Cluster API's control plane does: one connection, some bytes each way, then both ends close.
+/// The traffic of Cluster API's control plane provider: one connection, some bytes each way, then both sides close.
 async fn echoes<IO: AsyncRead + AsyncWrite + Unpin>(client: &mut Client<IO>) {
     client.forward(1, ECHO, "0").await;
     for length in [1, 517, 4096, 20_000] {
@@ -216,7 +216,7 @@ async fn websocket_message_of_any_length_passes() {
     use futures::SinkExt as _;
     let (mut client, _server) = tunnel().await;
     client.forward(1, COUNT, "0").await;
-    // A data frame of a mebibyte in one message, as a single large write of client-go makes it.
+    // A data frame of a mebibyte in one message, like a single large write of client-go.
     let frame = [&b"\x00\x00\x00\x03\x01\x10\x00\x00"[..], &noise(1 << 20)].concat();
     client.io.socket.send(Message::Binary(frame.into())).await.unwrap();
     assert_eq!(client.whole(&[3]).await[&3], b"1048576");
@@ -258,7 +258,7 @@ async fn one_session_carries_connections_to_several_ports() {
     assert_eq!([text(1), text(3)], ["", "echoed"]);
     assert_eq!([text(5), text(7)], ["", "hello"]);
     assert_eq!([text(9), text(11)], ["", "8"]);
-    // The ids continue after the ended ones.
+    // The ids continue after those of ended streams.
     client.forward(13, GREETING, "3").await;
     assert_eq!(client.whole(&[15]).await[&15], b"hello");
 }
@@ -341,11 +341,11 @@ async fn target_that_does_not_read_holds_the_client_back() {
             sent += piece.len();
         }
     };
-    // Time passes only when nothing else can happen.
+    // Paused time advances only when all tasks wait.
     assert!(tokio::time::timeout(Duration::from_secs(1), flood).await.is_err());
-    // The pipes of the test hold 20 KiB, the session its 8 KiB and five pieces of 8 KiB.
+    // The pipes of the test buffer 20 KiB, the session 8 KiB and five pieces of 8 KiB.
     assert!(sent <= 80 * 1024, "{sent} bytes were taken");
-    // A client that is stuck for good is dropped.
+    // The connection of a client that stays stuck is dropped.
     assert!(matches!(server.session.await, Ok(Err(SessionError::Idle))));
 }
 

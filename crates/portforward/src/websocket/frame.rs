@@ -1,7 +1,7 @@
 //! WebSocket frames (RFC 6455 section 5), server side: bytes to events and back, without I/O.
 //!
-//! Message boundaries mean nothing in the tunnel, and a client makes one message of each write, of any length. So
-//! payload is passed on as it arrives, and at most one control frame of 131 bytes is held.
+//! Message boundaries have no meaning in the tunnel, and a client sends each write as one message of any length. So
+//! payload is passed on as it arrives, and at most one control frame of 131 bytes is buffered.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use thiserror::Error;
@@ -18,18 +18,18 @@ const PONG: u8 = 10;
 
 const CONTROL_MAX: u64 = 125;
 
-/// What a client sends.
+/// An event from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Bytes of a binary message.
     Data(Bytes),
-    /// A ping, to be answered with the same bytes.
+    /// A ping, which is answered with the same bytes.
     Ping(Bytes),
     /// The client has ended its side.
     Close,
 }
 
-/// How a client breaks the protocol.
+/// A violation of the protocol by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum WebSocketError {
     #[error("websocket frame with bits of an extension that was not agreed on")]
@@ -46,12 +46,12 @@ pub(crate) enum WebSocketError {
     Length,
 }
 
-/// Reads frames.
+/// Decodes frames.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
-    /// Whether a message has begun and not ended.
+    /// Whether a message has begun but not ended.
     in_message: bool,
-    /// The rest of a data frame, and its mask.
+    /// The remaining length of a data frame, and its mask.
     payload: Option<(u64, Mask)>,
 }
 
@@ -69,7 +69,7 @@ impl Mask {
 }
 
 impl Decoder {
-    /// Takes the next event off `buffer`; none until more bytes are there.
+    /// Takes the next event from `buffer`; none if more bytes are needed.
     pub(crate) fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Event>, WebSocketError> {
         loop {
             if let Some((left, mask)) = self.payload.as_mut() {
@@ -111,7 +111,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the last frame was whole.
+    /// Whether the last frame is complete.
     pub(crate) fn is_between_frames(&self) -> bool {
         self.payload.is_none()
     }
@@ -122,7 +122,7 @@ struct Header {
     kind: u8,
     length: u64,
     mask: Mask,
-    /// Its own length.
+    /// The length of the header itself.
     size: usize,
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn message(bytes: &[u8], out: &mut BytesMut) {
     frame(BINARY, bytes, out);
 }
 
-/// Appends the answer to a ping.
+/// Appends a pong, the answer to a ping.
 pub(crate) fn pong(bytes: &[u8], out: &mut BytesMut) {
     frame(PONG, bytes, out);
 }
@@ -206,7 +206,7 @@ mod tests {
         decode_pieces([bytes].into_iter())
     }
 
-    /// All events, with neighbouring data joined: where it was cut does not matter.
+    /// All events, with neighbouring data joined, because the cuts between pieces do not matter.
     fn decode_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Event>, WebSocketError> {
         let (mut decoder, mut buffer) = (Decoder::default(), BytesMut::new());
         let mut events: Vec<Event> = Vec::new();

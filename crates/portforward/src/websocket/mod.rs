@@ -1,4 +1,4 @@
-//! The tunnel: SPDY bytes in WebSocket binary messages, whose boundaries mean nothing (KEP-4006).
+//! The tunnel: SPDY bytes in WebSocket binary messages. The boundaries of messages have no meaning (KEP-4006).
 
 mod frame;
 
@@ -11,39 +11,39 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use frame::{Decoder, Event};
 
-/// How much is read at a time.
+/// The bytes that are read at a time.
 const READ_BYTES: usize = 8 * 1024;
 
-/// How much is sent in a message.
+/// The most bytes in a message that is sent.
 const WRITE_MAX: usize = 32 * 1024;
 
-/// Pongs that may wait until the client reads; further ones are omitted, as RFC 6455 section 5.5.3 allows.
+/// Bytes in the outbox up to which pongs are added; further pongs are omitted, as RFC 6455 section 5.5.3 allows.
 const PONGS_MAX: usize = 1024;
 
-/// Close codes of RFC 6455 section 7.4.1. Kubernetes clients take 1000 for an end of file and any other code for an
+/// Close codes of RFC 6455 section 7.4.1. Kubernetes clients treat 1000 as an end of file and any other code as an
 /// error.
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
 
-/// A WebSocket connection, after its handshake, as a stream of bytes. Both halves must be polled by one task.
+/// A WebSocket connection after its handshake, as a stream of bytes. One task must poll both halves.
 pub(crate) struct Tunnel<IO> {
     io: IO,
     decoder: Decoder,
-    /// Read but not decoded.
+    /// Bytes that are read but not decoded.
     inbox: BytesMut,
-    /// Decoded but not passed on.
+    /// Bytes that are decoded but not passed on.
     received: Bytes,
-    /// Encoded but not written: a message and a few pongs at most.
+    /// Bytes that are encoded but not written: at most a message and some pongs.
     outbox: BytesMut,
-    /// The client has ended its side.
+    /// Whether the client has ended its side.
     ended: bool,
-    /// This side has ended; the close frame is in the outbox or sent.
+    /// Whether this side has ended: the close frame is in the outbox or sent.
     closed: bool,
     close_code: u16,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Tunnel<IO> {
-    /// Takes over a connection whose handshake was answered.
+    /// Takes over a connection after the handshake.
     pub(crate) fn new(io: IO) -> Self {
         Self {
             io,
@@ -57,7 +57,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Tunnel<IO> {
         }
     }
 
-    /// Decodes until there are bytes to pass on; false when more have to be read first.
+    /// Decodes until there are bytes to pass on, or the client has ended; false if more bytes have to be read first.
     fn decode(&mut self) -> io::Result<bool> {
         while self.received.is_empty() && !self.ended {
             match self.decoder.decode(&mut self.inbox) {
@@ -128,7 +128,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Tunnel<IO> {
     ) -> Poll<io::Result<()>> {
         loop {
             let decoded = self.decode()?;
-            // Pongs and the answer to a close go out when they can. If they cannot, the writer finds out.
+            // Sends pongs and the response to a close if possible. If the connection is broken, the writer notices.
             if !self.outbox.is_empty()
                 && let Poll::Ready(Ok(())) = self.poll_outbox(cx)
             {
@@ -151,7 +151,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Tunnel<IO> {
 impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Tunnel<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.closed {
-            // A client that has closed reads nothing more, not even a farewell.
+            // A client that has closed does not read any more, not even a GOAWAY.
             return Poll::Ready(Ok(bytes.len()));
         }
         ready!(self.poll_outbox(cx))?;
@@ -166,7 +166,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Tunnel<IO> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_outbox(cx))?;
         if self.outbox.is_empty() {
-            // Sessions are idle most of their life.
+            // Frees the buffer, because sessions are idle most of the time.
             self.outbox = BytesMut::new();
         }
         Pin::new(&mut self.io).poll_flush(cx)

@@ -1,5 +1,5 @@
-//! The client's side, as client-go and moby/spdystream implement it, written from the specification: it uses no
-//! code of the crate but the dictionary. The server is hyper over an in-process pipe.
+//! The client side as in client-go and moby/spdystream, written from the specification: it uses no code of the crate
+//! except the dictionary. The server is hyper over an in-process pipe.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ mod dictionary;
 /// The task of a session.
 pub(crate) type Running = JoinHandle<Result<(), SessionError>>;
 
-/// Serves one connection with `target` behind its ports; gives the client's end and, after the handshake, the session.
+/// Serves one connection with `target`. Returns the client's end of the pipe and, after the handshake, the session.
 pub(crate) fn serve(target: Arc<dyn Target>) -> (DuplexStream, oneshot::Receiver<Running>) {
     let (near, far) = tokio::io::duplex(16 * 1024);
     let (sender, running) = oneshot::channel();
@@ -44,7 +44,7 @@ pub(crate) fn serve(target: Arc<dyn Target>) -> (DuplexStream, oneshot::Receiver
     (near, running)
 }
 
-/// A frame as the server sends it.
+/// A frame from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     Reply { id: u32, headers: u32 },
@@ -54,18 +54,18 @@ pub(crate) enum Frame {
     Data { id: u32, fin: bool, bytes: Vec<u8> },
 }
 
-/// A SPDY connection from its client's side.
+/// The client side of a SPDY connection.
 pub(crate) struct Client<IO> {
     pub(crate) io: IO,
     compress: Compress,
     decompress: Decompress,
     received: BytesMut,
-    /// Frames of streams that were not read yet.
+    /// Received frames of streams that the test has not read yet.
     frames: VecDeque<Frame>,
 }
 
 impl Client<DuplexStream> {
-    /// Shakes hands as client-go's `transport/spdy` does.
+    /// Performs the handshake of client-go's `transport/spdy`.
     pub(crate) async fn spdy(mut io: DuplexStream) -> Self {
         let request = "POST /portforward HTTP/1.1\r\nHost: nephele\r\nContent-Length: 0\r\nConnection: Upgrade\r\n\
                        Upgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n";
@@ -82,12 +82,12 @@ impl Client<DuplexStream> {
 }
 
 impl Client<Messages> {
-    /// Shakes hands as client-go's `tools/portforward` does for its tunnel.
+    /// Performs the handshake of client-go's `tools/portforward` for its tunnel.
     pub(crate) async fn tunnel(io: DuplexStream) -> Self {
         let mut request = "ws://nephele/portforward".into_client_request().unwrap();
         let protocol = "SPDY/3.1+portforward.k8s.io";
         request.headers_mut().insert("sec-websocket-protocol", protocol.parse().unwrap());
-        // The library checks the answer's key and protocol.
+        // The library checks the key and the protocol of the response.
         let (socket, response) = tokio_tungstenite::client_async(request, io).await.unwrap();
         assert_eq!(response.headers()["sec-websocket-protocol"], protocol);
         Self::new(Messages { socket, received: Bytes::new() })
@@ -151,7 +151,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
         self.send(&frame).await;
     }
 
-    /// Opens the two streams of a connection, `error` and `error + 2`, waiting for each reply as clients do.
+    /// Opens the two streams of a connection, `error` and `error + 2`, and waits for each reply as clients do.
     pub(crate) async fn forward(&mut self, error: u32, port: u16, request: &str) {
         let port = port.to_string();
         for (id, kind) in [(error, "error"), (error + 2, "data")] {
@@ -201,7 +201,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
         all
     }
 
-    /// The next frame, whatever it is; none at the end.
+    /// The next frame of any kind; none at the end.
     pub(crate) async fn read(&mut self) -> Option<Frame> {
         let header = self.take(8).await?;
         let word = (&header[..]).get_u32();
@@ -243,7 +243,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
     }
 }
 
-/// Binary messages as a byte stream, each cut in two to show that their boundaries mean nothing.
+/// Binary messages as a byte stream. Each message is cut in two to show that boundaries have no meaning.
 pub(crate) struct Messages {
     pub(crate) socket: WebSocketStream<DuplexStream>,
     received: Bytes,
@@ -260,7 +260,7 @@ impl AsyncRead for Messages {
                 Some(Ok(Message::Binary(bytes))) => self.received = bytes,
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Close(close))) => {
-                    // client-go takes any other code for an error.
+                    // client-go treats any other code as an error.
                     assert_eq!(close.map(|close| u16::from(close.code)), Some(1000));
                     return Poll::Ready(Ok(()));
                 }
