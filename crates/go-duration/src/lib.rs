@@ -1,23 +1,23 @@
-//! Durations as Go writes and reads them (Go, package `time`): in flags of managers, in fields of objects and in what
-//! Cluster API sends. The crate is a leaf, so that `runtime-sdk` is usable without the rest.
+//! Durations in Go's syntax (Go, package `time`), for flags of managers, fields of objects and requests of Cluster API.
+//! The crate depends on no other crate of Nephele, so that `runtime-sdk` can be used without the rest.
 
 use std::time::Duration;
 
-/// Why a text is no duration of zero or more.
+/// Why a text is not a duration of zero or more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// It does not follow Go's syntax.
+    /// The text does not follow Go's syntax.
     #[error("must be a duration such as 300ms, 20s or 1m30s")]
     Syntax,
-    /// It lies before zero.
+    /// The duration is negative.
     #[error("must not be negative")]
     Negative,
-    /// Go counts nanoseconds in 63 bits, which is 292 years.
+    /// The duration is too long: Go counts nanoseconds in 63 bits, which is 292 years.
     #[error("must not be longer than 292 years")]
     TooLong,
 }
 
-/// Units with their length in nanoseconds; the longer name of two that begin alike comes first.
+/// Units with their length in nanoseconds. Of two names with the same beginning, the longer one comes first.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -30,15 +30,15 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600 * 1_000_000_000),
 ];
 
-/// Digits after the point that can matter: an hour has 3.6e12 nanoseconds.
+/// The digits after the point that can make a difference: an hour has 3.6e12 nanoseconds.
 const FRACTION_DIGITS_MAX: u32 = 15;
 
-/// Reads a duration of zero or more (Go, package `time`, `ParseDuration`): a sign, then numbers with fractions, each
-/// with a unit; `0` needs none. What is smaller than a nanosecond is cut off.
+/// Parses a duration of zero or more (Go, package `time`, `ParseDuration`): a sign, then numbers with fractions, each
+/// with a unit; `0` needs no unit. Fractions of a nanosecond are cut off.
 ///
 /// # Errors
 ///
-/// When the text is no duration, or one that is negative or too long.
+/// When the text is not a duration, or the duration is negative or too long.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let (negative, unsigned) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Writes whole seconds as `90s`, others in milliseconds and without what is smaller: Go reads both.
+/// Formats whole seconds as `90s`, and other durations in milliseconds, without fractions. Go parses both.
 #[must_use]
 pub fn format(duration: Duration) -> String {
     if duration.subsec_nanos() == 0 {
@@ -84,7 +84,8 @@ fn nanoseconds(text: &str) -> Result<u64, DurationError> {
         let unit = UNITS.iter().find(|(name, _)| after_number.starts_with(name));
         let (name, scale) = unit.ok_or(DurationError::Syntax)?;
         rest = &after_number[name.len()..];
-        // "m" also begins "ms", which comes first in the table; any other letter that follows is no unit.
+        // A unit must be followed by a number or the end. "ms" comes before "m" in the table, so "m" is not mistaken
+        // for it.
         if rest.starts_with(|next: char| !next.is_ascii_digit() && next != '.') {
             return Err(DurationError::Syntax);
         }
@@ -99,7 +100,7 @@ fn nanoseconds(text: &str) -> Result<u64, DurationError> {
 /// `whole.fraction` times `scale`.
 fn part(whole: &str, fraction: &str, scale: u64) -> Result<u128, DurationError> {
     let whole = whole.trim_start_matches('0');
-    // Twenty digits are the most that 64 bits have.
+    // A 64-bit number has at most twenty digits.
     if whole.len() > 20 {
         return Err(DurationError::TooLong);
     }
@@ -112,7 +113,7 @@ fn part(whole: &str, fraction: &str, scale: u64) -> Result<u128, DurationError> 
     Ok(whole * scale + numerator * scale / denominator)
 }
 
-/// The digits a text begins with, and what follows.
+/// The digits at the beginning of a text, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
