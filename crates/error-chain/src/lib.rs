@@ -1,11 +1,12 @@
-//! An error with its causes, for people. The crate is a leaf, so that `runtime-sdk` is usable without the rest.
+//! The message of an error with its causes, for people. The crate depends on no other crate of Nephele, so that
+//! `runtime-sdk` can be used without the rest.
 
 use std::error::Error;
 
-/// The message of an error followed by those of its causes, joined by `: `.
+/// The message of an error, followed by the messages of its causes, joined by `: `.
 ///
-/// A cause whose text its parent already shows is left out: several libraries print the cause in the message and
-/// return it as the source too.
+/// A cause is left out if an earlier message already contains its text: several libraries print the cause in the
+/// message and return it as the source, too.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
