@@ -1,12 +1,12 @@
 //! A process whose randomness comes from a seed.
 //!
-//! The order in which a hash map is walked, the branch that Tokio's `select!` looks at first and random uids all follow
-//! from numbers that the operating system gives through the C function `getrandom`. A program that is linked with this
-//! crate has a `getrandom` of its own, and with [`seed`] the numbers come from a seed: two processes that do the same then
-//! do it in the same order. Libraries offer nothing for this: a hash map's keys cannot be set from outside, nor, on stable
-//! Rust, can the seed of a Tokio runtime.
+//! The iteration order of a hash map, the branch that Tokio's `select!` polls first, and random uids all follow from
+//! numbers that the operating system returns from the C function `getrandom`. A program that is linked with this crate
+//! has its own `getrandom`, and [`seed`] makes its numbers follow from a seed. Then two processes that do the same work
+//! do it in the same order. Libraries have no option for this: a hash map's keys cannot be set from outside, and on
+//! stable Rust neither can the seed of a Tokio runtime.
 //!
-//! What this does not reach: aws-lc asks the kernel itself, so keys and signatures differ. Threads run in any order.
+//! Not covered: aws-lc calls the kernel itself, so keys and signatures differ. Threads run in any order.
 
 #![allow(unsafe_code, reason = "a function that C calls writes to memory that C gives")]
 
@@ -17,15 +17,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static SEED: OnceLock<u64> = OnceLock::new();
 
 thread_local! {
-    /// How many numbers this thread has drawn. Each thread draws the same ones, whatever others do.
+    /// How many numbers this thread has drawn. Each thread draws the same sequence, independent of other threads.
     static DRAWN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// From now on, everything in this process draws from this seed. Call it first: what was drawn before stays as it is, and
-/// a thread that has made a hash map keeps the keys it has. Does nothing the second time.
+/// Makes all random numbers of this process follow from this seed. Call it first: numbers that were drawn before do not
+/// change, and a thread that has created a hash map keeps its keys. A second call does nothing.
 pub fn seed(seed: u64) {
     let _ = SEED.set(seed);
-    // It would mix in addresses, which are not the same in two processes.
+    // By default ahash mixes in addresses, which differ between processes.
     let _ = ahash::random_state::set_random_source(Counted(AtomicUsize::new(1)));
 }
 
@@ -47,15 +47,15 @@ fn draw(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// In the place of the C library's function.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// `buffer` has to be valid for writes of `length` bytes, as `getrandom(2)` wants it.
+/// `buffer` has to be valid for writes of `length` bytes, as `getrandom(2)` requires.
 #[cfg(target_os = "linux")]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, flags: libc::c_uint) -> isize {
     let Some(seed) = SEED.get() else {
-        // SAFETY: these are the arguments of the system call, as the caller gave them.
+        // SAFETY: the system call gets the caller's arguments unchanged.
         let written = unsafe { libc::syscall(libc::SYS_getrandom, buffer, length, flags) };
         return isize::try_from(written).unwrap_or(-1);
     };
@@ -63,7 +63,7 @@ unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, flags: libc::c_ui
     while at < length {
         let bytes = draw(*seed).to_ne_bytes();
         let count = bytes.len().min(length - at);
-        // SAFETY: `at + count` is at most `length`, and the caller says that so many bytes can be written.
+        // SAFETY: `at + count` is at most `length`, and the caller guarantees that `length` bytes can be written.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.add(at), count) };
         at += count;
     }

@@ -1,9 +1,9 @@
-//! One test alone, because a seed is that of a whole process.
+//! A single test, because a seed applies to the whole process.
 
 use std::collections::HashSet;
 use std::thread;
 
-/// The order of a hash set that a new thread makes.
+/// The iteration order of a hash set that a new thread creates.
 fn order() -> Vec<u32> {
     thread::spawn(|| (0..100).collect::<HashSet<u32>>().into_iter().collect()).join().expect("no panic")
 }
