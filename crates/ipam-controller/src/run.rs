@@ -212,7 +212,7 @@ async fn await_kinds(client: &Client, gate: &nephele_kit::Gate, shutdown: &Cance
                 // The rest of the manager is ready without these kinds.
                 gate.open();
             }
-            Err(error) => debug!(error = %chain(&error), "Failed to look for the kinds of IPAM"),
+            Err(error) => debug!(error = %chain(&error), "Failed to check for the IPAM kinds"),
         }
         if shutdown.run_until_cancelled(sleep(LOOK_AGAIN)).await.is_none() {
             return false;
