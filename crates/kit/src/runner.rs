@@ -346,7 +346,7 @@ impl<F> Round<F> {
         self.metrics.failed(category, retry == Retry::WaitForChange);
         match retry {
             Retry::After(wait) => {
-                debug!(category, error = message, retry_in_ms = millis(wait), "Reconcile put off");
+                debug!(category, error = message, retry_in_ms = millis(wait), "Reconcile postponed");
                 self.queue.add_after(key.clone(), wait);
                 Action::requeue(wait)
             }

@@ -173,7 +173,7 @@ where
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
             Err(error) => {
                 errors.inc();
-                warn!(kind = %K::kind(&()), error = %crate::chain(&error), "Watch broke; restarting it");
+                warn!(kind = %K::kind(&()), error = %crate::chain(&error), "A watch failed; restarting it");
                 None
             }
         };
