@@ -63,7 +63,7 @@ pub enum SessionError {
     #[error("failed to read the headers of a stream")]
     Headers(#[source] HeaderError),
     /// The client disappeared without closing the connection.
-    #[error("failed to hear from the client for {} s", IDLE_TIMEOUT.as_secs())]
+    #[error("the client sent nothing for {} s", IDLE_TIMEOUT.as_secs())]
     Idle,
 }
 
