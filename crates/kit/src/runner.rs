@@ -108,17 +108,21 @@ where
         let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));
         let (gone, _) = broadcast::channel(GONE_BACKLOG);
         let going = gone.clone();
+        let forget = move |object: &Arc<K>| {
+            forgetting.forget(&key(&**object));
+            removed.forget(&key(&**object));
+        };
         let applied = changes.flat_map(move |change| {
             stream::iter(match change {
                 Change::Applied(object) => vec![object],
                 Change::Deleted(object) => {
-                    forgetting.forget(&key(&*object));
-                    removed.forget(&key(&*object));
+                    forget(&object);
                     // Fails only without a listener.
                     let _ = going.send(Gone::Object(object));
                     vec![]
                 }
-                Change::Listed => {
+                Change::Listed { gone } => {
+                    gone.iter().for_each(&forget);
                     let _ = going.send(Gone::Any);
                     reader.state()
                 }

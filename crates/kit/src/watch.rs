@@ -22,7 +22,7 @@ use crate::{metrics::Metrics, services::Services};
 const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The most touched objects that a slow subscriber may lag behind. A subscriber that lags further gets every object of
-/// the cache instead, so it misses nothing. 1,024 pointers are 16 KiB.
+/// the cache instead, and misses deletions alone. 1,024 pointers are 16 KiB.
 const TOUCHED_BACKLOG: usize = 1024;
 
 /// The API of the kind `K` in one namespace, or in all namespaces.
@@ -84,7 +84,7 @@ where
         let follow = async move {
             let mut changes = std::pin::pin!(changes);
             while let Some(change) = shutdown.run_until_cancelled(changes.next()).await.flatten() {
-                if let Change::Listed = change {
+                if let Change::Listed { .. } = change {
                     gate.open();
                 }
                 for object in change.objects(&store) {
@@ -113,7 +113,8 @@ where
         self.store.wait_until_ready().await.is_ok()
     }
 
-    /// Every object that was created, changed or deleted, after the cache has the change.
+    /// Every object that was created, changed or deleted, after the cache has the change. A subscriber that lags behind by
+    /// more than 1,024 objects gets all objects of the cache instead.
     pub fn touched(&self) -> impl Stream<Item = Arc<K>> + Send + 'static {
         let store = self.store.clone();
         BroadcastStream::new(self.touched.subscribe()).flat_map(move |touched| match touched {
@@ -130,7 +131,10 @@ pub(crate) enum Change<K: Resource<DynamicType = ()>> {
     /// This object is gone.
     Deleted(Arc<K>),
     /// The whole list was read, at the start or after the watch broke: any object may have changed.
-    Listed,
+    Listed {
+        /// The objects of the list before that are not in this one. No watch reports their deletion.
+        gone: Vec<Arc<K>>,
+    },
 }
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
@@ -138,7 +142,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
     fn objects(self, store: &Store<K>) -> Vec<Arc<K>> {
         match self {
             Self::Applied(object) | Self::Deleted(object) => vec![object],
-            Self::Listed => store.state(),
+            Self::Listed { gone } => [store.state(), gone].concat(),
         }
     }
 }
@@ -160,6 +164,7 @@ where
     let errors = metrics.watch_errors(&K::kind(&()));
     let reader = store.clone();
     let events = reflector(writer, watcher(api, config).default_backoff().modify(trim));
+    let mut before = Vec::new();
     let changes = events.filter_map(move |event| {
         let change = match event {
             Ok(watcher::Event::Apply(object)) => {
@@ -168,9 +173,15 @@ where
             Ok(watcher::Event::Delete(object)) => Some(Change::Deleted(Arc::new(object))),
             Ok(watcher::Event::InitDone) => {
                 debug!(kind = %K::kind(&()), objects = reader.len(), "Listed");
-                Some(Change::Listed)
+                let mut gone = std::mem::take(&mut before);
+                gone.retain(|object: &Arc<K>| reader.get(&reference(&**object)).is_none());
+                Some(Change::Listed { gone })
             }
-            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
+            Ok(watcher::Event::Init) => {
+                before = reader.state();
+                None
+            }
+            Ok(watcher::Event::InitApply(_)) => None,
             Err(error) => {
                 errors.inc();
                 warn!(kind = %K::kind(&()), error = %crate::chain(&error), "A watch failed; restarting it");
