@@ -1,5 +1,5 @@
-//! Calls of an extension over TLS on kept connections: calls per second, and per second of CPU time, which is the
-//! rate of one otherwise idle core. The extension runs in a thread of its own, the caller in another.
+//! Calls of an extension over TLS on kept connections: calls per second, and calls per second of CPU time, which is the
+//! rate of one otherwise idle core. The extension and the caller run in different threads.
 //!
 //! `cargo bench -p nephele-runtime-sdk --bench calling`. Without `--bench`, as with `cargo test --benches`, it runs
 //! only for a moment.

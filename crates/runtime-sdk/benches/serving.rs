@@ -1,6 +1,6 @@
-//! Calls served over TLS on kept connections: calls per second, and per second of the server's CPU time, which is
-//! the rate of one otherwise idle core; latencies, and the memory of an idle server. The server has one thread;
-//! clients have another.
+//! Calls served over TLS on kept connections: calls per second, calls per second of the server's CPU time, which is the
+//! rate of one otherwise idle core, latencies, and the memory of an idle server. The server and the clients have one
+//! thread each.
 //!
 //! `cargo bench -p nephele-runtime-sdk`. Without `--bench`, as with `cargo test --benches`, it runs only for a
 //! moment.

@@ -1,4 +1,4 @@
-//! A complete extension: a cluster is created only if an annotation says who pays for it.
+//! A complete extension: a cluster is created only if an annotation names its cost center.
 //!
 //! `cargo run --example before_create -- /path/to/certificates` serves it on 9443 with `tls.crt` and `tls.key` from there.
 

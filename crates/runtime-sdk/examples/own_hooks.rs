@@ -1,4 +1,4 @@
-//! A custom hook, served beside one of Cluster API's without Cluster API ever seeing it; prints the served paths.
+//! A custom hook beside a hook of Cluster API, on a mount that Cluster API does not discover. Prints the served paths.
 #![allow(clippy::print_stdout, reason = "an example prints what it shows")]
 
 use std::error::Error;
@@ -12,19 +12,19 @@ use nephele_runtime_sdk::{
 };
 
 request! {
-    /// Asks before a machine is made.
+    /// The request before a machine is created.
     pub struct BeforeMachineCreateRequest {
-        /// The machine that is about to be made.
+        /// The machine that will be created.
         pub machine: Object,
     }
 }
 
 response! {
-    /// Lets it be made, or has it wait.
+    /// Lets the machine be created, or makes it wait.
     pub struct BeforeMachineCreateResponse: retry {}
 }
 
-/// Called before a machine is made.
+/// Called before a machine is created.
 #[derive(Clone, Copy, Debug)]
 pub struct BeforeMachineCreate;
 
@@ -34,7 +34,7 @@ impl Hook for BeforeMachineCreate {
     const GROUP: &'static str = "hooks.example.com";
     const VERSION: &'static str = "v1alpha1";
     const NAME: &'static str = "BeforeMachineCreate";
-    const META: HookMeta = HookMeta::new("Called before a machine is made").tags(&["Machines"]);
+    const META: HookMeta = HookMeta::new("Called before a machine is created").tags(&["Machines"]);
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,6 +1,6 @@
-//! A provider that calls extensions of its own hook, registered by objects of its own kind: the decisions about
-//! such an object, step by step. A controller would read the object from its cluster and write the results back;
-//! here the object is a value, and the extension is a function.
+//! A provider that calls extensions of its own hook. Objects of its own kind register the extensions. The example shows
+//! the decisions about such an object, step by step. A controller would read the object from its cluster and write the
+//! results back; here the object is a value, and the extension is a function.
 #![allow(clippy::print_stdout, reason = "an example shows what happens")]
 
 use std::{error::Error, sync::Arc};
@@ -24,19 +24,19 @@ use serde::Deserialize;
 use serde_json::json;
 
 request! {
-    /// Asks before a machine is made.
+    /// The request before a machine is created.
     pub struct BeforeMachineCreateRequest {
-        /// The machine that is about to be made.
+        /// The machine that will be created.
         pub machine: Object,
     }
 }
 
 response! {
-    /// Lets it be made, or has it wait.
+    /// Lets the machine be created, or makes it wait.
     pub struct BeforeMachineCreateResponse: retry {}
 }
 
-/// Called before a machine is made.
+/// Called before a machine is created.
 struct BeforeMachineCreate;
 
 impl Hook for BeforeMachineCreate {
@@ -45,7 +45,7 @@ impl Hook for BeforeMachineCreate {
     const GROUP: &'static str = "hooks.example.com";
     const VERSION: &'static str = "v1alpha1";
     const NAME: &'static str = "BeforeMachineCreate";
-    const META: HookMeta = HookMeta::new("Called before a machine is made");
+    const META: HookMeta = HookMeta::new("Called before a machine is created");
 }
 
 /// An object that registers an extension. The fields belong to the kind; the trait maps them.
@@ -135,7 +135,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 println!("the status becomes {:#}", conclusion.status.unwrap_or_default());
                 break object.registration(conclusion.handlers.unwrap_or_default());
             }
-            other => return Err(format!("not of this example: {other:?}").into()),
+            other => return Err(format!("this example does not expect {other:?}").into()),
         }
     };
     client.registry().add(registration)?;

@@ -17,7 +17,7 @@ use serde_json::json;
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 
 fn set_zone(template: &mut Template<'_>) -> Result<(), Failure> {
-    // Machines without a zone are left alone.
+    // Machines without a zone are not changed.
     if let Some(zone) = template.variables.find("zone")?.cloned() {
         template.object["spec"]["template"]["spec"]["zone"] = zone;
     }

@@ -1,9 +1,9 @@
 //! The Runtime SDK of Cluster API for Rust: serve hooks, call hooks, define hooks.
 //!
-//! Cluster API calls runtime extensions at certain points of a cluster's lifecycle: before it is created, upgraded
-//! or deleted, while its topology is computed, when a machine could be updated in place. An extension answers over
-//! HTTPS; it can make Cluster API wait, change what is created, or refuse. This crate has both sides of that, for
-//! the hooks of Cluster API 1.10 to 1.14 and for custom hooks.
+//! Cluster API calls runtime extensions at certain points of a cluster's lifecycle: before a cluster is created,
+//! upgraded or deleted, while its topology is computed, and when a machine could be updated in place. An extension
+//! answers over HTTPS. It can make Cluster API wait, change the objects that are created, or refuse. This crate has
+//! the serving side and the calling side, for the hooks of Cluster API 1.10 to 1.14 and for custom hooks.
 //!
 //! # A complete extension
 //!
@@ -31,8 +31,8 @@
 //! }
 //! ```
 //!
-//! [`first_extension`] explains it step by step, up to the objects that register it. `examples/` has one for a
-//! cluster's topology and one with custom hooks.
+//! [`first_extension`] explains this extension step by step, up to the objects that register it. `examples/` has an
+//! extension for a cluster's topology and one with custom hooks.
 //!
 //! # Modules
 //!
@@ -46,11 +46,11 @@
 //!                                          server: discovery, deadlines, TLS ◀── topology: variables, patches
 //! ```
 //!
-//! The feature `server` adds [`server`], the feature `client` adds [`client`], the calling side; both are on by
-//! default, and without them the crate has only types. With `kube` the calling side reads registrations from a
-//! management cluster.
+//! The feature `server` adds [`server`], the serving side. The feature `client` adds [`client`], the calling side.
+//! Both are on by default; without them the crate has only types. With the feature `kube`, the calling side reads
+//! registrations from a management cluster.
 //!
-//! The crate knows no particular provider. Objects travel as JSON ([`wire::Object`]), because Cluster API has sent
+//! The crate does not depend on any provider. Objects are JSON ([`wire::Object`]), because Cluster API has sent
 //! Clusters of two versions under one version of the hooks.
 //!
 //! The server is axum over `nephele-listen`, which bounds what clients can hold.
@@ -59,20 +59,20 @@
 //!
 //! The protocol is that of the Runtime SDK proposal (Cluster API, `docs/proposals/20220221-runtime-SDK.md`) as
 //! implemented by Cluster API 1.14 (`api/runtime/hooks/v1alpha1`, `exp/runtime/server`, `internal/runtime/client`).
-//! It differs on purpose here:
+//! The differences are deliberate:
 //!
-//! | of Go | here |
+//! | Go | this crate |
 //! |---|---|
-//! | a handler that forgets the status is refused by the caller | a response is made with `Success`; an error is `Failure` |
-//! | a panic ends the connection | it is a response with status `Failure` |
-//! | names, timeouts and policies are first checked by the caller | [`server::Extension::build`] checks them |
-//! | the `timeout` of a call is ignored | a call ends with it |
-//! | discovery lists handlers in another order each time | it is sorted by name |
-//! | any method is accepted | only POST is |
-//! | typed templates lead to patches of fields that the type does not know | only of fields that were changed |
-//! | text of variables is unquoted as Go's | as JSON's |
-//! | fractions are read exactly | those of more than 15 digits may differ in the last bit, as serde_json reads them |
-//! | of a repeated field the last counts | it is an error, as are bytes that are not UTF-8 |
+//! | the caller refuses a response without a status | the default status is `Success`; an error is `Failure` |
+//! | a panic ends the connection | a panic becomes a response with status `Failure` |
+//! | only the caller checks names, timeouts and policies | [`server::Extension::build`] checks them |
+//! | the `timeout` of a call is ignored | a call ends at its timeout |
+//! | discovery lists handlers in random order | discovery sorts them by name |
+//! | any HTTP method is accepted | only POST is accepted |
+//! | typed templates lead to patches of fields that the type does not know | patches have only changed fields |
+//! | strings in variables are unquoted as in Go | strings are unquoted as in JSON |
+//! | fractions are read exactly | fractions of more than 15 digits may differ in the last bit, because of serde_json |
+//! | the last of repeated fields counts | a repeated field is an error, and so are bytes that are not UTF-8 |
 
 // The macros below refer to this crate by its name, even inside it.
 extern crate self as nephele_runtime_sdk;

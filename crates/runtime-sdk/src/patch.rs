@@ -19,12 +19,12 @@ pub fn between(before: &Value, after: &Value, kind: &PatchType) -> Bytes {
     Bytes(patch.into_bytes())
 }
 
-/// A JSON Patch (RFC 6902). A difference of trees does not distinguish a `null` field from an absent one; where the
-/// objects differ in that, the members of the outermost object are replaced as a whole.
+/// A JSON Patch (RFC 6902). The library's diff does not distinguish a `null` field from an absent one. Where the
+/// objects differ in that, the patch replaces the members of the outermost object as a whole.
 fn json_patch_between(before: &Value, after: &Value) -> String {
     let patch = json_patch::diff(before, after);
     let mut patched = before.clone();
-    // On a copy, so nothing has to be undone if the patch does not apply.
+    // The patch is applied to a copy, so nothing has to be undone if it does not apply.
     let exact = json_patch::patch_unsafe(&mut patched, &patch).is_ok() && patched == *after;
     let (false, Value::Object(before), Value::Object(after)) = (exact, before, after) else {
         return patch.to_string();
@@ -38,8 +38,8 @@ fn json_patch_between(before: &Value, after: &Value) -> String {
 }
 
 impl Patch {
-    /// The JSON Patch from `before` to `after`, or none when they are equal: Cluster API accepts no patch for
-    /// "nothing to change", and refuses some forms of an empty one.
+    /// The JSON Patch from `before` to `after`. It is absent when they are equal: to Cluster API an absent patch means
+    /// no change, and it refuses some forms of an empty patch.
     #[must_use]
     pub fn between(before: &Value, after: &Value) -> Self {
         if before == after {

@@ -1,4 +1,4 @@
-//! Unintended bodies: whatever is sent, a served call is answered, and no handler panics.
+//! Malformed bodies: whatever the body, a served call is answered, and no handler panics.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
 mod recorded;
@@ -103,7 +103,7 @@ enum Mutation {
 }
 
 fn mutation() -> impl Strategy<Value = Mutation> {
-    // Bytes with a meaning in JSON are more frequent.
+    // Bytes with a meaning in JSON are drawn more often.
     let byte = prop_oneof![prop::sample::select(br#"{}[]",:\nue0-9. "#.to_vec()), any::<u8>()];
     prop_oneof![
         (any::<Index>(), byte.clone()).prop_map(|(at, byte)| Mutation::Replace(at, byte)),
@@ -196,7 +196,7 @@ fn json() -> impl Strategy<Value = Value> {
 
 static RECORDINGS: LazyLock<Vec<Recording>> = LazyLock::new(recorded::all);
 
-/// Recorded bodies of Cluster API with the paths they were sent to.
+/// Recorded bodies of Cluster API, with the paths they were sent to.
 static RECORDED: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
     let path = |recorded: &str| {
         let hook = recorded.split('/').nth(3).unwrap();
@@ -239,7 +239,7 @@ enum Twist {
     Wrap,
     /// Add something to a list or object.
     Add(Value),
-    /// Write the names in an object in capitals.
+    /// Write the field names of an object in capitals.
     Shout,
 }
 
@@ -317,7 +317,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
 
-    /// Recorded bodies with other values in some places, and then some bytes damaged.
+    /// Recorded bodies with some values replaced and some bytes damaged.
     #[test]
     fn spoilt_recordings_are_answered(
         recorded in any::<Index>(),
@@ -342,7 +342,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
 
-    /// A response that was damaged is either refused, or reads the same when it is written again.
+    /// A damaged response is either refused, or stays the same when it is written and read again.
     #[test]
     fn spoilt_responses_are_refused_or_read_the_same_again(
         recorded in any::<Index>(),
@@ -374,7 +374,7 @@ proptest! {
     }
 }
 
-/// It reads the same when it is written again: Go does not distinguish the two.
+/// An empty patch type is read as an absent one, because Go does not distinguish the two.
 #[test]
 fn a_patch_of_an_empty_type_has_none() {
     let read = |text: &str| wire::from_slice::<hooks::CanUpdateMachineResponse>(text.as_bytes()).unwrap();
@@ -390,7 +390,7 @@ fn recordings_are_answered_with_success() {
     }
 }
 
-/// A message sent to the path of another hook is read as a request or refused, and never more than that.
+/// A message sent to the path of another hook is read as a request or refused.
 #[test]
 fn every_message_at_every_path_is_answered() {
     for path in &ROUTER.1 {

@@ -1,4 +1,4 @@
-//! Messages of every hook as Go writes them: read here, and written here in the same way.
+//! Messages of every hook as Go writes them. This crate reads them, and writes them in the same way.
 //!
 //! `fixtures/messages-1.14.json` holds the output of `encoding/json` for values of the types of Cluster API 1.14.2,
 //! both full and empty.
@@ -18,7 +18,7 @@ fn again<T: Serialize + DeserializeOwned>(message: &Value) -> Value {
     serde_json::to_value(wire::from_slice::<T>(&bytes).unwrap()).unwrap()
 }
 
-/// Replaces absent lists and bytes, which Go writes as `null` and Rust as empty: each reads the other's as its own.
+/// Replaces absent lists and bytes, which Go writes as `null` and Rust writes as empty. Both read either form.
 fn settled(message: &Value) -> Value {
     match message {
         Value::Object(fields) => Value::Object(
@@ -58,7 +58,7 @@ fn every_message_of_go_is_read_and_written_as_go_does() {
     fn check<T: Serialize + DeserializeOwned>(fixtures: &mut Map<String, Value>, name: &str) {
         for message in fixtures.remove(name).unwrap().as_array().unwrap() {
             let mut expected = settled(message);
-            // A `null` item is an empty one.
+            // A `null` item is read as an empty item.
             if name == "ValidateTopologyRequest"
                 && let Some(item) = expected.pointer_mut("/items/1")
             {

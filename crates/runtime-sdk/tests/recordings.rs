@@ -1,5 +1,5 @@
-//! Calls of unmodified Cluster API 1.14.2, replayed: each is read and written again unchanged, and Cluster API
-//! accepts the recorded answer.
+//! Recorded calls of unmodified Cluster API 1.14.2. Each request is read and written again unchanged, and the calling
+//! side accepts the recorded answer.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
 mod recorded;
@@ -16,7 +16,7 @@ use nephele_runtime_sdk::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Runs it for every hook.
+/// Runs an expression for every hook.
 macro_rules! with_every_hook {
     ($do:ident($($argument:expr),*)) => {
         with_every_hook!(
@@ -102,7 +102,7 @@ fn what_was_sent_is_read_and_written_as_it_came() {
     with_every_hook!(check(&recordings));
 }
 
-/// Facts that the serving side relies on: paths, the timeout, and which headers are sent.
+/// Facts that the serving side relies on: the paths, the timeout and the headers of calls.
 #[test]
 fn calls_come_as_they_are_served() {
     fn check<H: Hook>(recordings: &[Recording]) {

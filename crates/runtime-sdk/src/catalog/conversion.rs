@@ -9,31 +9,31 @@ use crate::{hooks::Hook, wire};
 /// Why a message cannot be converted to another version.
 #[derive(Debug, Error)]
 pub enum ConversionError {
-    /// The other version cannot express it.
+    /// The other version cannot express the message.
     #[error("{0}")]
     Unsaid(String),
-    /// It is not JSON of its version.
+    /// The message is not the JSON of its version.
     #[error("failed to read or write the message")]
     Json(#[source] serde_json::Error),
 }
 
-/// Lets a caller that has this version of a hook call an extension that has another: requests are converted to the
-/// extension's version, responses back from it.
+/// Lets a caller with this version of a hook call an extension with another version. Requests are converted to the
+/// extension's version, and responses are converted back.
 pub trait Convert<Extension: Hook>: Hook {
     /// The request in the extension's version.
     ///
     /// # Errors
-    /// When that version cannot express it.
+    /// When the extension's version cannot express the request.
     fn request(request: Self::Request) -> Result<Extension::Request, ConversionError>;
 
     /// The response in the caller's version.
     ///
     /// # Errors
-    /// When this version cannot express it.
+    /// When the caller's version cannot express the response.
     fn response(response: Extension::Response) -> Result<Self::Response, ConversionError>;
 }
 
-/// Turns a conversion of types into one of JSON values.
+/// Makes a conversion of JSON values from a conversion of types.
 pub(super) fn value<From, To>(
     convert: fn(From) -> Result<To, ConversionError>,
 ) -> impl Fn(Value) -> Result<Value, ConversionError> + Send + Sync

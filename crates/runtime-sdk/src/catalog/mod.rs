@@ -1,4 +1,4 @@
-//! The catalog: the hooks that one side of a call knows, and the conversions between their versions.
+//! The catalog: the hooks that a caller or an extension knows, and the conversions between their versions.
 
 mod conversion;
 mod release;
@@ -17,7 +17,7 @@ use crate::{
     wire,
 };
 
-/// The hooks that one side of a call knows, each by group, version and name. Cheap to clone.
+/// The hooks that a caller or an extension knows, each by group, version and name. Cheap to clone.
 ///
 /// ```
 /// use nephele_runtime_sdk::{catalog::Catalog, hooks::{BeforeClusterCreate, Hook}};
@@ -41,9 +41,9 @@ struct Inner {
 /// A hook in a catalog.
 #[derive(Clone)]
 pub struct Entry {
-    /// What it is for.
+    /// What the hook is for.
     pub meta: HookMeta,
-    /// Whether its path has no handler name.
+    /// Whether the path of the hook has no handler name.
     pub singleton: bool,
     marker: TypeId,
     request: fn(&mut SchemaGenerator) -> Schema,
@@ -51,13 +51,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The schema of its request.
+    /// The schema of the hook's request.
     #[must_use]
     pub fn request_schema(&self, generator: &mut SchemaGenerator) -> Schema {
         (self.request)(generator)
     }
 
-    /// The schema of its response.
+    /// The schema of the hook's response.
     #[must_use]
     pub fn response_schema(&self, generator: &mut SchemaGenerator) -> Schema {
         (self.response)(generator)
@@ -88,14 +88,14 @@ pub enum CatalogError {
     #[error("{0}: the version is not a DNS label")]
     Version(Box<HookId>),
     /// The name is not in upper camel case.
-    #[error("{0}: the name is not letters and digits with a capital first")]
+    #[error("{0}: the name is not letters and digits that begin with a capital")]
     Name(Box<HookId>),
-    /// Another type already has this hook, or its path.
+    /// Another type already has this hook or its path.
     #[error("{hook} is already taken by {taken}")]
     Taken {
         /// The new hook.
         hook: Box<HookId>,
-        /// The existing one.
+        /// The existing hook.
         taken: Box<HookId>,
     },
     /// The hook is not in the catalog.
@@ -155,7 +155,7 @@ impl CatalogError {
 }
 
 impl Catalog {
-    /// A catalog without hooks, for custom ones.
+    /// An empty catalog, for custom hooks.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
@@ -227,7 +227,7 @@ impl Catalog {
     /// Adds a conversion, so that callers with `Caller` can call extensions with `Extension`.
     ///
     /// # Errors
-    /// When one of the two is not in the catalog.
+    /// When one of the two hooks is not in the catalog.
     pub fn add_conversion<Caller, Extension>(&mut self) -> Result<&mut Self, CatalogError>
     where
         Caller: Convert<Extension>,
@@ -258,17 +258,17 @@ impl Catalog {
         self.inner.hooks.get(id)
     }
 
-    /// Whether the catalog has a hook, in that version.
+    /// Whether the catalog has a hook in the id's version.
     #[must_use]
     pub fn knows(&self, id: &HookId) -> bool {
         self.inner.hooks.contains_key(id)
     }
 
-    /// Writes a request for an extension that has the hook in the version `to`: converted if that is another
-    /// version, and with `apiVersion` and `kind`.
+    /// Writes a request, with `apiVersion` and `kind`, for an extension that has the hook in the version `to`. The
+    /// request is converted if its own version is another one.
     ///
     /// # Errors
-    /// When a version is unknown, there is no conversion, or it fails.
+    /// When a version is unknown, or the conversion is missing or fails.
     pub fn write_request<H: Hook>(&self, request: &H::Request, to: &HookId) -> Result<Vec<u8>, CatalogError> {
         let from = self.known(H::id())?;
         let to = self.known(to.clone())?;
@@ -294,7 +294,7 @@ impl Catalog {
     /// [`wire::from_prefix`].
     ///
     /// # Errors
-    /// When a version is unknown, the bytes are not a response, there is no conversion, or it fails.
+    /// When a version is unknown, the bytes are not a response, or the conversion is missing or fails.
     pub fn read_response<H: Hook>(&self, bytes: &[u8], from: &HookId) -> Result<H::Response, CatalogError> {
         let to = self.known(H::id())?;
         let from = self.known(from.clone())?;

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-/// The hooks that came with 1.12. Naming one of them in discovery hides the whole extension from earlier releases.
+/// The hooks that came with 1.12. If discovery names one of them, earlier releases refuse the whole extension.
 const SINCE_1_12: [&str; 7] = [
     "BeforeControlPlaneUpgrade",
     "BeforeWorkersUpgrade",
@@ -15,7 +15,7 @@ const SINCE_1_12: [&str; 7] = [
     "UpdateMachine",
 ];
 
-/// A minor release of Cluster API, at least 1.10. Releases after the last known one have its hooks.
+/// A minor release of Cluster API, at least 1.10. Later releases than [`Release::LATEST`] have the same hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release {
     minor: u32,
@@ -38,7 +38,7 @@ impl Release {
         Self { minor: if minor < 10 { 10 } else { minor } }
     }
 
-    /// Whether it has this hook of Cluster API.
+    /// Whether the release has this hook of Cluster API.
     #[must_use]
     pub fn knows(self, hook: &str) -> bool {
         self.minor >= 12 || !SINCE_1_12.contains(&hook)

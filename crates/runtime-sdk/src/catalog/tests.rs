@@ -98,7 +98,7 @@ fn a_hook_is_there_once_in_each_version() {
     assert!(!Old::id().same_hook(&Discovery::id()));
 }
 
-/// CAT-6, and what upstream does not refuse: a hook of another type under the same path.
+/// CAT-6. Unlike upstream, a hook of another type with the same path is refused too.
 #[test]
 fn a_hook_without_a_place_of_its_own_is_refused() {
     let mut catalog = both();
@@ -148,7 +148,7 @@ fn a_response_comes_back_in_the_callers_version() {
     assert_eq!(response.status, ResponseStatus::absent());
 }
 
-/// CLI-2, CLI-3, and a direction that nobody gave.
+/// CLI-2, CLI-3, and a conversion that exists only in the other direction.
 #[test]
 fn an_unknown_version_and_a_missing_conversion_are_errors() {
     let request = OldRequest::default();

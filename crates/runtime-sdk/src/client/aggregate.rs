@@ -1,9 +1,9 @@
-//! One response made of several.
+//! Aggregates several responses into one.
 
 use crate::hooks::{Response, ResponseStatus};
 
-/// The smaller of two `retryAfterSeconds` that is not 0, or 0. Zero does not block, so any other value takes
-/// precedence, even a negative one: to Cluster API, everything but 0 blocks.
+/// The smaller of two `retryAfterSeconds`, where 0 counts only if both are 0. Zero does not block, and to Cluster API
+/// every other value does, even a negative one.
 #[must_use]
 pub fn lowest_non_zero(a: i32, b: i32) -> i32 {
     match (a, b) {
@@ -12,9 +12,9 @@ pub fn lowest_non_zero(a: i32, b: i32) -> i32 {
     }
 }
 
-/// Combines successful responses into one (Cluster API, `internal/runtime/client`): success, their messages joined
-/// by a comma, and the lowest `retryAfterSeconds` of those and of `into` that is not 0. Other fields are not
-/// merged; `into` keeps its own.
+/// Combines successful responses into one (Cluster API, `internal/runtime/client`). The result has the status
+/// `Success`, the messages joined by a comma, and the lowest `retryAfterSeconds` of the responses and of `into` that is
+/// not 0. Other fields are not merged: `into` keeps its own.
 #[must_use]
 pub fn aggregate<'a, R: Response>(mut into: R, responses: impl IntoIterator<Item = &'a R>) -> R {
     let mut messages = Vec::new();

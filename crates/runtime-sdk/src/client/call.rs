@@ -54,13 +54,13 @@ impl fmt::Display for Subject {
     }
 }
 
-/// How often a call is repeated when its extension cannot be reached, so has not seen it. All attempts share the
-/// handler's timeout.
+/// How often a call is repeated when the extension cannot be reached, and so has not seen the call. All attempts share
+/// the handler's timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
     /// The most repetitions.
     pub times: u32,
-    /// The wait before the first repetition; it doubles with each.
+    /// The wait before the first repetition. It doubles with each repetition.
     pub wait: Duration,
 }
 
@@ -73,12 +73,12 @@ impl Default for Retries {
 /// How all handlers of a hook are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallAll {
-    /// The most time for all of them together; without it, the sum of their timeouts. A handler that starts late
-    /// has only the time that is left, and its failure policy decides if that is too short.
+    /// The most time for all handlers together; without it, the sum of their timeouts. A handler that starts late
+    /// has only the time that is left. If that is too short, its failure policy decides.
     pub total: Option<Duration>,
-    /// The number of handlers called at a time. With 1, the first failure ends the call and the others are not
-    /// called; with more, those that are running are dropped. In either case, responses are aggregated in the order
-    /// of the handlers' names, and the error is that of the first failed handler by name.
+    /// The number of handlers called at a time. With 1, the first failure ends the call and the other handlers are
+    /// not called. With more, calls in flight are dropped. In either case, responses are aggregated in the order of
+    /// the handlers' names, and the error is that of the first failed handler by name.
     pub at_once: NonZeroUsize,
 }
 
@@ -111,43 +111,43 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Uses this registry, which the caller keeps filled; without it, an empty one.
+    /// Sets the registry. The caller adds the extensions to it. The default is an empty registry.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.inner.registry = registry;
         self
     }
 
-    /// Sets the source of namespace labels; without it, only extensions of all namespaces can be called.
+    /// Sets the source of namespace labels. Without it, only extensions that select all namespaces can be called.
     pub fn namespaces(mut self, namespaces: impl Namespaces) -> Self {
         self.inner.namespaces = Arc::new(namespaces);
         self
     }
 
-    /// Sets the transport; without it, an [`Https`].
+    /// Sets the transport. The default is an [`Https`].
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.inner.transport = transport;
         self
     }
 
-    /// Sets the metrics; without them, nothing is counted.
+    /// Sets the metrics. Without them, nothing is counted.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.inner.metrics = Some(metrics);
         self
     }
 
-    /// Sets when failing extensions are left alone.
+    /// Sets when calls of failing extensions are suspended.
     pub fn circuit(mut self, circuit: CircuitSettings) -> Self {
         self.inner.circuit = circuit;
         self
     }
 
-    /// Sets how often calls are repeated that the extension has not seen.
+    /// Sets how often a call is repeated that the extension has not seen.
     pub fn retries(mut self, retries: Retries) -> Self {
         self.inner.retries = retries;
         self
     }
 
-    /// The client.
+    /// Builds the client.
     #[must_use]
     pub fn build(self) -> Client {
         Client { inner: Arc::new(self.inner) }
@@ -158,13 +158,13 @@ impl ClientBuilder {
 struct Call<'a> {
     /// The hook in the extension's version.
     hook: &'a HookId,
-    /// The name of the handler in the extension; none for discovery.
+    /// The name of the handler in the extension. `None` for discovery.
     handler: Option<&'a str>,
     endpoint: &'a Endpoint,
     ca_bundle: &'a Arc<[u8]>,
-    /// How long it may take.
+    /// How long the call may take.
     timeout: Duration,
-    /// The time for all calls that it is one of, and when that ends.
+    /// The total time for all handlers of the hook, and when it ends.
     total: Option<(Duration, Instant)>,
 }
 
@@ -192,23 +192,23 @@ impl Client {
         }
     }
 
-    /// The registry of its handlers.
+    /// The registry of the extensions and their handlers.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.inner.registry
     }
 
-    /// The hooks that it can call.
+    /// The hooks that the client can call.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.inner.catalog
     }
 
-    /// Asks an extension for its handlers, and validates the answer. It may take 10 seconds. It is sent even while
-    /// calls of the extension keep failing; once it is answered, calls are made again.
+    /// Asks an extension for its handlers, and validates the answer. The extension has 10 seconds to answer. The
+    /// request is sent even while calls of the extension are suspended, and an answer ends the suspension.
     ///
     /// # Errors
-    /// When the extension cannot be reached, fails, or its answer is invalid.
+    /// When the extension cannot be reached or fails, or its answer is invalid.
     pub async fn discover(
         &self,
         extension: &str,
@@ -249,17 +249,17 @@ impl Client {
         Ok(discovered)
     }
 
-    /// The full names of the handlers of a hook that are called for an object, sorted.
+    /// The full names of the handlers of a hook whose extensions select the object's namespace, sorted.
     ///
     /// # Errors
-    /// When the hook is not in the catalog, the registry is not ready, or the labels of the object's namespace are
-    /// needed and cannot be read.
+    /// When the hook is not in the catalog, the registry is not ready, or a selector needs the labels of the object's
+    /// namespace and they cannot be read.
     pub async fn handlers<H: Hook>(&self, subject: &Subject) -> Result<Vec<String>, CallAllError> {
         let matching = self.matching::<H>(subject).await?;
         Ok(matching.into_iter().map(|registered| registered.name.clone()).collect())
     }
 
-    /// Calls all handlers of a hook that are called for an object, and aggregates their responses (see
+    /// Calls all handlers of a hook whose extensions select the object's namespace, and aggregates their responses (see
     /// [`aggregate`](super::aggregate)). When one fails or makes the caller wait, the others may be called again.
     ///
     /// # Errors
@@ -286,9 +286,9 @@ impl Client {
         Ok(aggregate(H::Response::default(), responses.iter().map(|(_, response)| response)))
     }
 
-    /// Calls all handlers of a hook that are called for an object, and returns each response with the full name of
-    /// its handler, sorted: for callers that combine responses differently than [`Client::call_all`], or show
-    /// people each of them.
+    /// Calls all handlers of a hook whose extensions select the object's namespace, and returns each response with the
+    /// full name of its handler, sorted by name. For callers that combine responses differently than
+    /// [`Client::call_all`], or that show each response to people.
     ///
     /// # Errors
     /// When a handler fails, or the handlers cannot be found.
@@ -316,8 +316,8 @@ impl Client {
     /// Calls a handler by its full name.
     ///
     /// # Errors
-    /// When the handler is not registered, answers another hook, is not called for the object's namespace, or
-    /// fails; or when it cannot be called and its failure policy does not ignore that.
+    /// When the handler is not registered, is for another hook, or fails; when its extension does not select the
+    /// object's namespace; or when it cannot be called and its failure policy is not `Ignore`.
     pub async fn call<H: Hook>(
         &self,
         handler: &str,
@@ -353,7 +353,7 @@ impl Client {
         Ok(matching)
     }
 
-    /// Whether a selector selects a namespace. Its labels are read once, and only if they matter.
+    /// Whether a selector selects a namespace. The labels are read once, and only if the selector needs them.
     async fn selects(
         &self,
         selector: &Selector,
@@ -410,7 +410,7 @@ impl Client {
                     tracing::warn!(
                         handler = registered.name,
                         error = chain(&error),
-                        "Ignored that an extension handler could not be called"
+                        "Ignored a failed call of an extension handler"
                     );
                     self.metrics(|metrics| metrics.ignored(&H::id()));
                     return Ok(succeeded::<H>());
@@ -428,7 +428,7 @@ impl Client {
         }
     }
 
-    /// Calls a handler unless its extension is left alone.
+    /// Calls a handler unless the circuit of its extension is open.
     async fn guarded<H: Hook>(
         &self,
         registered: &Registered,
@@ -457,7 +457,7 @@ impl Client {
                 extension.circuit.lock().failed(now, &self.inner.circuit, &extension.name, &cause);
                 self.count_open();
             }
-            // This shows nothing about the extension.
+            // These errors show nothing about the health of the extension.
             Err(Failed::External(ExternalError::Total(_)) | Failed::Url(_) | Failed::Trust(_)) => {}
             Ok(_) | Err(Failed::External(_) | Failed::Catalog(_)) => {
                 let was_open = {
@@ -532,7 +532,7 @@ impl Client {
         }
         let response = self.inner.catalog.read_response::<H>(&incoming.body, call.hook);
         let response = response.map_err(|error| match error {
-            // An unreadable response is the extension's fault; all else is a conversion error.
+            // An unreadable response is the extension's fault. All other errors are conversion errors.
             CatalogError::Read { ref hook, .. } if **hook == *call.hook => {
                 Failed::External(ExternalError::Decode(error))
             }
@@ -588,7 +588,7 @@ fn succeeded<H: Hook>() -> H::Response {
     response
 }
 
-/// The request with the settings of the registration, overridden by its own.
+/// The request with the settings of the registration. Settings in the request override them.
 fn with_settings<R: Request>(request: &R, registered: &Settings) -> R {
     let mut request = request.clone();
     if let Some(settings) = request.settings_mut() {

@@ -1,4 +1,4 @@
-//! A circuit breaker: leaves an extension alone that does not answer.
+//! A circuit breaker: suspends calls of an extension that does not answer.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -7,11 +7,11 @@ use std::{
 
 use tokio::time::Instant;
 
-/// When an extension is left alone, and for how long.
+/// When calls of an extension are suspended, and for how long.
 ///
-/// The Runtime SDK proposal wants calls of a failing extension to become rarer, so that it is not overrun while it
-/// comes back. After `failures` failed calls in a row it is left alone for `wait`, after the next failure for twice
-/// that, up to `wait_max`; after each wait one call is let through.
+/// The Runtime SDK proposal asks callers to back off from a failing extension, so that it is not overrun while it
+/// recovers. After `failures` failed calls in a row the extension is not called for `wait`. Each further failure
+/// doubles the wait, up to `wait_max`. After each wait, one call is let through.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CircuitSettings {
     /// The number of failures in a row, at least 1.
@@ -20,8 +20,8 @@ pub struct CircuitSettings {
     pub wait: Duration,
     /// The longest wait.
     pub wait_max: Duration,
-    /// How much longer a wait may be at random, as a fraction: callers that failed together should not come back
-    /// together.
+    /// The most random time that is added to a wait, as a fraction of it: callers that failed together should not
+    /// retry together.
     pub jitter: f64,
 }
 
@@ -32,7 +32,7 @@ impl Default for CircuitSettings {
 }
 
 impl CircuitSettings {
-    /// Never leaves an extension alone, as Cluster API does.
+    /// Never suspends calls, as in Cluster API.
     #[must_use]
     pub fn never() -> Self {
         Self { failures: u32::MAX, ..Self::default() }
@@ -44,44 +44,44 @@ impl CircuitSettings {
         let wait = self.wait.saturating_mul(1 << doublings).min(self.wait_max);
         let mut hasher = DefaultHasher::new();
         (key, failures).hash(&mut hasher);
-        // 32 bits of it are random enough, and an f64 holds them exactly.
+        // 32 bits of the hash are random enough, and an f64 holds them exactly.
         let draw = f64::from((hasher.finish() >> 32) as u32) / f64::from(u32::MAX);
         let jitter = if self.jitter.is_finite() { self.jitter.clamp(0.0, 1.0) } else { 0.0 };
         wait.mul_f64(1.0 + jitter * draw)
     }
 }
 
-/// Whether an extension is called now.
+/// The state of an extension's circuit: whether the extension is called now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Circuit {
-    /// It is called.
+    /// The extension is called.
     #[default]
     Closed,
-    /// It is called, though the last calls failed.
+    /// The extension is called, though the last calls failed.
     Failing {
         /// The number of failed calls.
         failures: u32,
     },
-    /// It is left alone.
+    /// The extension is not called.
     Open {
         /// The number of failed calls in a row.
         failures: u32,
-        /// Until this time; the first call after it is let through.
+        /// The end of the wait. The first call after it is let through.
         until: Instant,
-        /// The error of the last of them.
+        /// The error of the last failed call.
         cause: String,
     },
 }
 
 impl Circuit {
-    /// The longest that a call that was let through blocks the next: the longest timeout there is.
+    /// How long a call that was let through can block the next one. It is the longest timeout that a handler can have.
     const PROBE: Duration = Duration::from_secs(30);
 
-    /// Whether a call may be made. After a wait, the call that is let through is the only one until it ends, or for
-    /// 30 seconds.
+    /// Whether a call may be made. After a wait, one call is let through. The next is refused until that one ends, or
+    /// for 30 seconds.
     ///
     /// # Errors
-    /// The last failure, when it may not.
+    /// The last failure, if the call may not be made.
     pub fn admit(&mut self, now: Instant) -> Result<(), String> {
         match self {
             Self::Open { until, cause, .. } if now < *until => Err(cause.clone()),
@@ -93,12 +93,12 @@ impl Circuit {
         }
     }
 
-    /// A call was answered.
+    /// Records a call that was answered.
     pub fn succeeded(&mut self) {
         *self = Self::Closed;
     }
 
-    /// A call failed.
+    /// Records a call that failed.
     pub fn failed(&mut self, now: Instant, settings: &CircuitSettings, key: &str, cause: &str) {
         let failures = match self {
             Self::Closed => 1,
@@ -112,7 +112,7 @@ impl Circuit {
         };
     }
 
-    /// Whether the extension is left alone.
+    /// Whether calls of the extension are suspended.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })

@@ -24,7 +24,7 @@ pub enum UnknownHooks {
     /// Discovery fails, as in Cluster API: an extension newer than its caller is not called at all.
     #[default]
     Refuse,
-    /// The handler is skipped and reported; the others are called. For custom kinds.
+    /// The handler is skipped and reported. The other handlers are called. For custom kinds.
     Skip,
 }
 
@@ -33,7 +33,7 @@ pub enum UnknownHooks {
 pub struct Discovered {
     /// Its handlers, by name.
     pub handlers: Vec<Handler>,
-    /// The skipped ones, by name; empty unless unknown hooks are skipped.
+    /// The skipped handlers, by name. Empty with [`UnknownHooks::Refuse`].
     pub skipped: Vec<DiscoveryProblem>,
 }
 
@@ -80,7 +80,7 @@ pub enum DiscoveryProblem {
         /// Its hook.
         hook: String,
     },
-    /// There are more handlers than fit a status.
+    /// There are more handlers than a status has room for.
     #[error("there are {0} handlers, more than {HANDLERS_MAX}")]
     TooMany(usize),
 }

@@ -1,4 +1,4 @@
-//! Where an extension is: a URL or a Service.
+//! The address of an extension: a URL or a Service.
 
 use std::{fmt, time::Duration};
 
@@ -11,8 +11,8 @@ use thiserror::Error;
 
 use crate::wire::{self, Bytes};
 
-/// How an extension is reached (Cluster API, `extensionconfig_types.go`): by a URL or as a Service of the cluster, and
-/// what its certificate is judged by.
+/// How an extension is reached (Cluster API, `extensionconfig_types.go`): by a URL or as a Service of the cluster, with
+/// the certificate authorities to trust.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientConfig {
@@ -22,8 +22,8 @@ pub struct ClientConfig {
     /// The Service, instead of the URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceReference>,
-    /// The certificate authorities that the extension's certificate may come from, in PEM; those of the system when
-    /// there are none.
+    /// The certificate authorities that may have signed the extension's certificate, in PEM. If empty, those of the
+    /// system.
     #[serde(skip_serializing_if = "Bytes::is_empty")]
     pub ca_bundle: Bytes,
 }
@@ -36,34 +36,34 @@ pub struct ServiceReference {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What the paths of hooks begin with, from `/` on.
+    /// The prefix of the hooks' paths. It begins with `/`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Its port, 443 when nothing is said.
+    /// Its port; 443 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
 }
 
 impl ServiceReference {
-    /// Whether anything is said.
+    /// Whether any field is set.
     fn is_defined(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// Why no address comes of a [`ClientConfig`].
+/// Why a [`ClientConfig`] has no valid address.
 #[derive(Debug, Error)]
 pub enum EndpointError {
-    /// There is neither.
+    /// There is neither a Service nor a URL.
     #[error("neither a service nor a url is given")]
     Neither,
-    /// There are both.
+    /// There are both a Service and a URL.
     #[error("both a service and a url are given")]
     Both,
-    /// The URL is none.
-    #[error("the url {url:?} is not one")]
+    /// The URL is malformed.
+    #[error("the url {url:?} is malformed")]
     Url {
-        /// What was given.
+        /// The given URL.
         url: String,
         /// The cause.
         #[source]
@@ -72,42 +72,42 @@ pub enum EndpointError {
     /// The URL has no host.
     #[error("the url {0:?} has no host")]
     Host(String),
-    /// The URL has a user in it.
-    #[error("a url with a user in it is not called")]
+    /// The URL contains a user.
+    #[error("the url must not contain a user")]
     User,
-    /// The URL is not one of HTTPS.
+    /// The scheme of the URL is not HTTPS.
     #[error("expected the scheme https, not {0:?}")]
     Scheme(String),
-    /// The Service is none.
-    #[error("service {namespace}/{name} is not a name of a Service")]
+    /// The namespace or the name of the Service is invalid.
+    #[error("{namespace}/{name} is not a valid name of a Service")]
     Service {
         /// Its namespace.
         namespace: String,
         /// Its name.
         name: String,
     },
-    /// The port is none.
+    /// The port is invalid.
     #[error("{0} is not a port from 1 to 65535")]
     Port(i64),
-    /// The path is none.
-    #[error("the path {0:?} is not one that begins with a slash")]
+    /// The path is invalid.
+    #[error("{0:?} is not a path that begins with a slash")]
     Path(String),
 }
 
-/// The address of an extension, checked.
+/// The validated address of an extension.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     authority: Authority,
-    /// The path that those of hooks are appended to, without a slash at its end.
+    /// The prefix of the hooks' paths, without a slash at its end.
     path: String,
     query: Option<String>,
 }
 
 impl Endpoint {
-    /// The address that a configuration says.
+    /// The address in a configuration.
     ///
     /// # Errors
-    /// When it says none, or one that cannot be called.
+    /// When the address is missing, invalid or cannot be called.
     pub fn new(config: &ClientConfig) -> Result<Self, EndpointError> {
         match config.service.as_ref().filter(|service| service.is_defined()) {
             Some(_) if !config.url.is_empty() => Err(EndpointError::Both),
@@ -165,22 +165,23 @@ impl Endpoint {
         })
     }
 
-    /// Host and port, as metrics name them.
+    /// Host and port, as in the labels of metrics.
     #[must_use]
     pub fn authority(&self) -> &str {
         self.authority.as_str()
     }
 
-    /// The host, which the extension's certificate has to be for.
+    /// The host, for which the extension's certificate has to be valid.
     #[must_use]
     pub fn host(&self) -> &str {
         self.authority.host()
     }
 
-    /// The URL of a hook's path, with how long the caller waits: the extension may stop when nobody waits any more.
+    /// The URL of a hook's path, with the caller's timeout in its query: the extension can stop when the caller no
+    /// longer waits.
     ///
     /// # Errors
-    /// When the path is none.
+    /// When the path is invalid.
     pub fn uri(&self, hook_path: &str, timeout: Duration) -> Result<Uri, http::Error> {
         let path = clean(&format!("{}/{hook_path}", self.path));
         let query = match &self.query {
@@ -203,7 +204,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A path as POSIX cleans it: with a slash at its beginning, none at its end, and nothing to go back over.
+/// A path without empty parts, `.` and `..`. It begins with a slash and does not end with one; `/` becomes empty.
 fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(uri(&empty), "https://h/test.example.com/v1/hook/name?timeout=10s");
     }
 
-    /// URL-4, and of WH-3 what the webhook refuses.
+    /// URL-4, and the refusals of WH-3.
     #[test]
     fn what_cannot_be_called_is_refused() {
         let both = ClientConfig { url: "https://h".into(), ..service("s", "n", "", None) };
@@ -276,19 +277,19 @@ mod tests {
             (both, "both a service and a url are given"),
             (url("http://h"), "expected the scheme https, not \"http\""),
             (url("/path"), "expected the scheme https, not \"\""),
-            (url("https://user:word@h"), "a url with a user in it is not called"),
+            (url("https://user:word@h"), "the url must not contain a user"),
             (url("https://h:0"), "0 is not a port from 1 to 65535"),
             (url("https://h:90000"), "90000 is not a port from 1 to 65535"),
-            (url("https://h h"), "the url \"https://h h\" is not one"),
+            (url("https://h h"), "the url \"https://h h\" is malformed"),
             (service("s", "n", "", Some(90000)), "90000 is not a port from 1 to 65535"),
             (service("s", "n", "", Some(-1)), "-1 is not a port from 1 to 65535"),
-            (service("s", "", "", None), "service /s is not a name of a Service"),
-            (service("S", "n", "", None), "service n/S is not a name of a Service"),
+            (service("s", "", "", None), "/s is not a valid name of a Service"),
+            (service("S", "n", "", None), "n/S is not a valid name of a Service"),
             (
                 service("s", "n", "https://example.com", None),
-                "the path \"https://example.com\" is not one that begins with a slash",
+                "\"https://example.com\" is not a path that begins with a slash",
             ),
-            (service("s", "n", "/a b", None), "the path \"/a b\" is not one that begins with a slash"),
+            (service("s", "n", "/a b", None), "\"/a b\" is not a path that begins with a slash"),
         ] {
             assert_eq!(Endpoint::new(&config).unwrap_err().to_string(), expected);
         }

@@ -17,8 +17,8 @@ use crate::catalog::CatalogError;
 /// for 32 KiB each.
 pub(crate) const MESSAGE_MAX: usize = 4096;
 
-/// Why a call of a handler failed. With its causes (see [`chain`](super::chain)) it names the handler and the
-/// reason; the text stays the same while the reason does.
+/// Why a call of a handler failed. With its causes (see [`chain`](super::chain)) the text names the handler and the
+/// reason. The same reason always has the same text.
 #[derive(Debug, Error)]
 #[error("failed to call extension handler {handler:?}")]
 pub struct CallError {
@@ -35,13 +35,13 @@ pub enum CallCause {
     /// The handler is not registered.
     #[error(transparent)]
     Registry(RegistryError),
-    /// The handler answers another hook.
+    /// The handler is for another hook.
     #[error("it does not answer {0}")]
     OtherHook(String),
-    /// The namespace of the object cannot be read.
+    /// The labels of the object's namespace cannot be read.
     #[error("failed to match the namespace")]
     Namespace(#[source] NamespaceError),
-    /// The extension is not called for the object's namespace.
+    /// The extension does not select the object's namespace.
     #[error("its namespace selector does not match {0}")]
     NotSelected(String),
     /// The hook is not in the catalog, or the request or response cannot be converted.
@@ -72,19 +72,19 @@ pub enum CallCause {
 /// Why there was no response. A handler's failure policy applies to these errors.
 #[derive(Debug, Error)]
 pub enum ExternalError {
-    /// The extension is left alone for a while.
-    #[error("it is left alone since calls of its extension keep failing: {0}")]
+    /// Calls of the extension are suspended for a while.
+    #[error("not called because its extension keeps failing: {0}")]
     Circuit(String),
     /// The time for all handlers of the hook is over.
     #[error("the time for all handlers, {}s, is over", .0.as_secs_f64())]
     Total(Duration),
-    /// No answer came in time.
+    /// There was no answer within the timeout.
     #[error("no answer came in {}s", .0.as_secs_f64())]
     Timeout(Duration),
-    /// No answer came.
+    /// There was no answer.
     #[error("http call failed")]
     Transport(#[source] TransportError),
-    /// The HTTP status is not that of a response.
+    /// The HTTP status is not 200.
     #[error("http call failed: got response with status code {code} != 200: {body:?}")]
     Status {
         /// The HTTP status.
@@ -111,7 +111,8 @@ impl ExternalError {
         }
     }
 
-    /// Whether the error counts for the circuit breaker: an answer does not, even a nonsensical one.
+    /// Whether the error counts for the circuit breaker. Any answer shows that the extension is alive, even a
+    /// nonsensical one.
     pub(crate) fn counts(&self) -> bool {
         match self {
             Self::Timeout(_) | Self::Transport(_) => true,
@@ -160,7 +161,7 @@ pub enum CallAllCause {
     /// The handlers cannot be found.
     #[error(transparent)]
     Registry(RegistryError),
-    /// The namespace of the object cannot be read.
+    /// The labels of the object's namespace cannot be read.
     #[error("failed to match the namespace")]
     Namespace(#[source] NamespaceError),
     /// A handler failed: the first one, in order of their names.
@@ -198,7 +199,7 @@ pub enum DiscoverCause {
     /// There is no valid address.
     #[error("failed to compute the URL")]
     Endpoint(#[source] EndpointError),
-    /// The catalog does not have discovery.
+    /// The discovery hook is not in the catalog.
     #[error(transparent)]
     Catalog(CatalogError),
     /// The path is malformed.

@@ -7,18 +7,18 @@ use thiserror::Error;
 use crate::hooks::{ApiVersionError, ExtensionHandler, FailurePolicy, HookId, discovery};
 
 /// What to do when there is no response: the extension cannot be reached, is too slow, or its answer is not a
-/// response. A response with status `Failure` is a failure under either.
+/// response. A response with status `Failure` is a failure with either policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OnError {
     /// The call fails.
     #[default]
     Fail,
-    /// Go on as after a successful response.
+    /// The caller goes on as after a successful response.
     Ignore,
 }
 
 impl OnError {
-    /// The meaning of a policy that discovery has validated: everything but `Ignore` fails.
+    /// The meaning of a policy that discovery has validated. Everything but `Ignore` means `Fail`.
     #[must_use]
     pub fn of(policy: Option<&FailurePolicy>) -> Self {
         match policy {
@@ -42,7 +42,7 @@ impl OnError {
 pub struct Handler {
     /// Its name in the extension, which is also the last part of its path.
     pub name: String,
-    /// The hook that it answers, in the extension's version.
+    /// The handler's hook, in the extension's version.
     pub hook: HookId,
     /// The timeout of a call, in whole seconds from 1 to 30.
     pub timeout: Duration,
@@ -51,7 +51,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// The handler's name among those of all extensions: `<handler>.<extension>`.
+    /// The handler's name, unique among all extensions: `<handler>.<extension>`.
     #[must_use]
     pub fn full_name(&self, extension: &str) -> String {
         format!("{}.{extension}", self.name)
@@ -61,8 +61,8 @@ impl Handler {
 impl TryFrom<&ExtensionHandler> for Handler {
     type Error = ApiVersionError;
 
-    /// Uses the defaults for absent fields: 10 seconds, `Fail`. Everything else was validated before, or is read as
-    /// Cluster API reads it.
+    /// Uses the defaults for absent fields: 10 seconds and `Fail`. Other values were validated before, or are read as
+    /// Cluster API reads them.
     fn try_from(handler: &ExtensionHandler) -> Result<Self, ApiVersionError> {
         Ok(Self {
             name: handler.name.clone(),

@@ -1,6 +1,6 @@
 //! Error texts.
 
-/// The beginning of a text, cut to a number of bytes, with a mark if it was cut.
+/// The beginning of a text, cut to a number of bytes. A cut text ends with `...`.
 pub(crate) fn beginning(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -9,7 +9,7 @@ pub(crate) fn beginning(text: &str, bytes: usize) -> String {
     format!("{}...", &text[..end])
 }
 
-/// Several messages as Kubernetes writes them: each once, in brackets when there is more than one.
+/// Joins messages as Kubernetes does: each once, in brackets when there is more than one.
 pub(crate) fn aggregate<T: ToString>(errors: &[T]) -> String {
     let mut messages: Vec<String> = Vec::new();
     for message in errors.iter().map(ToString::to_string) {

@@ -57,13 +57,13 @@ impl Metrics {
             ignored: IntCounterVec::new(
                 Opts::new(
                     "capi_runtime_sdk_ignored_errors_total",
-                    "Calls that did not come about, which the failure policy of the handler let pass.",
+                    "Calls without a response that the failure policy of the handler ignored.",
                 ),
                 &HOOK,
             )?,
             open: IntGauge::new(
                 "capi_runtime_sdk_circuits_open",
-                "Extensions that are left alone, since calls of them keep failing.",
+                "Extensions that are not called for a while, because calls of them keep failing.",
             )?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
@@ -73,7 +73,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Counts a sent call. The code is absent when there was no answer.
+    /// Counts a sent call. The code is `None` when there was no answer.
     pub(crate) fn sent(&self, code: Option<u16>, host: &str, hook: &HookId, status: Option<&ResponseStatus>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         // An extension may send any status, but a label needs a fixed set.
@@ -87,7 +87,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Records the time of a call, or of an attempt.
+    /// Records how long a call or an attempt took.
     pub(crate) fn took(&self, host: &str, hook: &HookId, took: Duration) {
         let labels = [host, &*hook.group, &*hook.version, &*hook.hook];
         self.seconds.with_label_values(&labels).observe(took.as_secs_f64());

@@ -1,4 +1,4 @@
-//! Calling hooks: the registered extensions, their handlers, and calls of them.
+//! The calling side: the registered extensions, their handlers, and calls of the handlers.
 //!
 //! ```text
 //!  ExtensionConfig ┐                                        ┌─▶ Namespaces
@@ -8,7 +8,7 @@
 //!                           └────────────────▶ Transport (Https) ◀────────┘
 //! ```
 //!
-//! The smallest caller, of an extension that is known in advance:
+//! A minimal caller, of an extension that is known in advance:
 //!
 //! ```no_run
 //! use nephele_runtime_sdk::{
@@ -41,19 +41,19 @@
 //! # }
 //! ```
 //!
-//! Where it behaves as Cluster API's own client (`internal/runtime/client`), and where it does better:
+//! Behaviour in detail, compared with Cluster API's own client (`internal/runtime/client`):
 //!
 //! | | here |
 //! |---|---|
 //! | all handlers of a hook | one after the other in the order of their names, until the first failure; optionally several at a time, and with a total time |
 //! | `Ignore` | ignores calls without a response, and only those: a failed conversion, or a response with status `Failure`, is a failure |
 //! | responses | 20 MiB at most, whatever their status |
-//! | an invalid registration | leaves the existing one |
+//! | an invalid registration | does not replace the existing one |
 //! | a namespace that cannot be read | is reported by name, with the cause |
-//! | an extension that is dead at warm-up | does not keep others out, unless configured |
-//! | an extension that keeps failing | is left alone for a while |
+//! | an extension that is dead at warm-up | does not keep other extensions from being registered, unless configured |
+//! | an extension that keeps failing | is not called for a while |
 //! | an extension that cannot be reached | is tried twice more, within its timeout |
-//! | a server certificate that is marked as an authority | is refused, though Go accepts it (RFC 5280, 4.2.1.9) |
+//! | a server certificate that is marked as a CA | is refused, though Go accepts it (RFC 5280, 4.2.1.9) |
 //! | proxies in the environment | are not used |
 //!
 //! Objects that register extensions are in [`extension_config`]. [`Waits`] and [`Answers`] remember responses that

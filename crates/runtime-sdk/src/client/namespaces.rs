@@ -1,4 +1,4 @@
-//! The labels of namespaces, which decide where an extension is called.
+//! The labels of namespaces, which decide for which namespaces an extension is called.
 
 use std::{collections::BTreeMap, error::Error};
 
@@ -19,10 +19,10 @@ pub trait Namespaces: Send + Sync + 'static {
 /// Why the labels of a namespace are unknown.
 #[derive(Debug, Error)]
 pub enum NamespaceError {
-    /// It does not exist.
+    /// The namespace does not exist.
     #[error("there is no namespace {0:?}")]
     Absent(String),
-    /// It cannot be read.
+    /// The namespace cannot be read.
     #[error("failed to read namespace {namespace:?}")]
     Read {
         /// The namespace.
@@ -33,7 +33,7 @@ pub enum NamespaceError {
     },
 }
 
-/// Namespaces that are known in advance: an empty map for a caller that selects none, others for tests.
+/// Namespaces that are known in advance: an empty map if no selector needs labels, other maps for tests.
 impl Namespaces for BTreeMap<String, Labels> {
     fn labels<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Labels, NamespaceError>> {
         let labels = self.get(namespace).cloned();

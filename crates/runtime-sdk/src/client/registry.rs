@@ -24,17 +24,17 @@ use crate::{
 /// The registration of an extension, from any source: an `ExtensionConfig`, an object of a custom kind, a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registration {
-    /// The name, a DNS label. Handlers are called `<handler>.<name>`.
+    /// The name of the extension, a DNS label. The full names of its handlers are `<handler>.<name>`.
     pub name: String,
-    /// Changes whenever the registration does, such as the `resourceVersion` of its object.
+    /// A text that changes whenever the registration changes, such as the `resourceVersion` of its object.
     pub resource_version: String,
     /// How the extension is reached.
     pub client_config: ClientConfig,
-    /// The namespaces that it is called for: none without a selector, all when the selector is empty.
+    /// The namespaces that the extension is called for: none without a selector, all when the selector is empty.
     pub namespace_selector: Option<LabelSelector>,
-    /// Settings that are sent with each call.
+    /// The settings that are sent with each call.
     pub settings: Settings,
-    /// The handlers that it has.
+    /// The handlers of the extension.
     pub handlers: Vec<Handler>,
 }
 
@@ -61,10 +61,10 @@ pub enum RegistrationError {
 /// Why a registry refuses an operation.
 #[derive(Debug, Error)]
 pub enum RegistryError {
-    /// It is not warmed up: no hook is called before all extensions are known.
+    /// The registry is not warmed up: no hook is called before all extensions are known.
     #[error("the registry is not warmed up")]
     NotReady,
-    /// It is warmed up already.
+    /// The registry is warmed up already.
     #[error("the registry is warmed up already")]
     Ready,
     /// There is no such handler.
@@ -75,7 +75,7 @@ pub enum RegistryError {
     Unavailable {
         /// The extension.
         extension: String,
-        /// Why not.
+        /// Why it could not be registered.
         cause: String,
     },
     /// The registration is invalid.
@@ -126,22 +126,22 @@ impl From<Registration> for Candidate {
 /// What to do at warm-up when an extension cannot be registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WarmUp {
-    /// Register the others. Of this one, the last known registration is used, so that its hooks are not decided
-    /// without it; without one, its handlers are [unavailable](RegistryError::Unavailable).
+    /// Register the other extensions. For this extension, use its last known registration, so that hooks are not
+    /// answered without it. If there is none, its handlers are [unavailable](RegistryError::Unavailable).
     #[default]
     Isolated,
     /// Fail and register nothing, as Cluster API does, whose manager then ends.
     AllOrNothing,
 }
 
-/// The result of a warm-up: extensions by name, with their errors.
+/// The result of a warm-up: the extensions by name, with their errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarmedUp {
-    /// Registered with their current registration.
+    /// Extensions that are registered with their current registration.
     pub registered: BTreeSet<String>,
-    /// Registered with their last known registration.
+    /// Extensions that are registered with their last known registration.
     pub last_known: BTreeMap<String, String>,
-    /// Not registered.
+    /// Extensions that are not registered.
     pub unavailable: BTreeMap<String, String>,
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct Extension {
     pub(crate) ca_bundle: Arc<[u8]>,
     pub(crate) selector: Selector,
     pub(crate) settings: Settings,
-    /// Belongs to the registration, so a changed registration starts anew.
+    /// Belongs to the registration: a changed registration starts with a closed circuit.
     pub(crate) circuit: Mutex<Circuit>,
     handlers: Vec<Handler>,
 }
@@ -198,9 +198,9 @@ impl Extension {
     }
 }
 
-/// The registered extensions. It starts empty and not ready, and is warmed up once with all known extensions: a
-/// hook must not be decided without an extension that was merely not read yet. Cheap to clone; all clones are one
-/// registry.
+/// The registered extensions. The registry starts empty and not ready, and is warmed up once with all known
+/// extensions: a hook must not be answered without an extension that was merely not read yet. Cheap to clone; all
+/// clones share one registry.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     state: Arc<RwLock<State>>,
@@ -211,7 +211,7 @@ struct State {
     ready: bool,
     /// By name of the extension.
     extensions: BTreeMap<String, Arc<Extension>>,
-    /// By full name of the handler; of the extensions above.
+    /// The handlers of `extensions`, by full name.
     handlers: BTreeMap<String, Arc<Registered>>,
     /// Why known extensions are not registered, by name.
     unavailable: BTreeMap<String, String>,
@@ -253,8 +253,7 @@ impl Registry {
         Self::default()
     }
 
-    /// A registry with these extensions that is ready at once: for tests, and for extensions that are known in
-    /// advance.
+    /// A registry with these extensions. It is ready at once: for tests, and for extensions that are known in advance.
     ///
     /// # Errors
     /// When a registration is invalid.
@@ -264,10 +263,11 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Registers all known extensions, once. Then the registry is ready.
+    /// Registers all known extensions. It can succeed once; then the registry is ready.
     ///
     /// # Errors
-    /// When it is ready already; or when all have to be registered and one cannot be, and then it stays not ready.
+    /// When the registry is ready already. Or when all extensions have to be registered and one cannot be; then the
+    /// registry stays not ready.
     pub fn warm_up(
         &self,
         candidates: impl IntoIterator<Item = Candidate>,
@@ -308,13 +308,13 @@ impl Registry {
         Ok(report)
     }
 
-    /// Whether it is warmed up.
+    /// Whether the registry is warmed up.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.state.read().ready
     }
 
-    /// Registers an extension, or replaces its registration. An invalid one leaves the existing registration.
+    /// Registers an extension, or replaces its registration. An invalid registration does not replace the existing one.
     ///
     /// # Errors
     /// When the registry is not ready, or the registration is invalid.
@@ -329,7 +329,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes an extension; does nothing when there is none of that name.
+    /// Removes an extension. Does nothing when no extension has that name.
     ///
     /// # Errors
     /// When the registry is not ready.
@@ -358,7 +358,7 @@ impl Registry {
         Ok(self.get(name)?.handler.clone())
     }
 
-    /// Whether an extension is left alone now, and why; `None` when it is not registered.
+    /// Whether calls of an extension are suspended now, and why; `None` when it is not registered.
     #[must_use]
     pub fn circuit(&self, extension: &str) -> Option<Circuit> {
         let state = self.state.read();
@@ -366,14 +366,14 @@ impl Registry {
         Some(circuit)
     }
 
-    /// The extension answered a call outside of its handlers: it need not be left alone any longer.
+    /// Closes the circuit of an extension, because it has answered discovery.
     pub(crate) fn answered(&self, extension: &str) {
         if let Some(extension) = self.state.read().extensions.get(extension) {
             extension.circuit.lock().succeeded();
         }
     }
 
-    /// How many extensions are left alone now.
+    /// The number of extensions whose circuit is open.
     pub(crate) fn open(&self) -> usize {
         self.state.read().extensions.values().filter(|extension| extension.circuit.lock().is_open()).count()
     }

@@ -28,12 +28,12 @@ pub struct LabelSelectorRequirement {
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
-    /// The values, of the first two.
+    /// The values, for `In` and `NotIn`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
-/// A validated selector: matches nothing, everything, or what meets all requirements.
+/// A validated selector. It matches nothing, everything, or the labels that meet all requirements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Option<Vec<Requirement>>);
 
@@ -74,12 +74,12 @@ pub enum SelectorError {
         operator: String,
     },
     /// The label has no name.
-    #[error("a label without a name is selected")]
+    #[error("the selector has a label without a name")]
     Key,
 }
 
 impl Selector {
-    /// Validates a selector. As in Kubernetes, none matches nothing, an empty one everything.
+    /// Validates a selector. As in Kubernetes, no selector matches nothing, and an empty selector matches everything.
     ///
     /// # Errors
     /// When an operator is unknown or has the wrong values.
@@ -110,19 +110,19 @@ impl Selector {
         Ok(Self(Some(requirements)))
     }
 
-    /// Whether it matches everything, so that labels need not be read.
+    /// Whether the selector matches everything, so that labels need not be read.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.0.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether it matches nothing, whatever the labels.
+    /// Whether the selector matches nothing, whatever the labels.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether it matches labels.
+    /// Whether the selector matches these labels.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.as_ref().is_some_and(|requirements| {

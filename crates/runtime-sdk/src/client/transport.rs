@@ -15,12 +15,12 @@ use tokio::time::Instant;
 pub use https::{Https, HttpsSettings, TrustError};
 pub use identity::{Identity, IdentityError, IdentityFiles};
 
-/// A call, serialised.
+/// A serialised call.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Where it goes.
+    /// The URL to call.
     pub uri: Uri,
-    /// The authorities for the extension's certificate, in PEM; the system's when it is empty.
+    /// The authorities for the extension's certificate, in PEM. If empty, those of the system.
     pub ca_bundle: Arc<[u8]>,
     /// The request, in JSON.
     pub body: Bytes,
@@ -28,7 +28,7 @@ pub struct Outgoing {
     pub deadline: Instant,
 }
 
-/// The answer.
+/// The answer of an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
     /// The HTTP status.
@@ -37,7 +37,7 @@ pub struct Incoming {
     pub body: Bytes,
 }
 
-/// Sends calls to extensions: [`Https`], or another implementation for a test or for an extension in this process.
+/// Sends calls to extensions. Implemented by [`Https`]; a test or an extension in this process can have its own.
 pub trait Transport: Send + Sync + 'static {
     /// Sends a call and waits for the answer, until the deadline.
     fn send(&self, call: Outgoing) -> BoxFuture<'_, Result<Incoming, TransportError>>;
@@ -46,10 +46,10 @@ pub trait Transport: Send + Sync + 'static {
 /// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum TransportError {
-    /// The CA bundle or identity cannot be used; no failure policy ignores that.
+    /// The CA bundle or the caller's identity cannot be used. No failure policy ignores this.
     #[error("failed to set up TLS")]
     Trust(#[source] TrustError),
-    /// There is no connection, so the extension has not seen the call.
+    /// The connection failed, so the extension has not seen the call.
     #[error("failed to connect")]
     Connect(#[source] BoxedError),
     /// The connection ended, or the answer is not HTTP.

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::{aggregate::lowest_non_zero, call::Subject};
 use crate::hooks::{Hook, Response};
 
-/// When hooks may be called again for objects, after an extension made its caller wait.
+/// When hooks may be called again for objects, after an extension has made its caller wait.
 ///
 /// Since 1.12, Cluster API does not call an extension again before the requested time is over, even when the object
-/// is reconciled earlier (`util/cache`); a restart forgets it. Before a hook is called, [`Waits::get`] returns the
-/// answer to use instead of a call; after it, pass the response to [`Waits::put`].
+/// is reconciled earlier (`util/cache`). A restart forgets the wait. Before calling a hook, check [`Waits::get`]: it
+/// returns the answer to use instead of a call. After the call, pass the response to [`Waits::put`].
 #[derive(Debug)]
 pub struct Waits {
     capacity: usize,
@@ -26,22 +26,22 @@ struct Wait {
 }
 
 impl Default for Waits {
-    /// Room for 16384 waits: at some 200 bytes each, 3 MiB.
+    /// Room for 16384 waits: 3 MiB, at about 200 bytes each.
     fn default() -> Self {
         Self::new(16_384)
     }
 }
 
 impl Waits {
-    /// Room for this many, at least one. When it is full, the wait that ends first is forgotten: its hook is called
-    /// too early, which extensions have to tolerate anyway.
+    /// Room for this many waits, at least one. When it is full, the wait that ends first is forgotten. Its hook is then
+    /// called too early, which extensions have to tolerate anyway.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), waits: Mutex::default() }
     }
 
-    /// The answer to use instead of a call that would be too early: success, with the message of the last response
-    /// and the remaining seconds, at least one.
+    /// The answer to use instead of a call that would be too early; `None` when the hook may be called. The answer has
+    /// the status `Success`, the message of the last response, and the remaining seconds, at least one.
     #[must_use]
     pub fn get<H: Hook>(&self, now: Instant, subject: &Subject) -> Option<H::Response> {
         let key = key::<H>(subject);
@@ -58,7 +58,7 @@ impl Waits {
         Some(response)
     }
 
-    /// Remembers a response that makes the caller wait; any other response ends the wait.
+    /// Remembers a response that makes the caller wait. Any other response ends the wait.
     pub fn put<H: Hook>(&self, now: Instant, subject: &Subject, response: &H::Response) {
         let key = key::<H>(subject);
         let seconds = response.retry_after_seconds().and_then(|seconds| u64::try_from(seconds).ok());
@@ -80,7 +80,7 @@ fn key<H: Hook>(subject: &Subject) -> (String, Subject) {
     (H::id().group_hook(), subject.clone())
 }
 
-/// The rest of a wait, in whole seconds: none when it is over, otherwise at least one.
+/// The remaining time of a wait in whole seconds: 0 when it is over, otherwise at least 1.
 fn seconds(left: Duration) -> i32 {
     if left.is_zero() {
         return 0;
@@ -90,7 +90,7 @@ fn seconds(left: Duration) -> i32 {
         .max(1)
 }
 
-/// The answers of the hooks in one reconcile: whether one blocks, for how long, and why.
+/// The answers of the hooks in one reconcile: whether a hook blocks, for how long, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// Seconds and message, by name of the hook.
@@ -110,15 +110,15 @@ impl Answers {
         self.answers.get(H::NAME).is_some_and(|(seconds, _)| *seconds != 0)
     }
 
-    /// How long to wait: the shortest requested time; none when no hook blocks.
+    /// How long to wait: the shortest requested time. `None` when no hook blocks.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.answers.values().fold(0, |lowest, (seconds, _)| lowest_non_zero(lowest, *seconds));
         u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 
-    /// A message about the hooks that an action waits for; empty when there are none. Hooks are sorted by name, so
-    /// that the text is stable.
+    /// A message about the hooks that an action waits for; empty when no hook blocks. Hooks are sorted by name, so that
+    /// the text is stable.
     #[must_use]
     pub fn message(&self, action: &str) -> String {
         let blocking: Vec<String> = self

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Declares structures of which every field may be absent.
+/// Declares structures whose fields may all be absent.
 macro_rules! builtins {
     ($($(#[$attribute:meta])* pub struct $name:ident {
         $($(#[$note:meta])* pub $field:ident: $type:ty,)*
@@ -25,18 +25,18 @@ macro_rules! builtins {
 }
 
 builtins! {
-    /// The variable `builtin` of a template. Read it by `variables.decode::<Builtins>("builtin")`.
+    /// The variable `builtin` of a template. Read it with `variables.decode::<Builtins>("builtin")`.
     ///
-    /// Cluster API only sends what a patch's variables are defined for; of the control plane, the MachineDeployment
-    /// and the MachinePool, only the one that the template is for.
+    /// Cluster API sends only one of the control plane, the MachineDeployment and the MachinePool: the one that the
+    /// template is for. It omits the parts that a patch has no variables for.
     pub struct Builtins {
-        /// Of the Cluster.
+        /// The Cluster.
         pub cluster: ClusterBuiltins,
-        /// Of its control plane, for templates of that.
+        /// The control plane, in its templates.
         pub control_plane: ControlPlaneBuiltins,
-        /// Of a `MachineDeployment`, for templates of that.
+        /// The `MachineDeployment`, in its templates.
         pub machine_deployment: MachineDeploymentBuiltins,
-        /// Of a `MachinePool`, for templates of that.
+        /// The `MachinePool`, in its templates.
         pub machine_pool: MachinePoolBuiltins,
     }
 
@@ -48,7 +48,7 @@ builtins! {
         pub annotations: BTreeMap<String, String>,
     }
 
-    /// What is said of the Cluster.
+    /// The builtin variables of a Cluster.
     pub struct ClusterBuiltins {
         /// Its name.
         pub name: String,
@@ -64,15 +64,15 @@ builtins! {
         pub network: ClusterNetworkBuiltins,
     }
 
-    /// What is said of its topology.
+    /// The builtin variables of a Cluster's topology.
     pub struct ClusterTopologyBuiltins {
-        /// The version of Kubernetes that it is to have.
+        /// The desired Kubernetes version.
         pub version: String,
         /// Its class.
         pub class_ref: ClassReferenceBuiltins,
-        /// The name of its class, as it was said before there was `classRef`.
+        /// The name of its class, as it was sent before `classRef` existed.
         pub class: String,
-        /// The namespace of its class, as it was said before there was `classRef`.
+        /// The namespace of its class, as it was sent before `classRef` existed.
         pub class_namespace: String,
     }
 
@@ -84,7 +84,7 @@ builtins! {
         pub namespace: String,
     }
 
-    /// What is said of its network.
+    /// The builtin variables of a Cluster's network.
     pub struct ClusterNetworkBuiltins {
         /// The domain of services.
         pub service_domain: String,
@@ -94,15 +94,15 @@ builtins! {
         pub pods: Vec<String>,
     }
 
-    /// What is said of its control plane.
+    /// The builtin variables of a control plane.
     pub struct ControlPlaneBuiltins {
-        /// The version of Kubernetes that it is to have now, which may be one on the way.
+        /// The Kubernetes version that it should have now. During an upgrade this may be an intermediate version.
         pub version: String,
         /// Its labels and annotations.
         pub metadata: BuiltinMetadata,
         /// Its name.
         pub name: String,
-        /// How many machines it is to have.
+        /// The desired number of machines.
         pub replicas: i32,
         /// The template of its machines.
         pub machine_template: ControlPlaneMachineTemplateBuiltins,
@@ -110,13 +110,13 @@ builtins! {
 
     /// The template of a control plane's machines.
     pub struct ControlPlaneMachineTemplateBuiltins {
-        /// That of their infrastructure.
+        /// The template of their infrastructure.
         pub infrastructure_ref: NamedBuiltins,
     }
 
-    /// What is said of a `MachineDeployment`.
+    /// The builtin variables of a `MachineDeployment`.
     pub struct MachineDeploymentBuiltins {
-        /// The version of Kubernetes that it is to have now.
+        /// The Kubernetes version that it should have now.
         pub version: String,
         /// Its labels and annotations.
         pub metadata: BuiltinMetadata,
@@ -126,7 +126,7 @@ builtins! {
         pub name: String,
         /// Its name in the topology.
         pub topology_name: String,
-        /// How many machines it is to have.
+        /// The desired number of machines.
         pub replicas: i64,
         /// The template of its bootstrap configs.
         pub bootstrap: BootstrapBuiltins,
@@ -134,9 +134,9 @@ builtins! {
         pub infrastructure_ref: NamedBuiltins,
     }
 
-    /// What is said of a `MachinePool`.
+    /// The builtin variables of a `MachinePool`.
     pub struct MachinePoolBuiltins {
-        /// The version of Kubernetes that it is to have now.
+        /// The Kubernetes version that it should have now.
         pub version: String,
         /// Its labels and annotations.
         pub metadata: BuiltinMetadata,
@@ -146,7 +146,7 @@ builtins! {
         pub name: String,
         /// Its name in the topology.
         pub topology_name: String,
-        /// How many machines it is to have.
+        /// The desired number of machines.
         pub replicas: i64,
         /// Its bootstrap config.
         pub bootstrap: BootstrapBuiltins,
@@ -154,7 +154,7 @@ builtins! {
         pub infrastructure_ref: NamedBuiltins,
     }
 
-    /// What machines are bootstrapped by.
+    /// The bootstrap configuration of machines.
     pub struct BootstrapBuiltins {
         /// The config, or its template.
         pub config_ref: NamedBuiltins,

@@ -13,7 +13,7 @@ pub const TIMEOUT_SECONDS_DEFAULT: i32 = 10;
 pub const TIMEOUT_SECONDS_MAX: i32 = 30;
 
 hook! {
-    /// Called when an extension is registered and each time its registration is looked at.
+    /// Called when an extension is registered, and each time its registration is reconciled.
     Discovery: DiscoveryRequest => DiscoveryResponse,
     HookMeta::new("Asks an extension which handlers it has")
         .description(
@@ -24,7 +24,7 @@ hook! {
     true
 }
 
-/// Asks which handlers there are. It is the one request without settings.
+/// The request of [`Discovery`]. It is the only request without settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiscoveryRequest {}
@@ -40,9 +40,9 @@ impl Request for DiscoveryRequest {
 }
 
 response! {
-    /// The handlers there are.
+    /// The response of [`Discovery`].
     pub struct DiscoveryResponse: plain {
-        /// The handlers, with names that are unique among them.
+        /// The handlers. Their names are unique.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub handlers: Vec<ExtensionHandler>,
     }
@@ -54,7 +54,7 @@ response! {
 pub struct ExtensionHandler {
     /// Its name, a DNS label, unique in the extension across hooks.
     pub name: String,
-    /// The hook that it answers.
+    /// The hook of the handler.
     pub request_hook: GroupVersionHook,
     /// The timeout, 0 to 30 seconds; 0 and absent mean 10.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ pub struct GroupVersionHook {
     pub hook: String,
 }
 
-/// An `apiVersion` has more than one slash.
+/// The `apiVersion` has more than one slash.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("unexpected GroupVersion string: {0}")]
 pub struct ApiVersionError(pub String);
@@ -88,7 +88,7 @@ impl From<&HookId> for GroupVersionHook {
 impl TryFrom<&GroupVersionHook> for HookId {
     type Error = ApiVersionError;
 
-    /// Splits it as Kubernetes does: without a slash it is a version without a group.
+    /// Splits the `apiVersion` as Kubernetes does: without a slash it is a version without a group.
     fn try_from(hook: &GroupVersionHook) -> Result<Self, ApiVersionError> {
         let (group, version) = hook.api_version.split_once('/').unwrap_or(("", &hook.api_version));
         if version.contains('/') {
@@ -100,11 +100,11 @@ impl TryFrom<&GroupVersionHook> for HookId {
 
 text! {
     /// What a caller does when there is no response: the extension cannot be reached, does not answer in time, or
-    /// its answer is not a response. A response with status `Failure` is a failure under either.
+    /// its answer is not a response. A response with status `Failure` is a failure with either policy.
     pub enum FailurePolicy {
         /// The call fails.
         Fail = "Fail",
-        /// Go on as if the extension had no objection.
+        /// The caller goes on as if the extension had no objection.
         Ignore = "Ignore",
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 
 const TAGS: &[&str] = &["In-Place Update Hooks"];
 
-/// Whether it has its default value: Go omits it then.
+/// Whether the value is the default, which Go omits.
 fn absent<T: Default + PartialEq>(objects: &T) -> bool {
     *objects == T::default()
 }
@@ -32,16 +32,16 @@ request! {
     /// The request of [`CanUpdateMachine`].
     #[schemars(extend("required" = ["current", "desired"]))]
     pub struct CanUpdateMachineRequest {
-        /// The objects as they are.
+        /// The current objects.
         #[serde(skip_serializing_if = "absent")]
         pub current: CanUpdateMachineRequestObjects,
-        /// The objects as they are to be.
+        /// The desired objects.
         #[serde(skip_serializing_if = "absent")]
         pub desired: CanUpdateMachineRequestObjects,
     }
 }
 
-/// A Machine and what it refers to.
+/// A Machine and the objects that it refers to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["machine", "infrastructureMachine"]))]
@@ -60,25 +60,25 @@ pub struct CanUpdateMachineRequestObjects {
 response! {
     /// The response of [`CanUpdateMachine`].
     pub struct CanUpdateMachineResponse: plain {
-        /// What can be changed of the Machine.
+        /// The changes of the Machine that can be made in place.
         #[serde(skip_serializing_if = "Patch::is_absent")]
         pub machine_patch: Patch,
-        /// What can be changed of its infrastructure.
+        /// The changes of its infrastructure that can be made in place.
         #[serde(skip_serializing_if = "Patch::is_absent")]
         pub infrastructure_machine_patch: Patch,
-        /// What can be changed of its bootstrap config.
+        /// The changes of its bootstrap config that can be made in place.
         #[serde(skip_serializing_if = "Patch::is_absent")]
         pub bootstrap_config_patch: Patch,
     }
 }
 
-/// A patch, or none, which is omitted. A patch with a type and without bytes is refused, so omit a patch that
-/// changes nothing.
+/// A patch. If absent, it is omitted from the message. Cluster API refuses a patch with a type and without bytes, so
+/// omit a patch that changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["patchType", "patch"]))]
 pub struct Patch {
-    /// The type of patch. As in Go, an empty text is none.
+    /// The type of patch. As in Go, an empty text means no type.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unless_empty")]
     pub patch_type: Option<PatchType>,
     /// The patch.
@@ -115,10 +115,10 @@ request! {
     /// The request of [`CanUpdateMachineSet`].
     #[schemars(extend("required" = ["current", "desired"]))]
     pub struct CanUpdateMachineSetRequest {
-        /// The objects as they are.
+        /// The current objects.
         #[serde(skip_serializing_if = "absent")]
         pub current: CanUpdateMachineSetRequestObjects,
-        /// The objects as they are to be.
+        /// The desired objects.
         #[serde(skip_serializing_if = "absent")]
         pub desired: CanUpdateMachineSetRequestObjects,
     }
@@ -143,20 +143,20 @@ pub struct CanUpdateMachineSetRequestObjects {
 response! {
     /// The response of [`CanUpdateMachineSet`].
     pub struct CanUpdateMachineSetResponse: plain {
-        /// What can be changed of the `MachineSet`.
+        /// The changes of the `MachineSet` that can be made in place.
         #[serde(skip_serializing_if = "Patch::is_absent")]
         pub machine_set_patch: Patch,
-        /// What can be changed of the template of its infrastructure.
+        /// The changes of its infrastructure template that can be made in place.
         #[serde(skip_serializing_if = "Patch::is_absent")]
         pub infrastructure_machine_template_patch: Patch,
-        /// What can be changed of the template of its bootstrap configs.
+        /// The changes of its bootstrap config template that can be made in place.
         #[serde(skip_serializing_if = "Patch::is_absent")]
         pub bootstrap_config_template_patch: Patch,
     }
 }
 
 hook! {
-    /// Called to update a Machine in place, again and again until it is done.
+    /// Called to update a Machine in place. Called again until the update is done.
     UpdateMachine: UpdateMachineRequest => UpdateMachineResponse,
     HookMeta::new("Called to update a Machine in place")
         .description(
@@ -170,13 +170,13 @@ request! {
     /// The request of [`UpdateMachine`].
     #[schemars(extend("required" = ["desired"]))]
     pub struct UpdateMachineRequest {
-        /// The objects as they are to be.
+        /// The desired objects.
         #[serde(skip_serializing_if = "absent")]
         pub desired: UpdateMachineRequestObjects,
     }
 }
 
-/// A Machine and what it refers to.
+/// A Machine and the objects that it refers to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["machine", "infrastructureMachine"]))]

@@ -8,20 +8,20 @@ use crate::{request, response, wire::Object};
 
 const TAGS: &[&str] = &["Lifecycle Hooks"];
 
-/// A step of an upgrade that is yet to be made.
+/// A future step of an upgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("required" = ["version"]))]
 pub struct UpgradeStepInfo {
-    /// The version of Kubernetes that the step leads to.
+    /// The Kubernetes version after the step.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
 }
 
 hook! {
-    /// Called before the objects of a cluster's topology are made.
+    /// Called before the objects of a cluster's topology are created.
     BeforeClusterCreate: BeforeClusterCreateRequest => BeforeClusterCreateResponse,
-    HookMeta::new("Called before the objects of a cluster's topology are made")
+    HookMeta::new("Called before the objects of a cluster's topology are created")
         .description(
             "Called once a Cluster with a managed topology is there, before any object of its topology is \
              made.\n\nNothing is made while an extension has the caller wait.",
@@ -82,14 +82,14 @@ request! {
     pub struct BeforeClusterUpgradeRequest {
         /// The Cluster, without its status.
         pub cluster: Object,
-        /// The version of Kubernetes that it is upgraded from.
+        /// The Kubernetes version before the upgrade.
         pub from_kubernetes_version: String,
-        /// The version that it is upgraded to.
+        /// The Kubernetes version after the upgrade.
         pub to_kubernetes_version: String,
-        /// The steps that the control plane is yet to make.
+        /// The remaining steps of the control plane.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub control_plane_upgrades: Vec<UpgradeStepInfo>,
-        /// The steps that the workers are yet to make.
+        /// The remaining steps of the workers.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub workers_upgrades: Vec<UpgradeStepInfo>,
     }
@@ -116,14 +116,14 @@ request! {
     pub struct BeforeControlPlaneUpgradeRequest {
         /// The Cluster, without its status.
         pub cluster: Object,
-        /// The version of Kubernetes that it is upgraded from.
+        /// The Kubernetes version before the upgrade.
         pub from_kubernetes_version: String,
-        /// The version that it is upgraded to.
+        /// The Kubernetes version after the upgrade.
         pub to_kubernetes_version: String,
-        /// The steps that the control plane is yet to make.
+        /// The remaining steps of the control plane.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub control_plane_upgrades: Vec<UpgradeStepInfo>,
-        /// The steps that the workers are yet to make.
+        /// The remaining steps of the workers.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub workers_upgrades: Vec<UpgradeStepInfo>,
     }
@@ -150,12 +150,12 @@ request! {
     pub struct AfterControlPlaneUpgradeRequest {
         /// The Cluster, without its status.
         pub cluster: Object,
-        /// The version of Kubernetes that it was upgraded to.
+        /// The Kubernetes version after the upgrade.
         pub kubernetes_version: String,
-        /// The steps that the control plane is yet to make.
+        /// The remaining steps of the control plane.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub control_plane_upgrades: Vec<UpgradeStepInfo>,
-        /// The steps that the workers are yet to make.
+        /// The remaining steps of the workers.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub workers_upgrades: Vec<UpgradeStepInfo>,
     }
@@ -182,14 +182,14 @@ request! {
     pub struct BeforeWorkersUpgradeRequest {
         /// The Cluster, without its status.
         pub cluster: Object,
-        /// The version of Kubernetes that it is upgraded from.
+        /// The Kubernetes version before the upgrade.
         pub from_kubernetes_version: String,
-        /// The version that it is upgraded to.
+        /// The Kubernetes version after the upgrade.
         pub to_kubernetes_version: String,
-        /// The steps that the control plane is yet to make.
+        /// The remaining steps of the control plane.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub control_plane_upgrades: Vec<UpgradeStepInfo>,
-        /// The steps that the workers are yet to make.
+        /// The remaining steps of the workers.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub workers_upgrades: Vec<UpgradeStepInfo>,
     }
@@ -216,12 +216,12 @@ request! {
     pub struct AfterWorkersUpgradeRequest {
         /// The Cluster, without its status.
         pub cluster: Object,
-        /// The version of Kubernetes that it was upgraded to.
+        /// The Kubernetes version after the upgrade.
         pub kubernetes_version: String,
-        /// The steps that the control plane is yet to make.
+        /// The remaining steps of the control plane.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub control_plane_upgrades: Vec<UpgradeStepInfo>,
-        /// The steps that the workers are yet to make.
+        /// The remaining steps of the workers.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub workers_upgrades: Vec<UpgradeStepInfo>,
     }
@@ -248,7 +248,7 @@ request! {
     pub struct AfterClusterUpgradeRequest {
         /// The Cluster, without its status.
         pub cluster: Object,
-        /// The version of Kubernetes that it was upgraded to.
+        /// The Kubernetes version after the upgrade.
         pub kubernetes_version: String,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Message, ResponseStatus};
 
-/// Settings of an extension: those of its registration, overridden by those of the call.
+/// Settings of an extension, from its registration and from the call. Those of the call take precedence.
 pub type Settings = BTreeMap<String, String>;
 
 /// A request. [`request!`](crate::request) declares one.
@@ -25,15 +25,16 @@ pub trait Response: Message {
     fn message(&self) -> &str;
     /// Sets the message.
     fn set_message(&mut self, message: String);
-    /// After how many seconds the caller may call again: 0 when it may go on, `None` for a hook that cannot block.
+    /// The number of seconds after which the caller may call again: 0 when the caller may go on, `None` for a hook that
+    /// cannot block.
     fn retry_after_seconds(&self) -> Option<i32>;
-    /// Makes the caller call again after this time; no effect for a hook that cannot block.
+    /// Makes the caller call again after this time. No effect for a hook that cannot block.
     fn set_retry_after_seconds(&mut self, seconds: i32);
 }
 
 /// Declares a request: its own fields, plus the settings.
 ///
-/// On the wire, fields are in lower camel case; absent and `null` fields get their [`Default`]. A field with
+/// On the wire, field names are in lower camel case. Absent and `null` fields get their [`Default`]. A field with
 /// `#[serde(skip_serializing_if = …)]` is optional in the `OpenAPI` document.
 #[macro_export]
 macro_rules! request {
@@ -51,7 +52,7 @@ macro_rules! request {
         #[serde(crate = "nephele_runtime_sdk::export::serde", rename_all = "camelCase", default)]
         #[schemars(crate = "nephele_runtime_sdk::export::schemars")]
         $visibility struct $name {
-            /// Settings of the extension: those of its registration, and over them those of the call.
+            /// Settings of the extension, from its registration and from the call. Those of the call take precedence.
             #[serde(skip_serializing_if = "::std::collections::BTreeMap::is_empty")]
             pub settings: $crate::hooks::Settings,
             $($(#[$note])* $field_visibility $field: $type,)*
@@ -69,8 +70,8 @@ macro_rules! request {
     };
 }
 
-/// Declares a response: its own fields, plus `status` and `message`. With `: retry` after its name it has
-/// `retryAfterSeconds`, with which an extension makes the caller wait; with `: plain` it does not.
+/// Declares a response: its own fields, plus `status` and `message`. With `: retry` after its name it also has
+/// `retryAfterSeconds`, with which an extension makes the caller wait. With `: plain` it does not.
 #[macro_export]
 macro_rules! response {
     (
@@ -102,14 +103,14 @@ macro_rules! response {
         $crate::response! {
             @declare $(#[$attribute])* $visibility $name
             {
-                /// In how many seconds the caller may ask again; 0 lets it go on.
+                /// The number of seconds after which the caller has to call again; 0 lets the caller go on.
                 pub retry_after_seconds: i32,
             }
             { $($(#[$note])* $field_visibility $field: $type,)* }
         }
 
         impl $name {
-            /// Makes the caller call again after this many seconds. Meanwhile the message is shown to people.
+            /// Makes the caller call again after this many seconds. Meanwhile the caller shows the message to people.
             #[allow(dead_code, reason = "not every response has its caller wait")]
             #[must_use]
             $visibility fn retry_after(
@@ -145,11 +146,11 @@ macro_rules! response {
         #[serde(crate = "nephele_runtime_sdk::export::serde", rename_all = "camelCase", default)]
         #[schemars(crate = "nephele_runtime_sdk::export::schemars")]
         $visibility struct $name {
-            /// How it went. One that is made here went well unless it says otherwise; one that is read here and has
-            /// no status has an unknown one.
+            /// The result of the call. The default is `Success`. A received response without a status has an unknown
+            /// status.
             #[serde(default = "nephele_runtime_sdk::hooks::ResponseStatus::absent")]
             pub status: $crate::hooks::ResponseStatus,
-            /// What is said about it to people; the reason when it failed.
+            /// A message for people: the reason, if the call failed.
             #[serde(skip_serializing_if = "::std::string::String::is_empty")]
             pub message: ::std::string::String,
             $($retry)*

@@ -1,25 +1,25 @@
 //! The hooks of Cluster API 1.14, and the traits of a hook.
 //!
 //! A hook is a type that implements [`Hook`]: its identity (group, version, name) and its messages. The hooks of
-//! Cluster API are made with the same macros and the same trait as custom hooks:
+//! Cluster API are defined with the same macros and the same trait as custom hooks:
 //!
 //! ```
 //! use nephele_runtime_sdk::{hooks::{Hook, HookMeta}, request, response, wire::Object};
 //!
 //! request! {
-//!     /// Asks before a machine is made.
+//!     /// The request before a machine is created.
 //!     pub struct BeforeMachineCreateRequest {
-//!         /// The machine that is about to be made.
+//!         /// The machine that will be created.
 //!         pub machine: Object,
 //!     }
 //! }
 //!
 //! response! {
-//!     /// Lets it be made, or has it wait.
+//!     /// Lets the machine be created, or makes it wait.
 //!     pub struct BeforeMachineCreateResponse: retry {}
 //! }
 //!
-//! /// Called before a machine is made.
+//! /// Called before a machine is created.
 //! #[derive(Clone, Copy, Debug)]
 //! pub struct BeforeMachineCreate;
 //!
@@ -29,11 +29,11 @@
 //!     const GROUP: &'static str = "hooks.example.com";
 //!     const VERSION: &'static str = "v1alpha1";
 //!     const NAME: &'static str = "BeforeMachineCreate";
-//!     const META: HookMeta = HookMeta::new("Called before a machine is made");
+//!     const META: HookMeta = HookMeta::new("Called before a machine is created");
 //! }
 //! ```
 //!
-//! | hooks | module | answered with |
+//! | hooks | module | the response has |
 //! |---|---|---|
 //! | [`Discovery`] | [`discovery`] | the handlers |
 //! | nine lifecycle hooks | [`lifecycle`] | [retry](crate::response!), except [`AfterControlPlaneInitialized`] |
@@ -89,7 +89,7 @@ pub use upgrade_plan::{
 
 /// The group of Cluster API's hooks.
 pub const GROUP: &str = "hooks.runtime.cluster.x-k8s.io";
-/// Their only version so far.
+/// The only version so far of Cluster API's hooks.
 pub const VERSION: &str = "v1alpha1";
 
 /// A request or a response.
@@ -115,12 +115,12 @@ pub trait Hook: Send + Sync + 'static {
     const VERSION: &'static str;
     /// The name, in upper camel case.
     const NAME: &'static str;
-    /// What it is for.
+    /// A description of the hook.
     const META: HookMeta;
-    /// Whether an extension has only one handler of it, whose path has no name. Discovery is one.
+    /// Whether an extension has only one handler for the hook, whose path has no handler name, as for discovery.
     const SINGLETON: bool = false;
 
-    /// Its identity.
+    /// The identity of the hook.
     #[must_use]
     fn id() -> HookId {
         HookId { group: Self::GROUP.into(), version: Self::VERSION.into(), hook: Self::NAME.into() }
@@ -130,11 +130,11 @@ pub trait Hook: Send + Sync + 'static {
 /// A description of a hook, for the `OpenAPI` document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HookMeta {
-    /// In one line.
+    /// A summary in one line.
     pub summary: &'static str,
-    /// At length.
+    /// A longer description.
     pub description: &'static str,
-    /// What it belongs to.
+    /// The groups of operations that the hook belongs to.
     pub tags: &'static [&'static str],
     /// Whether it is deprecated.
     pub deprecated: bool,
@@ -196,7 +196,7 @@ impl HookId {
         format!("{}.{}", self.hook, self.group)
     }
 
-    /// Whether it is the same hook, in any version.
+    /// Whether both are the same hook, in any version.
     #[must_use]
     pub fn same_hook(&self, other: &Self) -> bool {
         self.group == other.group && self.hook == other.hook

@@ -5,16 +5,16 @@ use std::{error::Error, fmt};
 use crate::wire::text;
 
 text! {
-    /// How a call went, in the extension's words.
+    /// The result of a call, as the extension reports it.
     pub enum ResponseStatus {
-        /// It was done.
+        /// The call succeeded.
         Success = "Success",
-        /// It was not; the message says why.
+        /// The call failed. The message says why.
         Failure = "Failure",
     }
 }
 
-// Not derived: clippy would, but the macro writes the enumeration.
+// Clippy suggests to derive this, but the macro writes the enumeration.
 #[allow(clippy::derivable_impls, reason = "the enumeration comes from a macro")]
 impl Default for ResponseStatus {
     fn default() -> Self {
@@ -33,7 +33,7 @@ impl ResponseStatus {
 /// Why a handler failed. It becomes the message of a response with status `Failure`, which Cluster API shows in
 /// conditions, so the same failure should always have the same text.
 ///
-/// `?` converts any error; its causes follow, each after a colon.
+/// `?` converts any error. The message has the error and its causes, separated by colons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     message: String,

@@ -15,7 +15,7 @@ use crate::{
 const TAGS: &[&str] = &["Topology Mutation Hook"];
 
 hook! {
-    /// Called each time a cluster's topology is computed, to change the templates that it is made of.
+    /// Called each time a cluster's topology is computed, to change its templates.
     GeneratePatches: GeneratePatchesRequest => GeneratePatchesResponse,
     HookMeta::new("Called to change the templates of a cluster's topology")
         .description(
@@ -40,13 +40,13 @@ request! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GeneratePatchesRequestItem {
-    /// What the response names it by. It is another one each time.
+    /// Identifies the template in the response. It is different in each request.
     pub uid: String,
     /// The object that the template is for.
     pub holder_reference: HolderReference,
     /// The template.
     pub object: Object,
-    /// The variables that apply to this template, over those that apply to all.
+    /// The variables that apply to this template only. They override those that apply to all templates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<Variable>,
 }
@@ -64,11 +64,11 @@ response! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GeneratePatchesResponseItem {
-    /// The template's, from the request.
+    /// The `uid` of the template in the request.
     pub uid: String,
-    /// What kind of patch it is.
+    /// The type of patch.
     pub patch_type: PatchType,
-    /// The patch. A JSON Patch that changes nothing is `[]`; no bytes at all are refused.
+    /// The patch. A JSON Patch that changes nothing is `[]`. Cluster API refuses a patch without bytes.
     pub patch: Bytes,
 }
 
@@ -79,7 +79,7 @@ impl Default for GeneratePatchesResponseItem {
 }
 
 text! {
-    /// What kind of patch it is.
+    /// The type of patch.
     pub enum PatchType {
         /// JSON Patch (RFC 6902).
         JsonPatch = "JSONPatch",
@@ -89,7 +89,7 @@ text! {
 }
 
 hook! {
-    /// Called each time a cluster's topology was computed, to refuse it.
+    /// Called each time a cluster's topology was computed, to validate it.
     ValidateTopology: ValidateTopologyRequest => ValidateTopologyResponse,
     HookMeta::new("Called to validate the computed topology of a cluster")
         .description(
@@ -110,7 +110,7 @@ request! {
     }
 }
 
-/// A template as all patches left it.
+/// A template after all patches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ValidateTopologyRequestItem {
@@ -118,7 +118,7 @@ pub struct ValidateTopologyRequestItem {
     pub holder_reference: HolderReference,
     /// The template.
     pub object: Object,
-    /// The variables that apply to this template, over those that apply to all.
+    /// The variables that apply to this template only. They override those that apply to all templates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<Variable>,
 }
@@ -139,7 +139,7 @@ pub struct Variable {
     pub value: Value,
 }
 
-/// The object that a template is for, and where in it.
+/// The object that a template is for, and the field that refers to the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HolderReference {
@@ -156,11 +156,11 @@ pub struct HolderReference {
 }
 
 hook! {
-    /// Called when a `ClusterClass` is looked at, to learn of the variables that patches of it take.
+    /// Called when a `ClusterClass` is reconciled, to learn the variables of its patches.
     DiscoverVariables: DiscoverVariablesRequest => DiscoverVariablesResponse,
-    HookMeta::new("Called to learn of the variables that patches take")
+    HookMeta::new("Called to learn the variables of patches")
         .description(
-            "Called when a ClusterClass is reconciled.\n\nThe response defines every variable that the patch takes.",
+            "Called when a ClusterClass is reconciled.\n\nThe response defines every variable of the patch.",
         )
         .tags(TAGS)
 }
@@ -179,23 +179,23 @@ response! {
     }
 }
 
-/// The definition of a variable (Cluster API, `ClusterClassVariable`), as v1beta2 has it and, with
-/// [`metadata`](Self::metadata), v1beta1, which Cluster API used here until 1.12.
+/// The definition of a variable (Cluster API, `ClusterClassVariable`), as in v1beta2. With
+/// [`metadata`](Self::metadata) it is also that of v1beta1, which Cluster API used here until 1.12.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterClassVariable {
     /// Its name.
     pub name: String,
-    /// Whether it has to have a value.
+    /// Whether the variable needs a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
-    /// Labels and annotations, as v1beta2 still takes them.
+    /// Labels and annotations, as v1beta2 still accepts them.
     #[serde(rename = "deprecatedV1Beta1Metadata", skip_serializing_if = "Option::is_none")]
     pub deprecated_v1beta1_metadata: Option<ClusterClassVariableMetadata>,
-    /// Labels and annotations, as v1beta1 takes them; v1beta2 passes over it.
+    /// Labels and annotations of v1beta1. Cluster API ignores this field in v1beta2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ClusterClassVariableMetadata>,
-    /// What values it takes.
+    /// The schema of its values.
     pub schema: VariableSchema,
 }
 
@@ -211,11 +211,11 @@ pub struct ClusterClassVariableMetadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What values a variable takes.
+/// The schema of a variable's values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VariableSchema {
-    /// In the part of `OpenAPI` v3 that definitions of custom resources have.
+    /// The schema, in the subset of `OpenAPI` v3 that custom resource definitions use.
     #[serde(rename = "openAPIV3Schema")]
     pub open_api_v3_schema: Object,
 }

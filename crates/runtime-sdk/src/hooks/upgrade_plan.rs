@@ -1,4 +1,4 @@
-//! The hook of upgrades over more than one minor version (Cluster API, `upgrade_plan_types.go`).
+//! The hook for upgrades over more than one minor version (Cluster API, `upgrade_plan_types.go`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use super::{HookMeta, hook};
 use crate::{request, response, wire::Object};
 
 hook! {
-    /// Called to learn of the versions that lead from one version to another.
+    /// Called to learn the intermediate versions of an upgrade.
     GenerateUpgradePlan: GenerateUpgradePlanRequest => GenerateUpgradePlanResponse,
-    HookMeta::new("Called to learn of the versions on the way of an upgrade")
+    HookMeta::new("Called to learn the intermediate versions of an upgrade")
         .description(
             "Called when a cluster is to be upgraded, to learn of the versions on the way.\n\nThe steps of the control \
              plane end with the target and leave no minor version out. The steps of the workers may be left out; the \
@@ -25,13 +25,13 @@ request! {
         /// The Cluster, without its status.
         #[serde(skip_serializing_if = "Object::is_absent")]
         pub cluster: Object,
-        /// The version of Kubernetes that the control plane has.
+        /// The current Kubernetes version of the control plane.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub from_control_plane_kubernetes_version: String,
-        /// The version that the workers have; nothing when there are none.
+        /// The current Kubernetes version of the workers; empty when there are none.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub from_workers_kubernetes_version: String,
-        /// The version that the cluster is to have.
+        /// The desired Kubernetes version of the cluster.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub to_kubernetes_version: String,
     }
@@ -43,7 +43,7 @@ response! {
         /// The steps of the control plane.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub control_plane_upgrades: Vec<UpgradeStep>,
-        /// The steps of the workers; none leaves them to the caller.
+        /// The steps of the workers. If empty, the caller decides them.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub workers_upgrades: Vec<UpgradeStep>,
     }
@@ -54,7 +54,7 @@ response! {
 #[serde(default)]
 #[schemars(extend("required" = ["version"]))]
 pub struct UpgradeStep {
-    /// The version of Kubernetes that the step leads to.
+    /// The Kubernetes version after the step.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
 }

@@ -1,14 +1,14 @@
-//! Checks whether a document still keeps the promises of an older one.
+//! Finds breaking changes between two documents.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// The breaking changes from an older document to a newer one, as sorted texts; empty when the newer one serves
-/// everybody who follows the older one.
+/// The breaking changes from an older document to a newer one, as sorted texts. Empty when the newer document is
+/// compatible with callers and extensions of the older one.
 ///
 /// The rule is that of the Runtime SDK's proposal: within a version nothing is removed and nothing changes its
-/// meaning. Keep the document of your own hooks in the repository, and compare it in a test:
+/// meaning. Keep the document of your own hooks in your repository, and compare it in a test:
 ///
 /// ```
 /// # use std::collections::BTreeMap;
@@ -37,16 +37,16 @@ pub fn breaking_changes(before: &Value, after: &Value) -> Vec<String> {
 fn schema(name: &str, before: &Value, after: &Value, changes: &mut Vec<String>) {
     for key in ["type", "format", "$ref"] {
         if before.get(key) != after.get(key) {
-            changes.push(format!("{name} has another {key}"));
+            changes.push(format!("{name} has a different {key}"));
         }
     }
     let (had, has) = (texts(&before["enum"]), texts(&after["enum"]));
     if had.is_empty() && !has.is_empty() {
-        changes.push(format!("{name} is one of few now"));
+        changes.push(format!("{name} has an enum now"));
     }
     // A reader of the old values does not know a new one, and a writer may still use a removed one.
     if !had.is_empty() && had != has {
-        changes.push(format!("{name} is one of others now"));
+        changes.push(format!("{name} has a different enum"));
     }
     let (needed, needs) = (texts(&before["required"]), texts(&after["required"]));
     for (property, before) in fields(&before["properties"]) {
@@ -56,10 +56,10 @@ fn schema(name: &str, before: &Value, after: &Value, changes: &mut Vec<String>) 
         }
     }
     for property in needs.difference(&needed) {
-        changes.push(format!("{name}.{property} has to be there now"));
+        changes.push(format!("{name}.{property} is required now"));
     }
     for property in needed.difference(&needs).filter(|property| after["properties"].get(property).is_some()) {
-        changes.push(format!("{name}.{property} may be absent now"));
+        changes.push(format!("{name}.{property} is optional now"));
     }
     for key in ["items", "additionalProperties"] {
         if before.get(key).is_some() || after.get(key).is_some() {
@@ -123,16 +123,16 @@ mod tests {
         assert_eq!(
             breaking_changes(&before, &after),
             [
-                "A.a has another type",
-                "A.b is one of others now",
-                "A.c.items has another format",
-                "A.d is one of few now",
+                "A.a has a different type",
+                "A.b has a different enum",
+                "A.c.items has a different format",
+                "A.d has an enum now",
                 "A.e is gone",
-                "A.c has to be there now",
-                "A.b may be absent now",
+                "A.c is required now",
+                "A.b is optional now",
             ]
         );
-        assert_eq!(breaking_changes(&before, &of(json!({})))[0], "A has another type");
+        assert_eq!(breaking_changes(&before, &of(json!({})))[0], "A has a different type");
         assert_eq!(breaking_changes(&before, &json!({})), ["A is gone"]);
         assert_eq!(breaking_changes(&json!({}), &before), [""; 0]);
     }

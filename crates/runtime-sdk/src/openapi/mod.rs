@@ -1,8 +1,8 @@
 //! The `OpenAPI` v3 document of a catalog: the contract for extensions and callers in any language.
 //!
 //! For Cluster API's own hooks it has the paths, operations and schema names of the document that Cluster API
-//! releases (`hack/tools/runtime-openapi-gen`), so that clients generated from that one work. Kubernetes objects
-//! are described only as objects; patch types and failure policies list their values.
+//! releases (`hack/tools/runtime-openapi-gen`), so that clients generated from either document work. Kubernetes
+//! objects have no detailed schema. Patch types and failure policies list their values.
 
 mod compatibility;
 
@@ -25,7 +25,7 @@ const CLUSTER_API_SCHEMAS: &str = "sigs.k8s.io.cluster-api.api.runtime.hooks.v1a
 pub struct Info {
     /// Its title.
     pub title: String,
-    /// What it is about.
+    /// Its description.
     pub description: String,
     /// Its version.
     pub version: String,
@@ -168,7 +168,7 @@ fn typed(schema: &mut Value) {
     }
 }
 
-/// Removes Rust's details: defaults of absent fields, and that they may be `null`.
+/// Removes details of Rust: the defaults of absent fields, and `null` as a type of optional fields.
 fn tidy(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.remove("default");
@@ -177,7 +177,7 @@ fn tidy(schema: &mut Value) {
     if let Some(Value::Array(texts)) = fields.get_mut("enum") {
         texts.retain(|text| !text.is_null());
     }
-    // An optional field is written as one of it and null, or all of it alone.
+    // The schema of an optional field is `anyOf` with null, or `allOf` with one element.
     for key in ["anyOf", "allOf"] {
         let Some(Value::Array(branches)) = fields.get_mut(key) else { continue };
         branches.retain(|branch| {

@@ -47,7 +47,7 @@ fn paths_are_those_of_cluster_api() {
     }
 }
 
-/// A type in the words of the fixture.
+/// A type in the notation of the fixture.
 fn kind(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return format!("#{}", reference.rsplit('.').next().unwrap());
@@ -78,7 +78,7 @@ fn schemas_have_the_fields_of_cluster_apis() {
             .unwrap()
             .iter()
             .map(|(name, kind)| {
-                // Objects of Kubernetes are described no further here, values not at all.
+                // Our document does not describe Kubernetes objects and values in detail.
                 let kind = match kind.as_str().unwrap() {
                     "#Cluster" | "#Machine" | "#MachineSet" | "#RawExtension" => "object",
                     "#JSON" => "anything",
@@ -89,7 +89,7 @@ fn schemas_have_the_fields_of_cluster_apis() {
             .collect();
         assert_eq!(kinds, expected_kinds, "{name}");
         assert_eq!(sorted(&schema["required"]), sorted(&expected["required"]), "{name}");
-        // Cluster API's document has enumerations only where its generator was told so; ours has two more.
+        // Cluster API's document has enums only where its generator is told so. Ours has two more.
         for (property, schema) in &properties {
             if !["patchType", "failurePolicy"].contains(&property.as_str()) {
                 assert_eq!(
@@ -100,7 +100,7 @@ fn schemas_have_the_fields_of_cluster_apis() {
             }
         }
     }
-    // The rest is of Cluster API's own objects: one of them is described here.
+    // The other schemas are of Cluster API's own objects. Our document describes one of them.
     let others: Vec<&str> = schemas
         .keys()
         .map(|name| name.rsplit('.').next().unwrap())
@@ -123,7 +123,7 @@ fn patch_types_and_policies_say_which_there_are() {
     assert_eq!(handler["properties"]["timeoutSeconds"]["format"], json!("int32"));
 }
 
-/// All that a reference leads to is there, and nothing says how Rust has it.
+/// Every reference has a target, and no schema contains details of Rust.
 #[test]
 fn the_document_is_whole() {
     fn walk(value: &Value, document: &Value) {

@@ -1,4 +1,4 @@
-//! An extension: its handlers, and their validation.
+//! An extension, with its handlers and their validation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,18 +28,18 @@ use crate::{
 pub struct Limits {
     /// The longest body of a request, in bytes. Cluster API's own limit is 20 MiB.
     pub body_bytes_max: usize,
-    /// The sum of the bodies being read and handled, in bytes; further calls wait for room as long as their callers
-    /// do. At least one body.
+    /// The most bytes of all bodies that are being read and handled; at least one body. Further calls wait for room,
+    /// until their deadline.
     pub bodies_bytes_max: usize,
-    /// How long a body may take to arrive once there is room for it; a slower one is answered with 408.
+    /// How long a body may take to arrive once there is room for it. A slower body is answered with 408.
     pub body_time_max: Duration,
-    /// Connections served at a time. When all are taken, a new one replaces the one that was used least recently.
+    /// The most connections at a time. Beyond that, a new connection replaces the least recently used one.
     pub connections_max: usize,
 }
 
 impl Limits {
-    /// Bodies of 20 MiB, 64 MiB of them in all, 10 s for each to arrive, and 1024 connections, of which Cluster API
-    /// needs a few.
+    /// 20 MiB for a body, 64 MiB for all bodies, 10 s for a body to arrive, and 1024 connections. Cluster API needs
+    /// only a few connections.
     pub const DEFAULT: Self = Self {
         body_bytes_max: 20 << 20,
         bodies_bytes_max: 64 << 20,
@@ -57,8 +57,8 @@ impl Default for Limits {
 
 /// The handlers under one prefix, with their own discovery.
 ///
-/// Hooks of Cluster API and custom hooks have to be on different mounts: one unknown hook in discovery hides the
-/// whole extension from Cluster API, and can keep it from starting.
+/// Hooks of Cluster API and custom hooks have to be on different mounts: because of one unknown hook in discovery,
+/// Cluster API refuses the whole extension, and may not start.
 #[derive(Clone)]
 pub struct Mount {
     catalog: Catalog,
@@ -108,21 +108,21 @@ impl Mount {
         self
     }
 
-    /// Offers only the handlers of these hooks; others are neither discovered nor served.
+    /// Offers only the handlers of these hooks. Other handlers are neither discovered nor served.
     #[must_use]
     pub fn only(mut self, hooks: impl IntoIterator<Item = HookId>) -> Self {
         self.only = Some(hooks.into_iter().collect());
         self
     }
 
-    /// Offers only the handlers of hooks that a release of Cluster API knows: an unknown one would hide the whole
-    /// extension from it.
+    /// Offers only the handlers of hooks that a release of Cluster API knows: because of one unknown hook, Cluster API
+    /// would refuse the whole extension.
     #[must_use]
     pub fn for_release(self, release: Release) -> Self {
         self.only(Catalog::cluster_api_at(release).ids().cloned())
     }
 
-    /// The catalog of its hooks.
+    /// The catalog of the mount's hooks.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
@@ -184,7 +184,7 @@ fn check(catalog: &Catalog, handler: &Handler, strict: bool) -> Result<(), Exten
     Ok(())
 }
 
-/// Why an extension cannot be served: callers would refuse it, or two handlers would be the same.
+/// Why an extension cannot be served: callers would refuse it, or two handlers would collide.
 #[derive(Debug, Error)]
 pub enum ExtensionError {
     /// The mount's catalog does not have the hook.
@@ -196,7 +196,7 @@ pub enum ExtensionError {
         hook: Box<HookId>,
     },
     /// The mount answers discovery itself.
-    #[error("{hook} is not for handlers")]
+    #[error("{hook} cannot have a handler of its own")]
     Singleton {
         /// The hook.
         hook: Box<HookId>,
@@ -207,8 +207,8 @@ pub enum ExtensionError {
         /// The handler.
         handler: String,
     },
-    /// Two handlers of a mount have the same name, even if for different hooks.
-    #[error("handler {handler} is there twice")]
+    /// Two handlers of a mount have the same name, even if they are for different hooks.
+    #[error("there is more than one handler {handler}")]
     SameName {
         /// The handler.
         handler: String,
@@ -231,8 +231,8 @@ pub enum ExtensionError {
         /// The policy.
         policy: String,
     },
-    /// The prefix is not a path, or two mounts have it.
-    #[error("{prefix:?} is not a prefix of its own, such as /own")]
+    /// The prefix is not a path, or two mounts have the same prefix.
+    #[error("{prefix:?} is not a unique prefix such as /own")]
     Prefix {
         /// The prefix.
         prefix: String,
@@ -241,7 +241,7 @@ pub enum ExtensionError {
     #[error("failed to complete the catalog")]
     Catalog(#[source] CatalogError),
     /// The metrics could not be registered.
-    #[error("failed to make metrics")]
+    #[error("failed to register metrics")]
     Metrics(#[source] prometheus::Error),
 }
 
@@ -276,7 +276,7 @@ impl Extension {
         }
     }
 
-    /// Adds a handler of a Cluster API hook with default options. The name is a DNS label, unique among all
+    /// Adds a handler of a Cluster API hook with default options. The name is a DNS label and unique among all
     /// handlers.
     #[must_use]
     pub fn on<H, F, Fut>(self, hook: H, name: impl Into<String>, handle: F) -> Self
@@ -324,21 +324,21 @@ impl Extension {
         self
     }
 
-    /// Refuses timeouts over 10 s, the most in the Runtime SDK's proposal.
+    /// Refuses timeouts over 10 s, the longest that the Runtime SDK's proposal allows.
     #[must_use]
     pub fn strict_timeouts(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Sets other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Counts calls.
+    /// Sets the metrics that count calls.
     #[must_use]
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = Some(metrics);
@@ -362,7 +362,7 @@ impl Extension {
     /// Validates everything and builds the service.
     ///
     /// # Errors
-    /// When callers would refuse a handler, or two of them would be the same.
+    /// When callers would refuse a handler, or two handlers would collide.
     pub fn build(self) -> Result<Service, ExtensionError> {
         let Self { mounts, strict, limits, metrics, openapi, recorder } = self;
         let metrics = match metrics {
@@ -380,7 +380,7 @@ impl Extension {
                 return Err(ExtensionError::Prefix { prefix });
             }
             for handler in mount.offered(strict)? {
-                // A prefix that looks like the path of a hook could otherwise shadow it.
+                // A prefix that looks like the path of a hook could otherwise shadow that hook.
                 let path = format!("{prefix}{}", handler.path());
                 if routes.insert(path, handler).is_some() {
                     return Err(ExtensionError::Prefix { prefix });

@@ -1,4 +1,4 @@
-//! Handlers: their calls and their answers.
+//! Handlers, their calls and their answers.
 
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     wire,
 };
 
-/// The circumstances of a call.
+/// The context of a call.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub(super) hook: Arc<HookId>,
@@ -49,12 +49,12 @@ impl Call {
     }
 }
 
-/// A handler's options in discovery. If they are absent, the caller uses its defaults.
+/// A handler's options in discovery. The caller uses its defaults for absent options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandlerOptions {
     /// The timeout in seconds: 0 to 30; 0 and absent mean 10.
     pub timeout_seconds: Option<i32>,
-    /// What the caller does when there is no response; absent means fail.
+    /// What the caller does when there is no response; absent means `Fail`.
     pub failure_policy: Option<FailurePolicy>,
 }
 
@@ -72,7 +72,7 @@ impl HandlerOptions {
         self
     }
 
-    /// The caller goes on when there is no response.
+    /// Sets the failure policy `Ignore`: the caller goes on when there is no response.
     #[must_use]
     pub fn ignore_failures(mut self) -> Self {
         self.failure_policy = Some(FailurePolicy::Ignore);
@@ -80,13 +80,13 @@ impl HandlerOptions {
     }
 }
 
-/// The longest message of a failure, in bytes. It can quote input of any length, and callers show it in a
-/// condition, which has room for 32 KiB.
+/// The longest message of a failure, in bytes. A message can quote input of any length. Callers show it in a condition,
+/// which has room for 32 KiB.
 const MESSAGE_MAX: usize = 8 << 10;
 
-/// An answer, serialised.
+/// A serialised answer.
 pub(super) struct Answer {
-    /// The response; none when it cannot be serialised.
+    /// The response; `None` when it cannot be serialised or there is none.
     pub(super) body: Option<Vec<u8>>,
     pub(super) outcome: Outcome,
 }
@@ -129,7 +129,7 @@ impl Handler {
         }
     }
 
-    /// The handler as in discovery.
+    /// The handler as discovery lists it.
     pub(super) fn advertised(&self) -> ExtensionHandler {
         ExtensionHandler {
             name: self.name.to_string(),
@@ -157,7 +157,7 @@ where
             return fail::<H::Response>(format!("error unmarshalling request: {error}"), Outcome::Malformed);
         }
     };
-    // Also catches a handler that panics before it returns its future.
+    // Also catches a panic of a handler before it returns its future.
     let guarded = AssertUnwindSafe(async { handle(request, call.clone()).await }).catch_unwind();
     match guarded.await {
         Ok(Ok(response)) => settle(&call, &response),
@@ -167,8 +167,8 @@ where
         }
         Err(panic) => {
             error!(panic = panic_text(&*panic), "Handler panicked");
-            // Without the text of the panic: callers show the message in conditions, which should not change from
-            // call to call.
+            // The message does not have the text of the panic: callers show the message in conditions, which should
+            // not change from call to call.
             let message = format!("handler {} of {} panicked", call.handler, call.hook.group_hook());
             fail::<H::Response>(message, Outcome::Panicked)
         }
@@ -183,9 +183,9 @@ fn settle<R: Response>(call: &Call, response: &R) -> Answer {
         }
         ResponseStatus::Failure => write(response, Outcome::Failure),
         ResponseStatus::Other(text) => {
-            warn!(status = text, "Handler made a status that no caller knows");
+            warn!(status = text, "Handler returned an unknown status");
             let message =
-                format!("handler {} of {} has no known status", call.handler, call.hook.group_hook());
+                format!("handler {} of {} returned an unknown status", call.handler, call.hook.group_hook());
             fail::<R>(message, Outcome::Failure)
         }
     }

@@ -6,7 +6,7 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-/// A handler answers in less than a millisecond, or calls another service; 30 s is the longest timeout.
+/// A handler answers in less than a millisecond, or calls another service. 30 s is the longest timeout.
 const CALL_SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// The result of a call.
@@ -23,13 +23,13 @@ pub(super) enum Outcome {
     Malformed,
     /// The body is too large.
     TooLarge,
-    /// The body did not arrive whole.
+    /// The body did not arrive completely.
     Unread,
     /// The body did not arrive in time.
     Slow,
     /// The caller's timeout passed.
     TimedOut,
-    /// The response is not JSON.
+    /// The response cannot be written as JSON.
     Unwritten,
 }
 
@@ -92,7 +92,7 @@ impl Metrics {
             calls: IntCounterVec::new(
                 Opts::new(
                     "capi_runtime_extension_calls_total",
-                    "Served calls by group, hook, handler and what came of them.",
+                    "Served calls by group, hook, handler and outcome.",
                 ),
                 &["group", "hook", "handler", "outcome"],
             )?,
@@ -114,14 +114,14 @@ impl Metrics {
             reloads: IntCounterVec::new(
                 Opts::new(
                     "capi_runtime_extension_certificate_reloads_total",
-                    "Certificates taken from files anew, and those that could not be.",
+                    "Reloads of changed certificate files, by result.",
                 ),
                 &["result"],
             )?,
         })
     }
 
-    /// The metrics of a handler, so that a call needs no lookup.
+    /// The metrics of a handler, looked up once, not on each call.
     pub(super) fn of(&self, group: &str, hook: &str, handler: &str) -> HandlerMetrics {
         let labels = [group, hook, handler];
         HandlerMetrics {

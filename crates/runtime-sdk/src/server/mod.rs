@@ -1,4 +1,4 @@
-//! Serving hooks.
+//! The serving side: an extension and its handlers.
 //!
 //! ```text
 //!  Extension ──on(hook, name, handler)──▶ Mount ──build()──▶ Service ──router()──▶ axum
@@ -6,10 +6,9 @@
 //!  Tls ◀──files, reloaded when they change                     └──▶ serve(listener, tls, shutdown)
 //! ```
 //!
-//! A call is answered with HTTP 200 whatever its outcome, even when the body was too large or not a request, or
-//! when the handler panicked: these answers have the status `Failure`, after which a caller never goes on. A call
-//! whose body did not arrive in time (408), or that did not end in time (504), has no response: then the failure
-//! policy of the handler decides.
+//! Almost every call is answered with HTTP 200. When the body is too large or not a request, or the handler panics,
+//! the response has the status `Failure`, after which a caller never goes on. Only a call whose body does not arrive
+//! in time (408), or that does not end in time (504), has no response. Then the failure policy of the handler decides.
 
 mod extension;
 mod handler;

@@ -1,4 +1,4 @@
-//! Recordings of calls in a folder: to see a caller's requests, and for tests that replay them.
+//! Recordings of calls in a folder, to see a caller's requests and to replay them in tests.
 
 use std::{
     collections::BTreeMap,
@@ -19,18 +19,18 @@ use tracing::warn;
 
 use crate::hooks::HookId;
 
-/// The recorded headers: those that describe the caller and the body, and none that could be a secret.
+/// The recorded headers. They describe the caller and the body; headers that could contain a secret are not recorded.
 const HEADERS: [&str; 5] = ["accept", "accept-encoding", "content-type", "host", "user-agent"];
 /// The most recorded calls of a handler.
 const CALLS_MAX: u32 = 500;
-/// The longest recorded request, in bytes; those of Cluster API have tens of KiB.
+/// The longest recorded request, in bytes. Requests of Cluster API have tens of KiB.
 const BODY_MAX: usize = 512 << 10;
-/// The most recordings written at a time; further calls are not recorded. They are at most 16 MiB of requests,
-/// which can need sixteen times that while they are parsed.
+/// The most recordings written at a time. Beyond that, calls are not recorded. 32 requests have at most 16 MiB, and can
+/// need sixteen times that while they are parsed.
 const WRITES_MAX: usize = 32;
 
-/// Records calls of an extension in a folder, one JSON file each: the first 500 of each handler in the life of the
-/// process, except those with a request of more than 512 KiB. Requests can contain secrets, so only the owner of
+/// Records calls of an extension in a folder, one JSON file each: the first 500 calls of each handler since the start
+/// of the process, except calls with a request of more than 512 KiB. Requests can contain secrets, so only the user of
 /// the process can read the files.
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -40,7 +40,7 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// How many calls of each handler were recorded, by its name.
+    /// The number of recorded calls, by name of the handler.
     kept: Mutex<BTreeMap<String, u32>>,
     writes: Arc<Semaphore>,
 }
@@ -58,16 +58,16 @@ pub struct Recording {
     pub query: String,
     /// The headers `accept`, `accept-encoding`, `content-type`, `host` and `user-agent` of the request.
     pub headers: BTreeMap<String, String>,
-    /// The body; as text where it is not JSON.
+    /// The body: a value, or a string if it is not JSON.
     pub request: Value,
     /// The status code of the answer.
     pub status: u16,
-    /// The response; `null` where there is none.
+    /// The response; `null` when there is none.
     pub response: Value,
 }
 
 impl Recorder {
-    /// Records calls in this folder, which is created for the owner alone if missing. Existing files stay.
+    /// Records calls in this folder. If missing, it is created, accessible only by its owner. Existing files stay.
     ///
     /// # Errors
     /// When the folder cannot be created.
@@ -103,10 +103,10 @@ impl Recorder {
         })
     }
 
-    /// Writes a recording in the background; the caller of the hook does not wait.
+    /// Writes a recording in the background. The caller of the hook does not wait for it.
     fn keep(&self, since: u128, name: &str, recording: impl FnOnce() -> Recording + Send + 'static) {
         let Ok(place) = Arc::clone(&self.inner.writes).try_acquire_owned() else {
-            return warn!(handler = name, "Too many calls at once; one is not recorded");
+            return warn!(handler = name, "Call is not recorded: too many calls at once");
         };
         let Some(number) = self.number(name) else { return };
         let path = self.inner.folder.join(format!("{since}-{name}-{number}.json"));
@@ -120,7 +120,7 @@ impl Recorder {
     }
 }
 
-/// Writes a new file that only its owner can read. An existing file or link of that name is left alone.
+/// Writes a new file that only its owner can read. Fails if a file or link of that name exists.
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -132,9 +132,10 @@ fn write(path: &Path, text: &[u8]) -> io::Result<()> {
 /// A call that is being recorded.
 pub(super) struct Recorded {
     recorder: Recorder,
-    /// When it began, in milliseconds since 1970: file names sort in the order of the calls, also after a restart.
+    /// When the recording began, in milliseconds since 1970: file names sort in the order of the calls, also after a
+    /// restart.
     since: u128,
-    /// The name of the handler, or of the hook where there is no handler.
+    /// The name of the handler, or of the hook if it is a singleton.
     name: String,
     head: Parts,
     /// The body, once it has been read.
@@ -160,7 +161,7 @@ impl Recorded {
     pub(super) fn end(self, status: StatusCode, response: Option<Vec<u8>>) {
         let Self { recorder, since, name, head, body } = self;
         if body.as_ref().is_some_and(|body| body.len() > BODY_MAX) {
-            return warn!(handler = name, "The request is too long to be recorded");
+            return warn!(handler = name, "Call is not recorded: its request is too long");
         }
         recorder.keep(since, &name, move || Recording {
             protocol: protocol(head.version).to_owned(),

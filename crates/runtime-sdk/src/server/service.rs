@@ -1,4 +1,4 @@
-//! An extension behind HTTP: paths, methods, bodies and deadlines.
+//! An extension as an HTTP service: paths, methods, bodies and deadlines.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -29,10 +29,10 @@ use crate::{
     openapi,
 };
 
-/// Room for bodies is given in pieces of so many bytes.
+/// Room for bodies is allocated in units of this many bytes.
 const PIECE: usize = 1024;
 
-/// An extension that can be served. It is cheap to clone.
+/// An extension that can be served. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
     inner: Arc<Inner>,
@@ -53,7 +53,7 @@ struct Route {
     handler: Handler,
     metrics: HandlerMetrics,
     timeout: Duration,
-    /// What a caller of a hook that is to be used no more is told, as Kubernetes' API server tells it.
+    /// The `Warning` header for callers of a deprecated hook, as Kubernetes' API server sends it.
     warning: Option<HeaderValue>,
 }
 
@@ -91,12 +91,12 @@ impl Service {
         Self { inner: Arc::new(inner) }
     }
 
-    /// It as routes, for an HTTP server of one's own, with or without TLS. It answers every path.
+    /// The extension as a router for the caller's own HTTP server, with or without TLS. It answers every path.
     pub fn router(&self) -> Router {
         Router::new().fallback(call).with_state(self.clone())
     }
 
-    /// Which paths are served, in order.
+    /// The served paths, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.inner.routes.keys().map(String::as_str)
     }
@@ -111,7 +111,7 @@ impl Service {
         self.inner.limits
     }
 
-    /// The metrics that it counts in.
+    /// The metrics of the extension.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.inner.metrics
@@ -190,22 +190,22 @@ async fn answer(
         let message = format!("error reading request: the body has more than {max} bytes");
         (route.handler.fail)(message, Outcome::TooLarge)
     };
-    // A body of a known length takes that much room, another one as much as it may have.
+    // A body with a declared length reserves that length, any other body reserves the limit.
     let declared = body.size_hint().exact().map_or(max, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     if declared > max {
-        // Read as far as an allowed one would be: a client that is still writing may never see the response.
+        // Reads the body up to the limit: a client that is still writing might not see the response otherwise.
         let _late = timeout(body_time_max, discard(body, max)).await;
         return too_large();
     }
     let pieces = u32::try_from(declared.div_ceil(PIECE).max(1))
         .map_or(service.pieces_max, |n| n.min(service.pieces_max));
     let _room = service.room.acquire_many(pieces).await.expect("nobody closes the semaphore");
-    // Whoever sends slowly gives the room back soon: others wait for it.
+    // The timeout makes a slow sender release its room: other calls wait for it.
     let bytes = match timeout(body_time_max, to_bytes(body, max)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) if is_too_long(&error) => return too_large(),
         Ok(Err(error)) => {
-            debug!(%error, "Body did not arrive whole");
+            debug!(%error, "Body did not arrive completely");
             return Answer { body: None, outcome: Outcome::Unread };
         }
         Err(_elapsed) => return Answer { body: None, outcome: Outcome::Slow },
@@ -228,7 +228,7 @@ async fn discard(mut body: Body, max: usize) {
     }
 }
 
-/// How long the caller waits: what it says, else what discovery told it.
+/// How long the caller waits: the timeout in the query, or else the timeout of the handler in discovery.
 fn patience(query: Option<&str>, timeout: Duration) -> Duration {
     let said = query
         .unwrap_or_default()

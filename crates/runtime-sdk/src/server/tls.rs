@@ -1,4 +1,4 @@
-//! The server's certificate and its client authorities, reread when their files change.
+//! The server's certificate and the client authorities, reloaded when their files change.
 
 use std::{
     error::Error,
@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use super::metrics::Metrics;
 
-/// How often the files are read. A kubelet takes up to a minute to bring a changed Secret to a pod.
+/// How often the files are read. A kubelet takes up to a minute to update a changed Secret in a pod.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The TLS files, all PEM.
@@ -38,13 +38,13 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The client authorities. If set, clients need a certificate of one of them.
     pub client_authorities: Option<PathBuf>,
-    /// How often the files are looked at.
+    /// How often the files are read.
     pub interval: Duration,
 }
 
 impl TlsFiles {
-    /// `tls.crt` and `tls.key` of a folder, the file names of a Secret of type `kubernetes.io/tls`; any client is
-    /// served.
+    /// `tls.crt` and `tls.key` of a folder, the file names of a Secret of type `kubernetes.io/tls`. Clients need no
+    /// certificate.
     #[must_use]
     pub fn in_folder(folder: impl AsRef<Path>) -> Self {
         let folder = folder.as_ref();
@@ -63,7 +63,7 @@ pub enum TlsError {
     /// A file could not be read.
     #[error("failed to read {path}")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -81,7 +81,7 @@ pub enum TlsError {
     /// There is no certificate.
     #[error("there is no certificate among {what}")]
     Empty {
-        /// Where.
+        /// The source of the certificates.
         what: &'static str,
     },
     /// The client authorities cannot be used.
@@ -104,16 +104,16 @@ struct Material {
 #[derive(Clone)]
 pub struct Tls {
     files: Option<Arc<TlsFiles>>,
-    /// The current settings, and the content they were made of. Owned here; [`Tls::reload`] writes it.
+    /// The current settings, and the files' content. [`Tls::reload`] and [`Tls::replace`] write it.
     current: Arc<RwLock<(Material, Arc<ServerConfig>)>>,
 }
 
 impl Tls {
-    /// Settings from a certificate and its chain, its key, and client authorities if clients have to show
-    /// certificates, all PEM.
+    /// Settings from a certificate with its chain and its key, all PEM. With client authorities, clients need a
+    /// certificate of one of them.
     ///
     /// # Errors
-    /// When they cannot be used.
+    /// When the certificate, the key or the authorities cannot be used.
     pub fn from_pem(
         certificate: impl Into<Vec<u8>>,
         key: impl Into<Vec<u8>>,
@@ -123,10 +123,10 @@ impl Tls {
         Self::new(None, material)
     }
 
-    /// Settings from files, which are followed while the extension is served.
+    /// Settings from files. While the extension is served, changed files are reloaded.
     ///
     /// # Errors
-    /// When they cannot be used.
+    /// When the files or their content cannot be used.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let files = Arc::new(files);
         let material = read(Arc::clone(&files)).await?;
@@ -138,7 +138,7 @@ impl Tls {
         Ok(Self { files, current: Arc::new(RwLock::new((material, config))) })
     }
 
-    /// Rereads the files and serves their content. Returns whether it has changed. If the content is invalid, the
+    /// Reads the files again and serves their content. Returns whether the content has changed. If it is invalid, the
     /// previous settings stay.
     ///
     /// # Errors
@@ -154,11 +154,11 @@ impl Tls {
         Ok(true)
     }
 
-    /// Serves another certificate to new connections, for callers that have it from elsewhere than files. If it is
-    /// invalid, the previous one stays.
+    /// Serves another certificate to new connections, for callers whose certificate is not in files. If it is invalid,
+    /// the previous certificate stays.
     ///
     /// # Errors
-    /// When it cannot be served.
+    /// When the certificate cannot be served.
     pub fn replace(
         &self,
         certificate: impl Into<Vec<u8>>,
@@ -171,7 +171,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Follows the files until `shutdown`.
+    /// Reloads changed files until `shutdown`.
     pub(super) async fn follow(self, metrics: Metrics, shutdown: CancellationToken) {
         let Some(interval) = self.files.as_ref().map(|files| files.interval) else { return };
         while shutdown.run_until_cancelled(sleep(interval)).await.is_some() {

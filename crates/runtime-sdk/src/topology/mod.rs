@@ -1,4 +1,4 @@
-//! Helpers for the topology hooks: variables by path, a walk over templates that makes patches of the changes, and
+//! Helpers for the topology hooks: variables by path, a walk over templates that turns changes into patches, and
 //! validation of upgrade plans.
 //!
 //! ```

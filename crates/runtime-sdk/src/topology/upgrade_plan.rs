@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::hooks::{GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, UpgradeStep};
 
-/// The most minor versions that workers may be behind their control plane, and that one step of theirs may cross.
+/// The most minor versions that workers may be behind their control plane, and that one step of the workers may cross.
 const SKEW_MAX: u64 = 3;
 
 /// The part of the cluster that a plan is for.
@@ -68,7 +68,7 @@ pub enum UpgradePlanError {
         target: String,
     },
     /// Workers would get a version that the control plane never has.
-    #[error("workers: {0} is no version of the control plane")]
+    #[error("workers: {0} is not a version of the control plane")]
     Foreign(String),
 }
 
@@ -78,7 +78,7 @@ enum Stands {
     Before,
     Same,
     After,
-    /// Builds whose order only a plan gives.
+    /// Builds that have no order by themselves. Only the plan of the control plane orders them.
     Beside,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Known<'a> {
         Ok(Self { text, version })
     }
 
-    /// The order of two versions: numbers of builds are ordered, other texts are not (`util/version`).
+    /// The order of two versions: build numbers are ordered, other build names are not (`util/version`).
     fn stands(&self, other: &Self) -> Stands {
         let by = |ordering| match ordering {
             Ordering::Less => Stands::Before,
@@ -130,13 +130,13 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Validates a plan as its caller does, and returns the steps of the workers: those in the plan, or, where the plan
-/// omits them, as few as the skew between workers and control plane permits.
+/// Validates a plan as Cluster API does, and returns the steps of the workers. If the plan omits them, they are as few
+/// as the skew between workers and control plane permits.
 ///
-/// An extension that checks its plan with this never blocks a cluster's topology with it.
+/// An extension that checks its plan with this function never blocks a cluster's topology with an invalid plan.
 ///
 /// # Errors
-/// When the caller would refuse the plan.
+/// When Cluster API would refuse the plan.
 pub fn judge_upgrade_plan(
     request: &GenerateUpgradePlanRequest,
     response: &GenerateUpgradePlanResponse,
@@ -204,7 +204,7 @@ fn of_workers(
     target: &Known<'_>,
 ) -> Result<(), UpgradePlanError> {
     let of = Planned::Workers;
-    // When the control plane is at the target, workers may still be behind and follow its earlier versions.
+    // Once the control plane is at the target, its former versions are unknown, and the workers may take any versions.
     let follow = has.len() > 1;
     let order = |known: &Known<'_>| has.iter().position(|had| had.text == known.text);
     let end = steps.iter().try_fold(current, |from, to| {
@@ -237,9 +237,9 @@ fn ends_with(of: Planned, end: &Known<'_>, target: &Known<'_>) -> Result<(), Upg
     Err(UpgradePlanError::End { of, end: end.text.to_owned(), target: target.text.to_owned() })
 }
 
-/// As few steps as the skew permits, over versions that the control plane has.
+/// As few steps as the skew permits, over versions of the control plane.
 fn fewest<'a>(workers: &Known<'a>, has: &[&Known<'a>], target: &Known<'a>) -> Vec<Known<'a>> {
-    // The last one of each minor version.
+    // The last version of each minor version.
     let lines: BTreeMap<u64, &Known<'a>> = has.iter().map(|had| (had.version.minor, *had)).collect();
     let (first, last) = (workers.version.minor, target.version.minor);
     let skew = usize::try_from(SKEW_MAX).expect("it is small");
@@ -316,7 +316,7 @@ mod tests {
     fn a_plan_of_workers_goes_over_versions_of_the_control_plane_to_the_target() {
         let plan = ["v1.31.1", "v1.32.0", "v1.33.1"];
         for (workers, wrong) in [
-            (&["v1.31.2", "v1.33.1"][..], "workers: v1.31.2 is no version of the control plane"),
+            (&["v1.31.2", "v1.33.1"][..], "workers: v1.31.2 is not a version of the control plane"),
             (&["v1.32.0", "v1.31.1"], "workers: v1.31.1 does not come after v1.32.0"),
             (&["foo"], "\"foo\" is not a version of Kubernetes, such as v1.36.1"),
             (&["v1.30.0"], "workers: v1.30.0 does not come after v1.30.0"),
@@ -349,7 +349,7 @@ mod tests {
             judged("v1.30.0", "v1.34.1", &plan, "v1.30.0", &[]),
             Ok(vec!["v1.33.1".to_owned(), "v1.34.1".to_owned()])
         );
-        // The control plane is there, and the workers are not.
+        // The control plane is at the target, and the workers are not.
         assert_eq!(judged("v1.34.1", "v1.34.1", &[], "v1.33.1", &[]), Ok(vec!["v1.34.1".to_owned()]));
     }
 

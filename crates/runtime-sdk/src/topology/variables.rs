@@ -13,7 +13,7 @@ const BUILTIN: &str = "builtin";
 
 /// Variables by name.
 ///
-/// A path is a name, then members and elements: `builtin.controlPlane.version`, `files[0].path`.
+/// A path is a variable's name, followed by members and elements: `builtin.controlPlane.version`, `files[0].path`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Variables(BTreeMap<String, Value>);
 
@@ -40,7 +40,7 @@ pub enum VariableError {
         /// The index.
         index: usize,
     },
-    /// The value is of another type.
+    /// The value has another type.
     #[error("variable {path:?} is not {expected}: {reason}")]
     Type {
         /// The path.
@@ -56,12 +56,12 @@ pub enum VariableError {
 }
 
 impl Variables {
-    /// Variables of all templates, overridden by those of one. `builtin` is merged member by member.
+    /// The variables of all templates, overridden by those of one template. `builtin` is merged member by member.
     ///
     /// # Errors
-    /// When `builtin` exists twice and is not an object.
+    /// When both lists have `builtin` and one of the two is not an object.
     pub fn merged(all: &[Variable], one: &[Variable]) -> Result<Self, VariableError> {
-        // Within one list the last of a name counts, as in a map.
+        // Within one list, the last variable of a name counts.
         let mut variables: BTreeMap<String, Value> =
             all.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
         let one: BTreeMap<&str, &Value> =
@@ -85,7 +85,7 @@ impl Variables {
     /// The value at a path.
     ///
     /// # Errors
-    /// When the path is malformed or leads nowhere; a missing value is [`VariableError::NotFound`].
+    /// When the path is malformed, or there is no value; a missing member is [`VariableError::NotFound`].
     pub fn get(&self, path: &str) -> Result<&Value, VariableError> {
         let mut steps = steps(path)?.into_iter();
         let not_found = || VariableError::NotFound { path: path.to_owned() };
@@ -120,7 +120,7 @@ impl Variables {
     /// The string at a path.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no value of that type.
     pub fn string(&self, path: &str) -> Result<&str, VariableError> {
         let value = self.get(path)?;
         value.as_str().ok_or_else(|| mistyped(path, "a string", value))
@@ -129,7 +129,7 @@ impl Variables {
     /// The boolean at a path.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no value of that type.
     pub fn bool(&self, path: &str) -> Result<bool, VariableError> {
         let value = self.get(path)?;
         value.as_bool().ok_or_else(|| mistyped(path, "true or false", value))
@@ -138,7 +138,7 @@ impl Variables {
     /// The value at a path, decoded.
     ///
     /// # Errors
-    /// When there is none, or it does not have that type.
+    /// When there is no value of that type.
     pub fn decode<T: DeserializeOwned>(&self, path: &str) -> Result<T, VariableError> {
         wire::from_value(self.get(path)?.clone()).map_err(|error| VariableError::Type {
             path: path.to_owned(),

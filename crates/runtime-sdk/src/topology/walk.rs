@@ -79,7 +79,7 @@ impl<'f> Walk<'f> {
         self
     }
 
-    /// Adds a function for all templates without one of their own.
+    /// Adds a function for all templates of other kinds.
     #[must_use]
     pub fn on_others(
         mut self,
@@ -107,7 +107,7 @@ impl<'f> Walk<'f> {
     /// a patch that changes nothing.
     ///
     /// # Errors
-    /// The first failure; then there is no response.
+    /// The first failure of a function.
     pub fn patches(&self, request: &GeneratePatchesRequest) -> Result<GeneratePatchesResponse, Failure> {
         let mut items = Vec::new();
         for item in &request.items {
@@ -125,7 +125,7 @@ impl<'f> Walk<'f> {
     /// Walks over the templates to validate them. Changes are dropped.
     ///
     /// # Errors
-    /// The first failure.
+    /// The first failure of a function.
     pub fn verdict(&self, request: &ValidateTopologyRequest) -> Result<ValidateTopologyResponse, Failure> {
         for item in &request.items {
             let variables = Variables::merged(&request.variables, &item.variables)?;
@@ -134,7 +134,7 @@ impl<'f> Walk<'f> {
         Ok(ValidateTopologyResponse::default())
     }
 
-    /// The template after its function, or none when it is skipped.
+    /// The template after its function; `None` when it is skipped.
     fn step(
         &self,
         object: &Object,
@@ -151,7 +151,7 @@ impl<'f> Walk<'f> {
         let Some(step) = step else {
             if self.strict {
                 return Err(Failure::new(format!(
-                    "nothing is known about {kind:?} of {:?}",
+                    "there is no function for {kind:?} of {:?}",
                     object.api_version()
                 )));
             }
@@ -216,7 +216,7 @@ mod tests {
         response.items.iter().map(|item| (item.uid.as_str(), item.patch_type.as_str(), text(item))).collect()
     }
 
-    /// WALK-2 and WALK-4; ENG-1 as far as it is ours.
+    /// WALK-2 and WALK-4, and the part of ENG-1 that applies here.
     #[test]
     fn known_templates_are_patched_in_order_and_others_passed_over() {
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
     }
 
     proptest! {
-        /// The same request has the same patches, and applied patches leave nothing to patch.
+        /// The same request has the same patches. Once they are applied, a second walk changes nothing.
         #[test]
         fn a_walk_is_deterministic_and_idempotent(zones_of in prop::collection::vec("[a-z3]{1,2}", 1..5)) {
             let items = zones_of.iter().map(|zone| item(zone, "MachineTemplate")).collect();

@@ -1,4 +1,4 @@
-//! Bytes, which Go writes as base64.
+//! Bytes, which are base64 in JSON.
 
 use std::{borrow::Cow, fmt};
 

@@ -1,4 +1,4 @@
-//! Reads JSON as Go's `encoding/json` does: field names in any letter case, `null` for anything.
+//! Reads JSON as Go's `encoding/json` does: field names match in any letter case, and any value may be `null`.
 
 use std::{fmt, marker::PhantomData};
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 /// Reads a single value, as Go's `json.Unmarshal` reads a request.
 ///
 /// Field names match in any ASCII letter case, and `null` means absent. Unlike in Go, a repeated field is an error,
-/// and so are more than 128 levels and text that is not UTF-8. A field with `#[serde(flatten)]`, and everything in
+/// and so are more than 128 levels and strings that are not UTF-8. A field with `#[serde(flatten)]`, and everything in
 /// it, is read strictly.
 ///
 /// # Errors
-/// When the bytes are not JSON, not of that type, or more than one value.
+/// When the bytes are not JSON, do not have that type, or contain more than one value.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = T::deserialize(Lenient(&mut deserializer))?;
@@ -24,10 +24,10 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Er
     Ok(value)
 }
 
-/// Reads the first value in the bytes, as Cluster API reads a response; the rest is ignored.
+/// Reads the first value in the bytes, as Cluster API reads a response. The rest is ignored.
 ///
 /// # Errors
-/// When it is not JSON or not of that type.
+/// When the value is not JSON or does not have that type.
 pub fn from_prefix<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     T::deserialize(Lenient(&mut serde_json::Deserializer::from_slice(bytes)))
 }
@@ -35,7 +35,7 @@ pub fn from_prefix<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::E
 /// Reads a value, with the same leniency.
 ///
 /// # Errors
-/// When it does not have that type.
+/// When the value does not have that type.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
     T::deserialize(Lenient(value))
 }
@@ -52,7 +52,7 @@ enum Null {
     Struct,
 }
 
-/// Makes a deserializer of a self-describing format lenient, including everything in it.
+/// Makes the deserializer of a self-describing format lenient, at every level.
 struct Lenient<D>(D);
 
 macro_rules! forward {
@@ -66,7 +66,7 @@ macro_rules! forward {
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Lenient<D> {
     type Error = D::Error;
 
-    // A self-describing value is taken as it is: there are no fields to match.
+    // The visitor accepts any value, so there are no field names to match.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         self.0.deserialize_any(visitor)
     }
@@ -110,7 +110,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Lenient<D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        // serde_json has its own newtypes, which only its own deserializer can make.
+        // serde_json has internal newtypes, which only its own deserializer can produce.
         if name.starts_with("$serde_json") {
             return self.0.deserialize_newtype_struct(name, visitor);
         }
@@ -187,7 +187,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Read<V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        // serde accepts a list for a structure, in the order of its fields. Go does not.
+        // serde accepts a list as a structure, in the order of its fields. Go does not.
         if let Null::Struct = self.null {
             return Err(de::Error::invalid_type(de::Unexpected::Seq, &self));
         }
@@ -296,7 +296,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Within<S> {
     }
 }
 
-/// A field name, in the letter case of the field it matches.
+/// A field name in the letter case of the field that it matches.
 struct Key<I> {
     inner: I,
     fields: &'static [&'static str],

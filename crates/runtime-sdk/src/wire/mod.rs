@@ -1,8 +1,7 @@
-//! JSON as Go reads and writes it, and what else travels in a call.
+//! JSON as Go reads and writes it, and the types in it that all messages share.
 //!
-//! Both sides of a call that Cluster API takes part in are written in Go, whose `encoding/json` takes field names in
-//! any letter case and `null` for anything. [`from_slice`] reads so; [`Object`] and [`Bytes`] are what Go's types look
-//! like on the wire.
+//! Cluster API and most extensions are written in Go, whose `encoding/json` accepts field names in any letter case and
+//! `null` for any value. [`from_slice`] does the same. [`Object`] and [`Bytes`] have the wire format of Go's types.
 
 mod bytes;
 mod lenient;

@@ -59,7 +59,7 @@ mod tests {
         for (text, expected) in [
             ("hooks.example.com", true),
             ("0.a-b", true),
-            // Kubernetes bounds the whole, not each part.
+            // Kubernetes limits the length of the whole name, not of each part.
             (&long[..253], true),
             ("", false),
             (".", false),

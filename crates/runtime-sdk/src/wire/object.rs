@@ -6,28 +6,28 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// A Kubernetes object as received, or none: Go's `RawExtension`, which is `null` when absent.
+/// A Kubernetes object as received, or no object: Go's `RawExtension`, which is `null` when absent.
 ///
 /// Clusters and Machines are such objects too. Under one version of the hooks, Cluster API sent them as v1beta1
-/// until 1.12 and as v1beta2 since; see [`Object::api_version`].
+/// until 1.12 and sends them as v1beta2 since; see [`Object::api_version`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Object(Option<Map<String, Value>>);
 
 impl Object {
-    /// Whether there is none.
+    /// Whether there is no object.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Its `apiVersion`, or nothing.
+    /// Its `apiVersion`; empty when absent.
     #[must_use]
     pub fn api_version(&self) -> &str {
         self.text("/apiVersion").unwrap_or_default()
     }
 
-    /// Its `kind`, or nothing.
+    /// Its `kind`; empty when absent.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.text("/kind").unwrap_or_default()
@@ -39,25 +39,25 @@ impl Object {
         self.api_version().split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Its name, or nothing.
+    /// Its name; empty when absent.
     #[must_use]
     pub fn name(&self) -> &str {
         self.text("/metadata/name").unwrap_or_default()
     }
 
-    /// Its namespace, or nothing.
+    /// Its namespace; empty when absent.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.text("/metadata/namespace").unwrap_or_default()
     }
 
-    /// A label of it.
+    /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
         self.pointer("/metadata/labels")?.get(key)?.as_str()
     }
 
-    /// An annotation of it.
+    /// The value of an annotation.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.pointer("/metadata/annotations")?.get(key)?.as_str()
@@ -76,7 +76,7 @@ impl Object {
         self.pointer(pointer)?.as_str()
     }
 
-    /// Its fields; none when it is absent.
+    /// Its fields; `None` when the object is absent.
     #[must_use]
     pub fn fields(&self) -> Option<&Map<String, Value>> {
         self.0.as_ref()
@@ -94,16 +94,16 @@ impl Object {
         self.clone().into_value()
     }
 
-    /// Decodes it to a type, as Go would.
+    /// Decodes the object to a type, as Go would.
     ///
     /// # Errors
-    /// When it does not have that type.
+    /// When the object does not have that type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         super::from_value(self.to_value())
     }
 }
 
-/// The first token of a pointer, unescaped, and the pointer from there.
+/// The first token of a pointer, unescaped, and the rest of the pointer.
 fn split(pointer: &str) -> Option<(Cow<'_, str>, &str)> {
     let pointer = pointer.strip_prefix('/')?;
     let (first, rest) = pointer.split_at(pointer.find('/').unwrap_or(pointer.len()));

@@ -1,7 +1,7 @@
 //! Enumerations that are strings in Go, where any other string can arrive as well.
 
-/// Declares an enumeration of known strings with a variant for any other, so that an unknown one is reported when
-/// the message is validated, not when it is read.
+/// Declares an enumeration of known strings with a variant for any other string, so that an unknown string is reported
+/// when the message is validated, not when it is read.
 macro_rules! text {
     (
         $(#[$attribute:meta])*

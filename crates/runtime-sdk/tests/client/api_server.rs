@@ -68,7 +68,7 @@ impl ApiServer {
         std::mem::take(&mut self.state.lock().writes)
     }
 
-    /// From now on answers only errors, or objects again.
+    /// With `true`, the server answers only errors. With `false`, it works again.
     pub(crate) fn away(&self, away: bool) {
         self.state.lock().away = away;
     }

@@ -126,7 +126,7 @@ async fn what_an_extension_offers_is_found_and_called() {
     }
 }
 
-/// A caller of 1.11 cannot discover an extension of 1.14, unless that hides the hooks it does not know.
+/// A caller of 1.11 cannot discover an extension of 1.14, unless the extension hides the hooks that 1.11 does not know.
 #[tokio::test]
 async fn an_extension_is_not_found_by_a_caller_that_knows_less() {
     let newer = extension().on(UpdateMachine, "newer", |_, _| async { Ok(Default::default()) });
@@ -139,8 +139,8 @@ async fn an_extension_is_not_found_by_a_caller_that_knows_less() {
     running.stop().await;
 }
 
-/// A registration may come from an earlier discovery, or from a wrong one: handlers that are not served, or that
-/// are for another hook. Calls find that out, and nothing else suffers.
+/// A registration may come from an earlier discovery or be wrong, and name handlers that are not served or are for
+/// another hook. Only calls of those handlers fail.
 #[tokio::test]
 async fn an_extension_that_lies_is_found_out_when_it_is_called() {
     for http1_only in [false, true] {
@@ -152,7 +152,7 @@ async fn an_extension_that_lies_is_found_out_when_it_is_called() {
             timeout: Duration::from_secs(3),
             on_error: OnError::Fail,
         };
-        // One that never existed, and one that exists for another hook.
+        // One handler never existed, and one exists for another hook.
         let registration = Registration {
             name: "liar".into(),
             client_config: running.client_config.clone(),
@@ -179,7 +179,7 @@ async fn an_extension_that_lies_is_found_out_when_it_is_called() {
     }
 }
 
-/// Invalid discovery over the wire: each response is an error that says what is wrong, and nothing is registered.
+/// Each invalid discovery response is an error that names the problem, and nothing is registered.
 #[tokio::test]
 async fn discovery_that_is_none_is_said() {
     let authority = Authority::new("ca");

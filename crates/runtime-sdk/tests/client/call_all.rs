@@ -35,7 +35,7 @@ fn only(name: &str, namespace: &str, on_error: OnError) -> Registration {
 }
 
 fn three(on_error: OnError) -> [Registration; 3] {
-    // Not sorted, so that the order is not that of registration.
+    // Not sorted, so that the order of names differs from the order of registration.
     ["c", "a", "b"].map(|name| only(name, "foo", on_error))
 }
 
@@ -59,7 +59,7 @@ async fn handlers_that_are_called_for_the_namespace_are_found_in_order() {
     assert_eq!(cold.handlers::<BeforeClusterCreate>(&at("foo")).await.unwrap_err().category(), "readiness");
 }
 
-/// Callers can show people each answer with its handler. Both kinds of calls can be awaited on any thread.
+/// Callers can show each response with its handler. The futures of both functions are `Send`.
 #[tokio::test(start_paused = true)]
 async fn what_each_handler_has_answered_is_told_by_its_name() {
     let script = Script::new(|asked| {
@@ -196,7 +196,7 @@ fn extensions() -> impl Strategy<Value = Vec<Extension>> {
     prop::collection::vec(extension, 0..6)
 }
 
-/// The result of calling all of them, this many at a time.
+/// The result of calling all handlers, this many at a time.
 fn called(extensions: &[Extension], at_once: usize) -> Result<BeforeClusterCreateResponse, String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

@@ -1,4 +1,4 @@
-//! A handler called by its name.
+//! Calls of one handler by its name.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ async fn a_failure_is_one_under_either_policy() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_come_about_passes_with_ignore() {
     for (answer, asked) in [
-        (Answer::Refuse, 3), // It is tried twice more.
+        (Answer::Refuse, 3), // The call is retried twice.
         (Answer::Reset, 1),
         (Answer::Silent, 1),
         (Answer::Raw(404, b"404 page not found"), 1),
@@ -200,7 +200,7 @@ async fn settings_of_the_call_are_over_those_of_the_registration() {
     }
 }
 
-/// NS-1 to NS-3, for one handler: calling one that does not select the namespace is an error.
+/// NS-1 to NS-3, for one handler. A call of a handler that does not select the namespace is an error.
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_called_only_for_the_namespaces_it_is_selected_for() {
     let script = Script::always(success());
@@ -224,7 +224,7 @@ async fn a_handler_is_called_only_for_the_namespaces_it_is_selected_for() {
             format!("failed to call extension handler \"valid-extension.ext\": {expected}")
         );
     }
-    // With an empty selector the namespace is not read; no selector matches nothing.
+    // With an empty selector the namespace is not read. Without a selector nothing matches.
     let everywhere = client(&script, [selecting(Some(LabelSelector::default()))]);
     everywhere.call::<BeforeClusterCreate>(ONE, &at("gone"), &request()).await.unwrap();
     let nowhere = client(&script, [selecting(None)]);
@@ -312,7 +312,7 @@ async fn an_extension_of_another_version_is_spoken_to_in_its_own() {
     assert_eq!(client.handlers::<New>(&subject()).await.unwrap(), ["old.ext"]);
 }
 
-/// Upstream ignores these errors with `Ignore`, contrary to its documentation.
+/// Upstream ignores these errors with the policy `Ignore`, contrary to its documentation.
 #[tokio::test(start_paused = true)]
 async fn a_conversion_that_fails_is_an_error_though_the_policy_is_ignore() {
     let script = Script::always(Answer::Json(json!({ "status": "Success", "first": "unreadable" })));
@@ -334,7 +334,7 @@ async fn long_messages_of_an_extension_are_cut() {
 
 #[tokio::test(start_paused = true)]
 async fn a_response_that_is_ignored_is_a_success_without_a_word() {
-    // Even where the default of a response is not.
+    // The response has the status `Success` even when its default has not.
     let script = Script::always(Answer::Refuse);
     let response = call(&client(&script, [one(OnError::Ignore)])).await.unwrap();
     assert_eq!((response.status, response.message.as_str()), (ResponseStatus::Success, ""));

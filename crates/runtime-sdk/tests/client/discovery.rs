@@ -44,7 +44,7 @@ async fn discovery_is_asked_without_a_handler_and_without_settings() {
     assert_eq!(asked.body, body);
 }
 
-/// Go writes `null` for no handlers.
+/// Go writes `null` when there are no handlers.
 #[tokio::test(start_paused = true)]
 async fn an_extension_may_offer_nothing() {
     for answer in [json!({ "status": "Success" }), json!({ "status": "Success", "handlers": null })] {

@@ -1,4 +1,4 @@
-//! When calls are repeated, when an extension is left alone, and what is counted.
+//! When calls are repeated, when calls of an extension are suspended, and what is counted.
 
 use std::time::Duration;
 
@@ -71,8 +71,8 @@ async fn an_extension_that_keeps_failing_is_left_alone_for_a_while() {
     assert_eq!(errors, ["exchange", "exchange", "circuit", "circuit", "exchange", "circuit", "exchange"]);
     assert_eq!(
         chain(&call().await.unwrap_err()),
-        "failed to call extension handler \"valid-extension.ext\": it is left alone since calls of its extension keep \
-         failing: http call failed: failed to send the request or read the response: connection reset"
+        "failed to call extension handler \"valid-extension.ext\": not called because its extension keeps failing: \
+        http call failed: failed to send the request or read the response: connection reset"
     );
 }
 
@@ -86,7 +86,7 @@ async fn what_is_left_alone_passes_with_ignore() {
     assert_eq!(script.count(), 2);
 }
 
-/// An extension that answers, even nonsense or a failure, is alive: waiting would not help.
+/// An extension that answers is alive, even if the answer is nonsense or a failure. Waiting would not help.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_answers_is_not_left_alone() {
     for answer in
@@ -119,7 +119,7 @@ async fn an_extension_is_called_again_when_its_registration_changes_or_it_is_dis
             client.discover("ext", &changed.client_config, UnknownHooks::Refuse).await.unwrap();
         }
     }
-    // Two calls each, and a discovery before the last two.
+    // Two calls per client, and a discovery before the last two.
     assert_eq!(asked, [2, 4, 7]);
 }
 

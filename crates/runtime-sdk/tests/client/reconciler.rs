@@ -58,7 +58,7 @@ fn offering(names: &[&str]) -> Answer {
 
 type Discovering = Arc<Mutex<Box<dyn Fn(&Asked) -> Answer + Send>>>;
 
-/// An API server, extensions whose behaviour can be changed, and a caller.
+/// An API server, extensions with a configurable behaviour, and a caller.
 struct World {
     server: ApiServer,
     script: Arc<Script>,
@@ -95,7 +95,7 @@ impl World {
         Reconciler::new(self.server.client(), self.client.clone(), mode)
     }
 
-    /// Another caller for the same objects, which only reads.
+    /// A read-only caller for the same objects.
     fn reader(&self) -> (Client, Reconciler<ExtensionConfig>) {
         let client = Client::builder(Catalog::cluster_api()).transport(self.script.clone()).build();
         let reconciler = Reconciler::new(self.server.client(), client.clone(), Mode::ReadOnly);
@@ -163,7 +163,7 @@ async fn what_an_extension_offers_no_longer_is_not_called_and_what_is_paused_sta
     let reconciler = world.reconciler(Mode::ReadWrite);
     ready(&reconciler).await;
     assert_eq!(handlers(&world.client).len(), 3);
-    reconciler.reconcile("ext1", now).await.unwrap(); // Paused is said.
+    reconciler.reconcile("ext1", now).await.unwrap(); // Writes the condition Paused.
 
     world.discovery(|_| offering(&["first"]));
     let mut paused = world.server.get(&path("ext1"));
@@ -266,10 +266,7 @@ async fn one_that_only_reads_registers_what_the_other_found_out() {
     injected(&world);
     secret(&world, &json!({ "ca.crt": "b25l" }));
     let error = reader.reconcile("ext1", now).await.unwrap_err();
-    assert_eq!(
-        chain(&error),
-        "failed to use \"ext1\", which another process looks after: caBundle is not set"
-    );
+    assert_eq!(chain(&error), "failed to use \"ext1\", which another process discovers: caBundle is not set");
     for _ in 0..2 {
         writer.reconcile("ext1", now).await.unwrap();
     }
@@ -332,7 +329,7 @@ fn one_dead(asked: &Asked) -> Answer {
     if asked.host == "ext2" { Answer::Silent } else { offering(&["first"]) }
 }
 
-/// WARM-3, the way of Cluster API.
+/// WARM-3, as in Cluster API.
 #[tokio::test(start_paused = true)]
 async fn a_dead_extension_ends_a_warm_up_of_all_or_nothing() {
     let world = World::new();
@@ -355,7 +352,7 @@ async fn a_dead_extension_ends_a_warm_up_of_all_or_nothing() {
     assert!(of("ext2") > 3);
 }
 
-/// The way of this crate.
+/// The default of this crate.
 #[tokio::test(start_paused = true)]
 async fn a_dead_extension_is_isolated_and_comes_back_by_itself() {
     let world = World::new();
@@ -409,7 +406,7 @@ async fn an_api_server_that_is_away_is_an_error_and_changes_nothing() {
     assert_eq!(handlers(&world.client).len(), 3);
 }
 
-/// Changes that others made meanwhile are not lost.
+/// Changes by other writers in the meantime are not lost.
 #[tokio::test(start_paused = true)]
 async fn a_status_is_written_only_over_what_was_read() {
     let world = World::new();
@@ -462,14 +459,14 @@ async fn extensions_are_called_for_the_namespaces_that_they_select() {
 }
 
 request! {
-    /// Asks before a machine is made.
+    /// The request before a machine is created.
     struct BeforeMachineCreateRequest { machine: Object }
 }
 response! {
     struct BeforeMachineCreateResponse: retry {}
 }
 
-/// A hook of a provider's own.
+/// A provider's own hook.
 struct BeforeMachineCreate;
 
 impl Hook for BeforeMachineCreate {
@@ -478,10 +475,10 @@ impl Hook for BeforeMachineCreate {
     const GROUP: &'static str = "hooks.example.com";
     const VERSION: &'static str = "v1";
     const NAME: &'static str = "BeforeMachineCreate";
-    const META: HookMeta = HookMeta::new("Called before a machine is made");
+    const META: HookMeta = HookMeta::new("Called before a machine is created");
 }
 
-/// A kind of a provider's own, with fields of its own.
+/// A provider's own kind, with its own fields.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MachineExtension {

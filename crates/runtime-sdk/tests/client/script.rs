@@ -21,9 +21,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// The behaviour of a scripted extension.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// Answers 200 with this.
+    /// Answers with status 200 and this body.
     Json(Value),
-    /// Answers with this.
+    /// Answers with this status and this body.
     Raw(u16, &'static [u8]),
     /// Refuses connections.
     Refuse,

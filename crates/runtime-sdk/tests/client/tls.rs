@@ -105,7 +105,7 @@ async fn an_extension_is_believed_only_with_a_certificate_of_its_bundle_for_its_
         elsewhere.as_ref().unwrap_err().contains("not valid for name \"extension.test.svc\""),
         "{elsewhere:?}"
     );
-    // The common name is HOST, which counts for nothing, as in Go.
+    // The common name is HOST, but as in Go the common name is ignored.
     let nameless = called(of(params(&[])), &authority.pem).await;
     assert!(
         nameless.as_ref().unwrap_err().contains("not valid for name \"extension.test.svc\""),
@@ -123,7 +123,7 @@ async fn an_extension_is_believed_only_with_a_certificate_of_its_bundle_for_its_
 }
 
 /// As cert-manager's self-signed issuer makes it: a certificate that is its own authority, though it is not marked
-/// as one.
+/// as a CA.
 #[tokio::test]
 async fn a_self_signed_certificate_is_its_own_bundle() {
     let key = KeyPair::generate().unwrap();
@@ -132,8 +132,7 @@ async fn a_self_signed_certificate_is_its_own_bundle() {
     let config = tls(&leaf, &BOTH, None);
     assert_eq!(called(config, &leaf.certificate).await, Ok(BeforeClusterCreateResponse::default()));
 
-    // A certificate that is marked as an authority is not accepted for a server (RFC 5280, as webpki reads it; Go
-    // accepts it).
+    // A server certificate that is marked as a CA is refused (RFC 5280, as webpki reads it). Go accepts it.
     let mut authority = params(&[HOST]);
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = authority.self_signed(&key).unwrap().pem();
@@ -155,7 +154,7 @@ async fn an_extension_may_be_at_an_address() {
     assert_eq!(call(&client).await, Ok(BeforeClusterCreateResponse::default()));
 }
 
-/// An invalid bundle is the caller's error, whatever the policy.
+/// An invalid bundle is the caller's error. The failure policy does not apply.
 #[tokio::test]
 async fn a_bundle_that_is_none_is_an_error_though_the_policy_is_ignore() {
     let server = Server::http(tls(&Authority::new("ca").leaf(), &BOTH, None), |_| success()).await;
@@ -173,7 +172,7 @@ async fn a_bundle_that_is_none_is_an_error_though_the_policy_is_ignore() {
     assert_eq!(server.connections(), 0);
 }
 
-/// Without a bundle the system's authorities are used, which do not include this one.
+/// Without a bundle the system's authorities are used, which do not include the authority of the test.
 #[tokio::test]
 async fn without_a_bundle_the_systems_authorities_are_asked() {
     let error = called(tls(&Authority::new("ca").leaf(), &BOTH, None), "").await.unwrap_err();
@@ -199,7 +198,7 @@ async fn redirects_are_not_followed() {
     assert_eq!(elsewhere.connections(), 0);
 }
 
-/// CLI-6, and responses with status 200, which upstream's limit misses.
+/// CLI-6, and responses with status 200, to which upstream's limit does not apply.
 #[tokio::test]
 async fn long_bodies_are_not_read() {
     let authority = Authority::new("ca");
@@ -211,7 +210,7 @@ async fn long_bodies_are_not_read() {
     for protocols in [&["h2"], &["http/1.1"]] {
         for (reply, expected) in [
             (Reply::Pieces(200, long.clone(), 320), &too_large),
-            // Without an end.
+            // A body without an end.
             (Reply::Pieces(200, long.clone(), usize::MAX), &too_large),
             (Reply::Body(200, vec![b' '; (1 << 20) + 1].into()), &too_large),
             (Reply::Body(500, vec![b' '; (20 << 20) + 1].into()), &unwanted),
@@ -262,7 +261,7 @@ async fn a_response_that_is_no_http_or_ends_too_soon_is_an_error() {
     assert_eq!(call(&client).await, Ok(BeforeClusterCreateResponse::default()));
 }
 
-/// The deadline covers everything: connecting, TLS, the head of the answer and its body.
+/// The deadline covers the connection, TLS, the head of the answer and its body.
 #[tokio::test]
 async fn a_slow_extension_is_waited_for_as_long_as_it_said() {
     let authority = Authority::new("ca");
@@ -324,7 +323,7 @@ async fn a_kept_connection_that_was_ended_is_made_anew() {
     }
 }
 
-/// Retries until it holds.
+/// Retries until the condition holds.
 async fn eventually(mut so: impl AsyncFnMut() -> bool) {
     let trying = async {
         while !so().await {
@@ -376,13 +375,13 @@ async fn an_extension_that_asks_for_it_is_shown_the_callers_identity() {
     transport.set_identity(Some(identity(&first.leaf())));
     call(&client).await.unwrap();
 
-    // The caller first.
+    // The caller changes first.
     transport.set_identity(Some(identity(&second.leaf())));
     assert!(call(&client).await.is_err());
     server.restart(config(&second)).await;
     eventually(async || call(&client).await.is_ok()).await;
 
-    // The extension first.
+    // The extension changes first.
     server.restart(config(&first)).await;
     assert!(call(&client).await.is_err());
     transport.set_identity(Some(identity(&first.leaf())));

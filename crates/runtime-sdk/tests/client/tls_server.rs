@@ -118,7 +118,7 @@ pub(crate) enum Reply {
     Body(u16, Bytes),
     /// A body without a declared length: a piece, repeated.
     Pieces(u16, Bytes, usize),
-    /// The beginning of a body, and then silence.
+    /// The beginning of a body, and then nothing.
     Stalls(Bytes),
     /// No answer.
     Nothing,

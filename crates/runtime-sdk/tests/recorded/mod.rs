@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use nephele_runtime_sdk::server::Recording;
 
-/// All of them, sorted by the names of hooks.
+/// All recordings, sorted by the names of hooks.
 pub(crate) fn all() -> Vec<Recording> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/1.14");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

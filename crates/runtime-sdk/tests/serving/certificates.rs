@@ -29,7 +29,7 @@ impl Folder {
         &self.0
     }
 
-    /// Replaces the certificate as a kubelet does: all files at once, through another link.
+    /// Replaces the certificate as a kubelet does: all files at once, by replacing a symbolic link.
     fn put(&self, leaf: &Leaf, authorities: Option<&str>) {
         let version = fs::read_dir(&self.0).unwrap().count();
         let data = self.0.join(format!("data-{version}"));

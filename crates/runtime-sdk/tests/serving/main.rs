@@ -1,5 +1,5 @@
-//! Extensions served with real TLS, HTTP/1.1 and HTTP/2. Names such as SRV-1 are those of the corresponding
-//! upstream cases.
+//! Extensions served with real TLS over HTTP/1.1 and HTTP/2. Names such as SRV-1 stand for the corresponding upstream
+//! test cases.
 #![allow(clippy::unwrap_used, reason = "what fails here has failed the test")]
 
 mod certificates;
@@ -83,7 +83,7 @@ fn counting() -> (Extension, Arc<AtomicUsize>) {
     (extension, calls)
 }
 
-/// SRV-2, and what upstream does not test: both protocols, no content type, and the content type of the answer.
+/// SRV-2. Upstream does not test both protocols, a missing content type, and the content type of the answer.
 #[tokio::test]
 async fn a_call_is_answered_over_every_protocol() {
     let (extension, calls) = counting();
@@ -102,7 +102,7 @@ async fn a_call_is_answered_over_every_protocol() {
     assert_eq!(calls.load(Ordering::Relaxed), 6);
 }
 
-/// Go's server ignores all of these; its JSON decoder tolerates them.
+/// Go's server and its JSON decoder tolerate all of these.
 #[tokio::test]
 async fn what_go_forgives_is_forgiven() {
     let (extension, calls) = counting();
@@ -263,7 +263,7 @@ async fn a_failure_says_why_and_a_panic_is_a_failure() {
     }
 }
 
-/// With the policy Ignore, a call that times out is ignored, which a response with a failure would not be.
+/// With the policy `Ignore`, a call that times out is ignored, but a response with status `Failure` would not be.
 #[tokio::test]
 async fn a_call_ends_with_the_callers_patience_and_without_a_response() {
     let (dropped, mut drops) = tokio::sync::mpsc::unbounded_channel();
@@ -304,7 +304,7 @@ async fn a_body_that_does_not_come_ends_with_the_callers_patience() {
     assert_eq!(world.client(None).await.post(CREATE, "{}").await.json()["status"], "Success");
 }
 
-/// A slow sender gets an answer, and releases the room that others wait for.
+/// A slow sender gets an answer, and releases the room that other calls wait for.
 #[tokio::test]
 async fn a_body_that_does_not_arrive_in_time_gives_its_room_back() {
     let (extension, calls) = counting();
@@ -360,7 +360,7 @@ async fn bodies_wait_for_room() {
         second.post(&format!("{CREATE}?timeout=50ms"), "{}").await.status,
         StatusCode::GATEWAY_TIMEOUT
     );
-    // The room of the second was released, or a third would never get it.
+    // The second call has released its room, or the third would never get it.
     let third = tokio::spawn(async move { second.post(CREATE, "{}").await });
     release.notify_one();
     assert_eq!(timeout(PATIENCE, first).await.unwrap().unwrap().json()["status"], "Success");
@@ -369,14 +369,14 @@ async fn bodies_wait_for_room() {
 }
 
 request! {
-    /// Asks before a machine is made.
+    /// The request before a machine is created.
     struct BeforeMachineCreateRequest {
         machine: Object,
     }
 }
 
 response! {
-    /// Lets it be made.
+    /// Lets the machine be created.
     struct BeforeMachineCreateResponse: retry {}
 }
 
@@ -388,7 +388,7 @@ impl Hook for BeforeMachineCreate {
     const GROUP: &'static str = "hooks.example.com";
     const VERSION: &'static str = "v1";
     const NAME: &'static str = "BeforeMachineCreate";
-    const META: HookMeta = HookMeta::new("Called before a machine is made").deprecated();
+    const META: HookMeta = HookMeta::new("Called before a machine is created").deprecated();
 }
 
 fn own() -> Mount {
@@ -476,7 +476,7 @@ async fn each_mount_is_discovered_by_itself() {
     }
 }
 
-/// What callers would refuse is refused when the extension is built: DISC-2 to DISC-8.
+/// DISC-2 to DISC-8: `build` refuses the handlers that callers would refuse.
 #[test]
 fn what_discovery_would_be_refused_for_is_not_built() {
     let ok = |_, _| async { Ok(BeforeClusterCreateResponse::default()) };
@@ -598,7 +598,7 @@ async fn calls_in_flight_end_after_shutdown_and_no_further_ones_begin() {
         }
     });
     let world = World::of(extension);
-    // A silent connection does not delay it.
+    // A silent connection does not delay the shutdown.
     let _quiet = world.client(None).await;
     let mut client = world.client(Some(Protocol::Http2)).await;
     let call = tokio::spawn(async move { client.post(CREATE, "{}").await });
@@ -621,7 +621,7 @@ async fn the_document_is_there_for_who_asks() {
     assert!(document["paths"].get(format!("/own{DISCOVERY}")).is_some());
 }
 
-/// A client that goes away in the middle of its request does no harm.
+/// A client that disconnects in the middle of its request does not affect other clients.
 #[tokio::test]
 async fn half_a_request_harms_nobody() {
     let (extension, calls) = counting();
@@ -638,7 +638,7 @@ async fn half_a_request_harms_nobody() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// Recordings hold requests and answers, up to a number for each handler, and delay nobody.
+/// Recordings have requests and answers, up to a limit for each handler, and delay no call.
 #[tokio::test]
 async fn calls_are_kept_where_that_is_asked_for() {
     let folder = std::env::temp_dir().join(format!("runtime-sdk-recordings-{}", std::process::id()));

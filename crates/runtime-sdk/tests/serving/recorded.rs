@@ -45,7 +45,7 @@ fn extension() -> Extension {
     extension
 }
 
-/// Two processes with one extension: either answers the same, byte by byte, over either protocol.
+/// Two servers of one extension give the same answers, byte by byte, over both protocols.
 #[tokio::test]
 async fn two_replicas_answer_alike_over_real_tls() {
     let replicas = [World::of(extension()), World::of(extension())];

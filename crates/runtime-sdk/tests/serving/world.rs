@@ -23,7 +23,7 @@ use tokio::{net::TcpStream, task::JoinHandle};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than any test should take; a test that takes longer has failed.
+/// Longer than any test should take. A test that takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An authority and the leaves it signs.
@@ -62,7 +62,7 @@ impl Authority {
     }
 }
 
-/// A server that runs until it is told to stop.
+/// A running server, with the token that stops it.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) shutdown: CancellationToken,
@@ -83,7 +83,7 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// Both, and a client that does not negotiate, which speaks HTTP/1.1.
+/// Both protocols, and no negotiation, which means HTTP/1.1.
 pub(crate) const PROTOCOLS: [Option<Protocol>; 3] = [Some(Protocol::Http1), Some(Protocol::Http2), None];
 
 type Sent = http_body_util::combinators::BoxBody<Bytes, std::convert::Infallible>;

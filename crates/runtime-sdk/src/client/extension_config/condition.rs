@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The condition that says whether an extension's handlers are known.
+/// The condition that shows whether an extension's handlers are known.
 pub const DISCOVERED: &str = "Discovered";
-/// The condition that says whether an object is paused.
+/// The condition that shows whether an object is paused.
 pub const PAUSED: &str = "Paused";
 
 /// A condition of an object (apimachinery, `metav1.Condition`).
@@ -22,9 +22,9 @@ pub struct Condition {
     pub observed_generation: i64,
     /// When `status` last changed, in RFC 3339.
     pub last_transition_time: String,
-    /// Why, in one word.
+    /// The reason, in one word.
     pub reason: String,
-    /// Why, for people.
+    /// The explanation, for people.
     pub message: String,
 }
 
@@ -59,7 +59,8 @@ pub fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Cond
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// Sets a condition; others keep their values and places. The transition time is kept unless the status changes.
+/// Sets a condition. Other conditions keep their values and places. The transition time is kept unless the status
+/// changes.
 pub fn set_condition(conditions: &mut Vec<Condition>, generation: i64, new: Condition, now: Timestamp) {
     let new = Condition { observed_generation: generation, last_transition_time: time(now), ..new };
     match conditions.iter_mut().find(|condition| condition.kind == new.kind) {

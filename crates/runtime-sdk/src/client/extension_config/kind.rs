@@ -18,11 +18,11 @@ use crate::{
     wire::Bytes,
 };
 
-/// The part of an object's metadata that matters here.
+/// The part of an object's metadata that the registration of an extension needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
-    /// The name; has to be a DNS label for the extension to be registered.
+    /// The name. It has to be a DNS label for the extension to be registered.
     pub name: String,
     /// The version of the object.
     pub resource_version: String,
@@ -93,8 +93,8 @@ pub struct Status {
 }
 
 /// A kind whose objects register extensions: the `ExtensionConfig` of Cluster API, or a provider's own kind for
-/// extensions of its own hooks. Cluster API must not see those: it refuses an extension as a whole that has an
-/// unknown hook, and does not start while there is one.
+/// extensions with custom hooks. An extension with custom hooks must not have an `ExtensionConfig`: Cluster API refuses
+/// the whole extension because of one unknown hook, and does not start while there is such an extension.
 pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
     /// The group of the kind.
     const GROUP: &'static str;
@@ -108,18 +108,18 @@ pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
     const UNKNOWN_HOOKS: UnknownHooks = UnknownHooks::Skip;
     /// Whether a read-only process needs the object to have a CA bundle.
     const NEEDS_CA_BUNDLE: bool = false;
-    /// Whether the condition `Discovered` reports a bundle that cannot be injected.
+    /// Whether the condition `Discovered` reports a CA bundle that cannot be injected.
     const REPORTS_INJECTION: bool = true;
-    /// The annotation that names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the bundle.
+    /// The annotation that names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the CA bundle.
     const INJECT_ANNOTATION: &'static str = super::INJECT_CA_ANNOTATION;
 
     /// The object's metadata.
     fn metadata(&self) -> &Metadata;
     /// How the extension is reached.
     fn client_config(&self) -> ClientConfig;
-    /// The namespaces that it is called for.
+    /// The namespaces that the extension is called for.
     fn namespace_selector(&self) -> Option<LabelSelector>;
-    /// Settings that are sent with each call.
+    /// The settings that are sent with each call.
     fn settings(&self) -> Settings;
     /// Its status.
     fn status(&self) -> Status;
@@ -136,7 +136,7 @@ pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
         json!({ "spec": { "clientConfig": { "caBundle": ca_bundle } } })
     }
 
-    /// Its registration, with discovered handlers.
+    /// The registration of the object's extension, with discovered handlers.
     fn registration(&self, handlers: Vec<Handler>) -> Registration {
         Registration {
             name: self.metadata().name.clone(),
@@ -148,7 +148,7 @@ pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
         }
     }
 
-    /// Its registration, with the handlers in its status.
+    /// The registration of the object's extension, with the handlers in the object's status.
     ///
     /// # Errors
     /// When the hook of a handler is malformed.

@@ -10,8 +10,8 @@
 //!                                        Finding ──conclude──▶ status patch, Registration
 //! ```
 //!
-//! The decisions are functions of plain values. Any controller can call them with the objects it has read and carry
-//! them out; with the feature `kube` there is one that does, `Reconciler`.
+//! The decisions are functions of plain values. Any controller can call them with the objects it has read, and carry
+//! out the decisions. With the feature `kube`, `Reconciler` does so.
 //!
 //! A custom kind only has to map its fields:
 //!
@@ -81,7 +81,8 @@ pub use types::{
     LegacyConditions, v1alpha1,
 };
 
-/// Names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the bundle of an `ExtensionConfig`.
+/// The annotation that names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the CA bundle of an
+/// `ExtensionConfig`.
 pub const INJECT_CA_ANNOTATION: &str = "runtime.cluster.x-k8s.io/inject-ca-from-secret";
-/// Pauses an object (Cluster API, `api/core`).
+/// The annotation that pauses an object (Cluster API, `api/core`).
 pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";

@@ -22,23 +22,23 @@ use crate::{
     wire::{Bytes, is_dns_label, is_dns_subdomain},
 };
 
-/// How long an object waits for the registry to be warmed up.
+/// The time between two checks whether the registry is warmed up.
 pub const NOT_READY_WAIT: Duration = Duration::from_secs(10);
 
-/// The key of a Secret that its certificate authority is under.
+/// The key of the certificate authority in a Secret.
 pub const CA_KEY: &str = "ca.crt";
 
 /// The longest message of a condition; a condition has room for 32768 bytes.
 const CONDITION_MESSAGE_MAX: usize = 16 << 10;
 
-/// Which process discovers extensions.
+/// Which process discovers the extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// This one, which writes the results to the objects.
+    /// This process. It writes the results to the objects.
     #[default]
     ReadWrite,
-    /// Another one. This process only reads its results, as control plane providers read those of Cluster API's
-    /// core.
+    /// Another process. This process only reads its results, as control plane providers read the results of Cluster
+    /// API's core manager.
     ReadOnly,
 }
 
@@ -47,22 +47,22 @@ pub enum Mode {
 pub enum Step {
     /// Do nothing until the registry is warmed up; check again after this time.
     Wait(Duration),
-    /// Remove the extension of that name from the registry: its object is gone or being deleted. No finalizer is
-    /// needed, since nothing outside this process has to be undone.
+    /// Remove the extension from the registry: its object is gone or being deleted. No finalizer is needed, because
+    /// nothing outside this process has to be cleaned up.
     Unregister,
-    /// Do nothing: the object is paused, and its registration stays.
+    /// Do nothing: the object is paused. An earlier registration stays.
     Keep,
-    /// Patch the status, and nothing else; the change triggers another reconcile.
+    /// Patch the status, and nothing else. The change triggers another reconcile.
     Report(Value),
     /// Read the Secret's `ca.crt`, see [`inject`], and then discover the extension.
     Inject(SecretRef),
-    /// The annotation does not name a Secret; see [`conclude`].
+    /// The annotation does not name a Secret. Pass the error to [`conclude`].
     CannotInject(InjectError),
-    /// Discover the extension, see [`conclude`].
+    /// Discover the extension, and pass the result to [`conclude`].
     Discover,
-    /// Register this.
+    /// Register this extension.
     Register(Box<Registration>),
-    /// Register nothing; an earlier registration stays.
+    /// Register nothing. An earlier registration stays.
     Refuse(Unusable),
 }
 
@@ -87,7 +87,7 @@ pub enum Unusable {
         observed: i64,
     },
     /// The hook of a handler is malformed.
-    #[error("the status names a handler of no hook")]
+    #[error("the status has a handler with a malformed hook")]
     Handler(#[source] ApiVersionError),
 }
 
@@ -104,7 +104,7 @@ impl SecretRef {
     /// Parses the Secret in an annotation.
     ///
     /// # Errors
-    /// When the text is not `<namespace>/<name>` with names that Kubernetes allows: they become part of a path.
+    /// When the text is not `<namespace>/<name>` with valid names of Kubernetes. They become part of a request path.
     pub fn parse(text: &str) -> Result<Self, InjectError> {
         match text.split_once('/') {
             Some((namespace, name)) if is_dns_label(namespace) && is_dns_subdomain(name) => {
@@ -114,7 +114,7 @@ impl SecretRef {
         }
     }
 
-    /// The Secret that holds an object's CA bundle.
+    /// The Secret in an object's annotation; `None` without the annotation.
     #[must_use]
     pub fn of<K: ExtensionKind>(object: &K) -> Option<Result<Self, InjectError>> {
         object.metadata().annotations.get(K::INJECT_ANNOTATION).map(|text| Self::parse(text))
@@ -130,18 +130,18 @@ pub enum InjectError {
     /// The Secret does not exist.
     #[error("failed to inject the CA bundle: there is no Secret {}/{}", .0.namespace, .0.name)]
     NoSecret(SecretRef),
-    /// The Secret has no authority.
+    /// The Secret has no `ca.crt`.
     #[error("failed to inject the CA bundle: Secret {}/{} has no {CA_KEY}", .0.namespace, .0.name)]
     NoAuthority(SecretRef),
 }
 
-/// The first step for an object; `None` is one that is gone.
+/// The first step for an object. `None` means that the object is gone.
 #[must_use]
 pub fn begin<K: ExtensionKind>(object: Option<&K>, ready: bool, mode: Mode, now: Timestamp) -> Step {
     if !ready {
         return Step::Wait(NOT_READY_WAIT);
     }
-    // Even when it is paused: a deleted extension must not be called.
+    // Also for a paused object: a deleted extension must not be called.
     let Some(object) = object.filter(|object| object.metadata().deletion_timestamp.is_none()) else {
         return Step::Unregister;
     };
@@ -197,7 +197,7 @@ fn paused_condition(paused: bool) -> Condition {
 /// The registration of an object that another process has discovered.
 ///
 /// # Errors
-/// When that process is not done.
+/// When the other process has not discovered this generation of the object.
 pub fn usable<K: ExtensionKind>(object: &K) -> Result<Registration, Unusable> {
     if K::NEEDS_CA_BUNDLE && object.client_config().ca_bundle.is_empty() {
         return Err(Unusable::NoCaBundle);
@@ -214,8 +214,8 @@ pub fn usable<K: ExtensionKind>(object: &K) -> Result<Registration, Unusable> {
     object.known_registration().map_err(Unusable::Handler)
 }
 
-/// The CA bundle of an object, from the Secret's `ca.crt`; none when the object already has it. Patch the object
-/// before discovery, since the results are for the generation after the patch.
+/// The CA bundle of an object, from the Secret's `ca.crt`; `None` when the object already has it. Patch the object
+/// before discovery, because the results are for the generation after the patch.
 ///
 /// # Errors
 /// When the Secret does not exist, or has no `ca.crt`.
@@ -237,21 +237,21 @@ pub enum Finding {
     Discovered(Discovered),
     /// Why discovery failed, with all causes.
     NotDiscovered(String),
-    /// Why the extension was not called: there is no CA bundle.
+    /// Why the extension was not called: the CA bundle could not be injected.
     NotInjected(InjectError),
 }
 
 /// What to do about an object after discovery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// Patch the object's status with this; none when it is up to date.
+    /// Patch the object's status with this; `None` when the status is up to date.
     pub status: Option<Value>,
-    /// Register these, with the object's version after the patch. Without, an earlier registration stays.
+    /// Register these handlers, with the object's version after the patch. With `None`, an earlier registration stays.
     pub handlers: Option<Vec<Handler>>,
 }
 
-/// Decides what to do about an object after discovery. A failure takes away neither the handlers in its status nor
-/// its registration.
+/// Decides what to do about an object after discovery. A failure removes neither the handlers in the object's status
+/// nor its registration.
 #[must_use]
 pub fn conclude<K: ExtensionKind>(object: &K, finding: &Finding, now: Timestamp) -> Conclusion {
     let metadata = object.metadata();
@@ -259,7 +259,7 @@ pub fn conclude<K: ExtensionKind>(object: &K, finding: &Finding, now: Timestamp)
     let mut status = before.clone();
     let mut set = |new| set_condition(&mut status.conditions, metadata.generation, new, now);
     let mut handlers = None;
-    // Only its generation can differ: it was set before.
+    // Only the generation can change here: the status and the reason were set before discovery.
     if let Some(paused) = condition(&before.conditions, PAUSED) {
         set(paused.clone());
     }
@@ -296,7 +296,7 @@ fn skipped(discovered: &Discovered) -> String {
     beginning(&format!("Left out: {}", problems.join("; ")), CONDITION_MESSAGE_MAX)
 }
 
-/// An extension at warm-up: its registration, or why that failed and what was known before.
+/// An extension at warm-up: its registration, or the error and the last known registration.
 #[must_use]
 pub fn candidate<K: ExtensionKind>(object: &K, found: Result<Registration, String>) -> Candidate {
     let known = !object.status().handlers.is_empty();

@@ -1,4 +1,4 @@
-//! Carries out the decisions, with `kube`.
+//! Carries out the decisions about objects, with `kube`.
 
 use std::{collections::BTreeMap, marker::PhantomData, time::Duration};
 
@@ -32,11 +32,11 @@ use crate::{
     wire,
 };
 
-/// Keeps the registry of a [`Client`] in step with objects of a kind.
+/// Keeps the registry of a [`Client`] in step with the objects of a kind.
 ///
 /// [`Reconciler::reconcile`] is for the loop of any controller: call it with the name of each object that exists,
-/// changes or is deleted, and of each whose Secret changes (see [`injects_from`](super::injects_from)). One task
-/// calls [`Reconciler::warm_up`] once, before or beside that.
+/// changes or is deleted, and of each object whose Secret changes (see [`injects_from`](super::injects_from)). One task
+/// calls [`Reconciler::warm_up`] once, before the loop or beside it.
 pub struct Reconciler<K> {
     kube: kube::Client,
     objects: Api<DynamicObject>,
@@ -48,7 +48,7 @@ pub struct Reconciler<K> {
 /// When to reconcile an object again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// When it changes.
+    /// When the object changes.
     OnChange,
     /// After this time.
     After(Duration),
@@ -67,7 +67,7 @@ pub enum ReconcilerError {
         source: Box<kube::Error>,
     },
     /// The object does not have the fields of its kind.
-    #[error("failed to understand {name:?}")]
+    #[error("failed to decode {name:?}")]
     Understand {
         /// Its name.
         name: String,
@@ -99,8 +99,8 @@ pub enum ReconcilerError {
     /// Discovery failed.
     #[error(transparent)]
     Discover(DiscoverError),
-    /// Another process is not done with the object.
-    #[error("failed to use {name:?}, which another process looks after")]
+    /// Another process has to discover the extension, and has not done so.
+    #[error("failed to use {name:?}, which another process discovers")]
     Unusable {
         /// Its name.
         name: String,
@@ -108,7 +108,7 @@ pub enum ReconcilerError {
         #[source]
         source: Unusable,
     },
-    /// The registry refuses it.
+    /// The registry refuses the extension.
     #[error(transparent)]
     Registry(RegistryError),
 }
@@ -135,7 +135,7 @@ impl ReconcilerError {
 pub struct WarmUpSettings {
     /// What to do when an extension cannot be registered.
     pub mode: WarmUp,
-    /// How long to retry extensions that cannot be registered: they may be starting too.
+    /// How long to retry extensions that cannot be registered: they may still be starting.
     pub patience: Duration,
     /// The wait between attempts.
     pub interval: Duration,
@@ -155,7 +155,7 @@ impl Default for WarmUpSettings {
 }
 
 impl WarmUpSettings {
-    /// As in Cluster API: all extensions within a minute, or the process has to end.
+    /// As in Cluster API: all extensions have to be registered within a minute, or the process has to end.
     #[must_use]
     pub fn all_or_nothing() -> Self {
         Self { mode: WarmUp::AllOrNothing, patience: Duration::from_secs(60), ..Self::default() }
@@ -174,13 +174,13 @@ pub enum WarmUpError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The registry refuses them.
+    /// The registry refuses the extensions.
     #[error(transparent)]
     Registry(RegistryError),
 }
 
 impl<K: ExtensionKind> Reconciler<K> {
-    /// Keeps this client's registry in step.
+    /// A reconciler for the registry of `client`.
     #[must_use]
     pub fn new(kube: kube::Client, client: Client, mode: Mode) -> Self {
         let resource = ApiResource {
@@ -196,7 +196,7 @@ impl<K: ExtensionKind> Reconciler<K> {
     /// Reconciles one object.
     ///
     /// # Errors
-    /// When that fails. An earlier registration stays, unless the object is gone.
+    /// When the reconcile fails. An earlier registration stays, unless the object is gone.
     pub async fn reconcile(&self, name: &str, now: impl Fn() -> Timestamp) -> Result<Next, ReconcilerError> {
         let registry = self.client.registry();
         let ready = registry.is_ready();
@@ -226,13 +226,13 @@ impl<K: ExtensionKind> Reconciler<K> {
         Ok(Next::OnChange)
     }
 
-    /// Registers the extensions of all objects, and makes the registry ready. Objects are handled one by one: the
-    /// status of each that can be registered is written, whatever happens to the others. As in Cluster API, paused
-    /// objects are included; objects that are being deleted are not.
+    /// Registers the extensions of all objects, and makes the registry ready. Objects do not depend on each other: the
+    /// status of an object is written even when other extensions cannot be registered. As in Cluster API, paused
+    /// objects are included, and objects that are being deleted are not.
     ///
     /// # Errors
-    /// When the objects cannot be listed; when all have to be registered and one cannot be; or when the registry is
-    /// ready already.
+    /// When the objects cannot be listed; when all extensions have to be registered and one cannot be; or when the
+    /// registry is ready already.
     pub async fn warm_up(
         &self,
         settings: WarmUpSettings,
@@ -254,7 +254,7 @@ impl<K: ExtensionKind> Reconciler<K> {
                 Ok(candidates) => {
                     for Candidate { name, found, .. } in candidates {
                         if let Err(error) = found {
-                            tracing::warn!(extension = name, error, "Not registered yet");
+                            tracing::warn!(extension = name, error, "Extension is not registered yet");
                         }
                     }
                 }
@@ -264,7 +264,7 @@ impl<K: ExtensionKind> Reconciler<K> {
         }
     }
 
-    /// Reads all objects; those that were discovered before and have not changed are not discovered again.
+    /// Reads all objects, and discovers their extensions. Unchanged objects that were discovered before are skipped.
     async fn candidates(
         &self,
         found: &mut BTreeMap<String, Registration>,
@@ -399,8 +399,8 @@ impl<K: ExtensionKind> Reconciler<K> {
     }
 }
 
-/// A patch with the version of the object that was read: lists are replaced as a whole, and changes by others must
-/// not be lost.
+/// A patch with the `resourceVersion` of the object that was read: lists are replaced as a whole, and changes by other
+/// writers must not be lost.
 fn of_version<K: ExtensionKind>(object: &K, mut patch: Value) -> Value {
     if let Some(fields) = patch.as_object_mut() {
         let version = serde_json::json!({ "resourceVersion": object.metadata().resource_version });
@@ -420,14 +420,14 @@ fn understood<K: ExtensionKind>(object: DynamicObject) -> Result<K, ReconcilerEr
         .map_err(|source| ReconcilerError::Understand { name, source })
 }
 
-/// Reads the labels of namespaces from the API server each time.
+/// Reads the labels of a namespace from the API server on each call.
 #[derive(Clone)]
 pub struct KubeNamespaces {
     namespaces: Api<Namespace>,
 }
 
 impl KubeNamespaces {
-    /// Uses this client, which needs permission to get namespaces.
+    /// A source that uses this client. The client needs permission to get namespaces.
     #[must_use]
     pub fn new(kube: kube::Client) -> Self {
         Self { namespaces: Api::all(kube) }

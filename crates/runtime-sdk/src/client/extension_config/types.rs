@@ -16,12 +16,12 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionConfigSpec {
-    /// How it is reached.
+    /// How the extension is reached.
     pub client_config: ClientConfig,
-    /// The namespaces that it is called for.
+    /// The namespaces that the extension is called for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Settings that are sent with each call.
+    /// The settings that are sent with each call.
     #[serde(skip_serializing_if = "Settings::is_empty")]
     pub settings: Settings,
 }
@@ -54,7 +54,7 @@ pub struct ExtensionConfigStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Deprecated {
-    /// Those of v1beta1 of Cluster API's core kinds.
+    /// The fields of v1beta1 of Cluster API's core kinds.
     pub v1beta1: LegacyConditions,
 }
 
@@ -80,10 +80,10 @@ pub struct LegacyCondition {
     pub severity: String,
     /// When it last changed.
     pub last_transition_time: String,
-    /// Why, in one word, when it is not `True`.
+    /// The reason in one word, when the status is not `True`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why, for people.
+    /// The explanation, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

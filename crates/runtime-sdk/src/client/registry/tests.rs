@@ -109,7 +109,7 @@ fn what_replaces_a_registration_replaces_all_of_it() {
     assert_eq!(names(&registry), [vec![], vec!["foo.ext1"]]);
 }
 
-/// Upstream removes what was there before it looks.
+/// Upstream removes the existing registration before it checks the new one.
 #[test]
 fn what_cannot_be_registered_leaves_what_was_there() {
     let registry = Registry::of([first()]).unwrap();

@@ -27,30 +27,30 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{BoxedError, Identity, Incoming, Outgoing, Transport, TransportError, resolve::Resolver};
 
-/// The longest response, as in Cluster API's own client. There the limit is documented but does not apply to
-/// responses that are read in full; this one does.
+/// The longest response, as documented for Cluster API's own client. There the limit is not enforced for responses with
+/// status 200; here it is.
 const RESPONSE_LIMIT: usize = 20 << 20;
 
-/// How much is read of an answer that is not a response of the hook, for the error message.
+/// How many bytes are read of an answer with another HTTP status than 200, for the error message.
 const QUOTED: usize = 512;
 
 /// Settings of the connections.
 #[derive(Clone, Debug)]
 pub struct HttpsSettings {
-    /// The longest response, in bytes; 20 MiB.
+    /// The longest response, in bytes. 20 MiB by default.
     pub response_limit: usize,
-    /// How many idle connections are kept per host. With HTTP/2 there is one.
+    /// The number of idle connections to keep per host. With HTTP/2 there is only one.
     pub idle_per_host: usize,
     /// How long an idle connection is kept.
     pub idle_for: Duration,
-    /// How long the settings of a host are kept, with its connections.
+    /// How long the TLS settings of a host are kept, with its connections.
     pub keep_for: Duration,
-    /// For how many hosts settings and connections are kept; the oldest are dropped first.
+    /// The number of hosts whose TLS settings and connections are kept. The oldest are dropped first.
     pub hosts: usize,
     /// Whether to use HTTP/1.1 only.
     pub http1_only: bool,
-    /// Addresses of hosts that DNS does not resolve, or not correctly: for callers outside the cluster. The port
-    /// applies when the extension's URL has none.
+    /// Addresses of hosts that DNS does not resolve, or not correctly: for callers outside the cluster. The port is
+    /// used if the extension's URL has none.
     pub hosts_at: BTreeMap<String, SocketAddr>,
 }
 
@@ -61,7 +61,7 @@ impl Default for HttpsSettings {
             idle_per_host: 25,
             idle_for: Duration::from_secs(90),
             keep_for: Duration::from_secs(24 * 3600),
-            // At 30 to 50 KiB a connection these are some 12 MiB.
+            // At 30 to 50 KiB per connection, this is about 12 MiB.
             hosts: 256,
             http1_only: false,
             hosts_at: BTreeMap::new(),
@@ -111,7 +111,7 @@ struct State {
     clients: BTreeMap<Trusted, (Instant, HttpClient)>,
 }
 
-/// Host without port, and CA bundle: TLS depends on nothing else.
+/// The host without port, and the CA bundle: the TLS settings depend on nothing else.
 type Trusted = (String, Arc<[u8]>);
 
 impl Default for Https {
@@ -133,14 +133,14 @@ impl Https {
         }
     }
 
-    /// Shows another identity to extensions from the next call on, or none. Existing connections are dropped.
+    /// Shows this identity, or none, to extensions from the next call on. Existing connections are dropped.
     pub fn set_identity(&self, identity: Option<Identity>) {
         let mut state = self.state.lock();
         state.identity = identity;
         state.clients.clear();
     }
 
-    /// For how many hosts settings and connections are kept.
+    /// The number of hosts whose TLS settings and connections are kept now.
     #[must_use]
     pub fn hosts(&self) -> usize {
         self.state.lock().clients.len()
@@ -190,7 +190,7 @@ impl Https {
             .pool_max_idle_per_host(self.settings.idle_per_host)
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
-            // Finds HTTP/2 connections whose other end has vanished.
+            // Detects HTTP/2 connections whose peer has vanished.
             .http2_keep_alive_interval(Duration::from_secs(30))
             .http2_keep_alive_timeout(Duration::from_secs(15))
             .http2_adaptive_window(true)
@@ -269,7 +269,7 @@ impl Transport for Https {
     }
 }
 
-/// The cause of an error of the HTTP client, whose own message only says that there is one.
+/// The cause of an error of the HTTP client. The client's own message names no cause.
 fn cause(error: &hyper_util::client::legacy::Error) -> BoxedError {
     let mut texts: Vec<String> = Vec::new();
     let mut next = error.source();
@@ -294,8 +294,8 @@ fn tls_within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error>
     }
 }
 
-/// The text of a TLS error without the current time: it ends up in conditions, which should not change while
-/// nothing else does.
+/// The text of a TLS error without the current time. It ends up in conditions, which should not change while the error
+/// stays the same.
 fn of_tls(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. }) => {

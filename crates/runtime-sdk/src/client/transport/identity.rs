@@ -43,10 +43,10 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// An identity of a certificate, or a chain of them, and its key.
+    /// An identity from a certificate or a certificate chain, and the key.
     ///
     /// # Errors
-    /// When one of them is missing.
+    /// When the certificate or the key is missing or malformed.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
         let certificates = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<Vec<_>, _>>()
@@ -67,7 +67,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Files with an identity, such as a mounted Secret, that may change at any time.
+/// The files of an identity, such as a mounted Secret. They may change at any time.
 #[derive(Clone, Debug)]
 pub struct IdentityFiles {
     certificate: PathBuf,
@@ -99,15 +99,15 @@ impl IdentityFiles {
         Ok(Some(identity))
     }
 
-    /// Keeps a transport's identity in step with the files, reading them at this interval for as long as it is
-    /// polled. Unreadable files leave the identity as it is.
+    /// Keeps a transport's identity in step with the files. Reads them at this interval for as long as the future is
+    /// polled. If the files cannot be read, the identity stays.
     pub async fn keep(mut self, transport: Arc<Https>, interval: Duration) {
         loop {
             match self.changed() {
                 Ok(Some(identity)) => transport.set_identity(Some(identity)),
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(error = chain(&error), "Kept the client certificate");
+                    tracing::warn!(error = chain(&error), "Failed to reload the client certificate");
                 }
             }
             tokio::time::sleep(interval).await;

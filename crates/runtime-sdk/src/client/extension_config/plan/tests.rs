@@ -88,7 +88,7 @@ fn what_is_gone_or_going_is_unregistered_though_it_is_paused() {
     }
 }
 
-/// EC-2: the first time only `Paused` is written.
+/// EC-2: the first reconcile writes only `Paused`.
 #[test]
 fn whether_it_is_paused_is_written_before_anything_else() {
     let status = |paused: &str, reason: &str, message: &str, at: &str| {
@@ -269,7 +269,7 @@ fn the_former_version_has_its_conditions_elsewhere() {
     assert_eq!(kinds(&status["v1beta2"]["conditions"]), ["\"Paused\"", "\"Discovered\""]);
 }
 
-/// A kind of a provider's own.
+/// A provider's own kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Own {
@@ -310,7 +310,7 @@ impl ExtensionKind for Own {
     }
 }
 
-/// Upstream writes no condition for a bundle that is missing, and an own kind need not have one where it is only read.
+/// Upstream writes no condition for a missing bundle. An object of an own kind needs no bundle in a read-only process.
 #[test]
 fn an_own_kind_says_what_was_left_out_and_that_there_is_no_bundle() {
     let finding = Finding::NotInjected(InjectError::NoSecret(secret()));
