@@ -2,7 +2,7 @@
 //!
 //! Callers of the extension choose the names in a request, and the client library puts names into request paths
 //! unchanged. So every name is checked here first: no name leads out of its namespace, and an extension of one
-//! namespace touches no other.
+//! namespace does not touch another.
 
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::ConfigMap};
 use kube::{Api, Client, Resource};
@@ -19,7 +19,7 @@ pub enum NameError {
     /// A namespace has to be a DNS label.
     #[error("the namespace {0:?} is not a DNS label")]
     Namespace(String),
-    /// The extension serves one namespace, and this is another one.
+    /// The extension serves one namespace, and the request names another one.
     #[error("this extension serves only the namespace {expected}, not {found}")]
     OtherNamespace {
         /// The namespace of the extension.

@@ -14,7 +14,7 @@ use nephele_runtime_sdk::{
 use crate::{access::Access, in_place, lifecycle::on_lifecycle, topology, upgrade_plan};
 
 /// The limits of the extension. A parsed body can need sixteen times its length (a list of digits), so one body of
-/// 20 MiB at a time is at most 320 MiB. Cluster API sends some tens of KiB.
+/// 20 MiB at a time needs at most 320 MiB. Cluster API sends some tens of KiB.
 const LIMITS: Limits =
     Limits { bodies_bytes_max: Limits::DEFAULT.body_bytes_max, connections_max: 256, ..Limits::DEFAULT };
 

@@ -10,10 +10,9 @@
 //! The handlers of the lifecycle hooks have the names, settings and ConfigMaps of the extension in Cluster API's
 //! own tests (`test/extension`), so that tests written for that extension work with this one.
 //!
-//! The crate does not know how it is served, with which certificates, or anything of the simulation. It sees only
-//! what Cluster API sends and the management API. It requests an update by writing to the machine's object, since
-//! another process may run the machine. It reaches all objects through [`Access`], which checks the names in
-//! requests.
+//! The crate knows neither the server and its certificates nor the simulation. It uses only the requests of Cluster API
+//! and the management API. It requests an update by writing to the machine's object, because another process may run
+//! the machine. It reaches all objects through [`Access`], which checks the names in requests.
 
 mod access;
 mod extension;

@@ -1,4 +1,4 @@
-//! The lifecycle hooks: a ConfigMap holds the answers to give and those given.
+//! The lifecycle hooks. A ConfigMap has the answers to give and the answers that were given.
 
 use nephele_runtime_sdk::{
     hooks::{
@@ -16,7 +16,7 @@ use crate::{
     script::{Scene, answer},
 };
 
-/// A request about a Cluster. Its Cluster and versions distinguish it from other calls of the same hook.
+/// A request about a Cluster. The Cluster and the versions distinguish it from other calls of the same hook.
 pub(crate) trait OfCluster: Request {
     /// The Cluster.
     fn cluster(&self) -> &Object;

@@ -1,13 +1,13 @@
-//! The answers to the lifecycle hooks, to give and given: a ConfigMap beside the Cluster.
+//! The ConfigMap of a Cluster with the answers to the lifecycle hooks: those to give, and those that were given.
 //!
-//! | key | who writes it | what it says |
+//! | key | writer | value |
 //! |---|---|---|
 //! | `<call>-preloadedResponse` | people, tests | the response, as YAML or JSON; field names in any letter case |
-//! | `<call>-actualResponseStatus` | the extension | what was answered last |
+//! | `<call>-actualResponseStatus` | the extension | the last answer |
 //!
 //! A call is the hook's name with its versions: `BeforeClusterUpgrade-v1.35.0-v1.36.0`. The ConfigMap is
 //! `<cluster>-<ExtensionConfig>-test-extension-hookresponses`. It is created at the first call, and stays with its
-//! records when the Cluster is deleted. Names, keys and values are those of Cluster API's own test extension
+//! records when the Cluster is deleted. Names, keys and values are the same as in Cluster API's own test extension
 //! (`test/extension/handlers/lifecycle/handlers.go`).
 
 use std::collections::BTreeMap;
@@ -34,14 +34,14 @@ const ACTUAL: &str = "actualResponseStatus";
 const RETRY_AFTER_SECONDS: i32 = 5;
 /// The most characters of a key of a ConfigMap (apimachinery, `IsConfigMapKey`).
 const KEY_MAX: usize = 253;
-/// The most entries of a ConfigMap; beyond that no new answer is recorded. With keys of 253 characters they are
+/// The most entries of a ConfigMap. Beyond that, no new answer is recorded. With keys of 253 characters they are
 /// less than 160 KiB of the 1 MiB that a ConfigMap may have, so a caller that makes up versions cannot fill it.
 const ENTRIES_MAX: usize = 512;
 
 /// Why a call cannot be answered.
 #[derive(Debug, Error)]
 pub enum ScriptError {
-    /// The ConfigMap is named after the ExtensionConfig, whose name is unknown.
+    /// The name of the ConfigMap contains that of the ExtensionConfig, which is not in the settings.
     #[error("the ExtensionConfig has no setting {EXTENSION_CONFIG_NAME}")]
     NoExtensionConfigName,
     /// A name in the request or in the settings is refused.
@@ -111,7 +111,7 @@ pub struct Scene {
     config_map: String,
     /// The hook and the versions of the call.
     call: String,
-    /// Whether it blocks when the ConfigMap has no answer.
+    /// Whether the hook blocks when the ConfigMap has no answer.
     blocks: bool,
 }
 
@@ -119,8 +119,8 @@ impl Scene {
     /// The call of a hook for a Cluster, with the versions of the call.
     ///
     /// # Errors
-    /// When the settings do not name their ExtensionConfig, when Kubernetes does not allow a name, or when the
-    /// versions cannot be part of a ConfigMap key.
+    /// When the settings do not name the ExtensionConfig, a name is invalid, or the versions cannot be part of a
+    /// ConfigMap key.
     pub fn new(
         cluster: &Object,
         settings: &Settings,
@@ -165,14 +165,14 @@ impl Scene {
 fn config_map(cluster: &str, extension: &str) -> Result<String, NameError> {
     let (cluster, extension) = (object_name("Cluster", cluster)?, object_name("ExtensionConfig", extension)?);
     let name = format!("{cluster}-{extension}-test-extension-hookresponses");
-    // Two short names can make one that is too long.
+    // Two valid names can make a name that is too long.
     object_name("ConfigMap", &name)?;
     Ok(name)
 }
 
-/// The hook and the versions of a call, as the beginning of keys.
+/// The hook and the versions of a call, which are the prefix of its keys.
 fn call_of(parts: &[&str]) -> Result<String, ScriptError> {
-    // A plus sign begins the build of a version; keys cannot have one.
+    // A version with a build has a plus sign, which a key cannot have.
     let call = parts.join("-").replace('+', "_");
     let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let longest = call.len() + "-".len() + PRELOADED.len().max(ACTUAL.len());
@@ -183,7 +183,7 @@ fn call_of(parts: &[&str]) -> Result<String, ScriptError> {
     }
 }
 
-/// The name of the ExtensionConfig that the settings come from.
+/// The name of the ExtensionConfig, from its settings.
 fn extension_config(settings: &Settings) -> Option<&String> {
     settings.get(EXTENSION_CONFIG_NAME).filter(|name| !name.is_empty())
 }
@@ -200,10 +200,10 @@ fn read<R: Response>(name: &str, key: &str, text: &str) -> Result<R, ScriptError
 }
 
 /// The preloaded response of the first of these calls that has one. Nothing is recorded and no ConfigMap is
-/// created, since every machine of a Cluster repeats such calls.
+/// created, because every machine of a Cluster repeats such calls.
 ///
 /// # Errors
-/// When a name is refused, or the ConfigMap cannot be read or does not hold a response.
+/// When a name is refused, or the ConfigMap cannot be read or its value is not a response.
 pub(crate) async fn preloaded<R: Response>(
     access: &Access,
     namespace: &str,
@@ -235,14 +235,14 @@ pub fn record(response: &impl Response) -> String {
 /// Answers a call and records the answer.
 ///
 /// # Errors
-/// When the namespace is refused, or the ConfigMap cannot be read or written or does not hold a response.
+/// When the namespace is refused, or the ConfigMap cannot be read or written, or its value is not a response.
 pub async fn answer<R: Response>(access: &Access, scene: &Scene) -> Result<R, ScriptError> {
     let config_maps = access.config_maps(&scene.namespace)?;
     let data = data(&config_maps, &scene.config_map).await?;
     let response: R = scene.response(&data)?;
     let (key, record) = (scene.key(ACTUAL), record(&response));
     if data.len() >= ENTRIES_MAX && !data.contains_key(&key) {
-        warn!(config_map = scene.config_map, "The ConfigMap has too many entries; an answer is not recorded");
+        warn!(config_map = scene.config_map, "Answer is not recorded: the ConfigMap has too many entries");
     } else if data.get(&key) != Some(&record) {
         let patch = json!({ "data": { key: record } });
         let patched =
@@ -255,7 +255,7 @@ pub async fn answer<R: Response>(access: &Access, scene: &Scene) -> Result<R, Sc
     Ok(response)
 }
 
-/// The data of the ConfigMap, which is created where it is missing.
+/// The data of the ConfigMap. A missing ConfigMap is created.
 async fn data(config_maps: &Api<ConfigMap>, name: &str) -> Result<BTreeMap<String, String>, ScriptError> {
     let read = || async {
         let found = config_maps.get_opt(name).await;
@@ -268,7 +268,7 @@ async fn data(config_maps: &Api<ConfigMap>, name: &str) -> Result<BTreeMap<Strin
     let empty = ConfigMap { metadata, ..ConfigMap::default() };
     match config_maps.create(&PostParams::default(), &empty).await {
         Ok(_) => Ok(BTreeMap::new()),
-        // It was created meanwhile, perhaps with a response.
+        // Somebody created the ConfigMap meanwhile, perhaps with a response.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             Ok(read().await?.and_then(|found| found.data).unwrap_or_default())
         }

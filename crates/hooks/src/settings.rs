@@ -2,9 +2,9 @@
 
 use nephele_runtime_sdk::hooks::Settings;
 
-/// The name of the ExtensionConfig: the ConfigMaps of its Clusters are named after it.
+/// The name of the ExtensionConfig, which is part of the names of ConfigMaps.
 pub const EXTENSION_CONFIG_NAME: &str = "extensionConfigName";
-/// With `true`, every hook that can block does so until a ConfigMap says otherwise.
+/// With `true`, every hook that can block does so, unless a ConfigMap has another answer.
 pub const DEFAULT_ALL_HANDLERS_TO_BLOCKING: &str = "defaultAllHandlersToBlocking";
 /// The Kubernetes versions that upgrades pass through, separated by commas.
 pub const KUBERNETES_VERSIONS: &str = "kubernetesVersions";
@@ -13,7 +13,7 @@ pub const KUBERNETES_VERSIONS: &str = "kubernetesVersions";
 pub const DISABLE_IN_PLACE_UPDATES: &str = "disableInPlaceUpdates";
 /// How long an in-place update takes, as in `spec.behaviour` of an InMemoryMachine: `30s`. 10 s by default.
 pub const IN_PLACE_UPDATE_DURATION: &str = "inPlaceUpdateDuration";
-/// The most that is added to that, as a fraction: `0.5` is up to half as long again.
+/// The most random time that is added to that, as a fraction: `0.5` is up to half as long again.
 pub const IN_PLACE_UPDATE_JITTER: &str = "inPlaceUpdateJitter";
 
 /// Whether a setting is `true`.

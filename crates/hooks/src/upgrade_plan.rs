@@ -36,7 +36,7 @@ pub enum PlanError {
     },
 }
 
-/// A version as text, and in comparable form.
+/// A version as text and in comparable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     text: String,
@@ -53,8 +53,8 @@ impl FromStr for Version {
 }
 
 impl Version {
-    /// Whether it comes before the other one. Builds of one version have no order, except that the one without a
-    /// build name comes first.
+    /// Whether this version comes before the other one. Builds of one version have no order, except that the version
+    /// without a build name comes first.
     fn is_before(&self, other: &Self) -> bool {
         match self.number.cmp_precedence(&other.number) {
             Ordering::Equal => self.number.build.is_empty() && !other.number.build.is_empty(),
@@ -63,8 +63,8 @@ impl Version {
     }
 }
 
-/// The steps of a control plane: the last known version of each minor version in between, or its first where none
-/// is known, and then the target.
+/// The steps of a control plane: the last known version of each minor version in between, or its `.0` if none is known,
+/// and then the target.
 ///
 /// # Errors
 /// When a text is not a version, or there is no plan.
@@ -167,8 +167,8 @@ mod tests {
     }
 
     proptest! {
-        /// The rules by which Cluster API checks a plan (its `topology` controller): strictly ascending from above
-        /// the current version, no minor skipped, the target last.
+        /// Cluster API's rules for a plan (its `topology` controller): strictly ascending, all versions above the
+        /// current one, no minor version skipped, the target last.
         #[test]
         fn a_plan_is_one_that_its_caller_takes(
             from in (0_u64..40, 0_u64..5), ahead in 0_u64..8, patch in 0_u64..5,

@@ -25,7 +25,7 @@ async fn call(router: &axum::Router, path: &str, body: &Value) -> Value {
     serde_json::from_slice(&body.to_bytes()).expect("JSON")
 }
 
-/// The names that classes and tests of Cluster API use.
+/// Classes and tests of Cluster API use these names.
 #[tokio::test]
 async fn handlers_are_discovered_by_the_names_of_cluster_api_s_own() {
     let api = ManagementApi::start();
@@ -164,7 +164,7 @@ fn waits(seconds: i32) -> Value {
     json!({ "status": "Success", "message": message, "retryAfterSeconds": seconds })
 }
 
-/// What the manager of the machine writes when the requested update is over.
+/// Writes what the machine's manager writes when the requested update is over.
 async fn end_update(api: &ManagementApi) -> Update {
     let object = api.get::<InMemoryMachine>("w").await;
     let asked = object.update().expect("it is asked for");
@@ -190,7 +190,7 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
     let request = update_machine("v1.36.4", &ADDRESSED);
     assert_eq!(call(&router(0), UPDATE, &request).await, waits(10));
     let asked = api.get::<InMemoryMachine>("w").await;
-    // Another replica that is called again changes nothing.
+    // A repeated call, to another replica, changes nothing.
     assert_eq!(call(&router(28), UPDATE, &request).await, waits(2));
     assert_eq!(api.get::<InMemoryMachine>("w").await, asked);
     let asked = end_update(&api).await;
@@ -200,7 +200,7 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
     assert_eq!(shown, Some(vec!["/etc/motd".to_owned()]));
     let done = json!({ "status": "Success", "retryAfterSeconds": 0 });
     assert_eq!(call(&router(40), UPDATE, &request).await, done);
-    // Nothing of the Cluster was written: each of its machines makes such calls.
+    // No ConfigMap of the Cluster was written, because each of its machines causes such calls.
     assert!(api.take_writes().iter().all(|write| write.resource != "configmaps"));
 }
 

@@ -1,5 +1,5 @@
-//! Invented requests, against the whole extension: a caller chooses everything in a request, and the extension has
-//! rights at the management API.
+//! Random requests to the whole extension. A caller controls everything in a request, and the extension has permissions
+//! in the management API.
 
 use std::{
     convert::Infallible,
@@ -46,9 +46,9 @@ const HOOKS: [&str; 16] = [
 ];
 /// The namespace of the extension.
 const NAMESPACE: &str = "default";
-/// The longest message to a caller, in bytes, and what is around it.
+/// The longest response to a caller without patches, in bytes: the longest message and the JSON around it.
 const RESPONSE_MAX: usize = 9 << 10;
-/// Stands for a deep value in a body.
+/// A placeholder for a deeply nested value in a body.
 const DEEP: &str = "@deep@";
 
 /// Requests to the management API, as method, path and query.
@@ -73,7 +73,7 @@ struct World {
 }
 
 impl World {
-    /// An extension for one namespace, in which there is the machine `w`.
+    /// An extension for one namespace, which has the machine `w`.
     async fn new() -> Self {
         let api = ManagementApi::start();
         let machine = api.create(&objects::worker("demo", "w")).await;
@@ -149,7 +149,7 @@ fn any_json() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// An object of a kind that handlers read, or of another.
+/// An object of a kind that handlers read, or of another kind.
 fn object() -> BoxedStrategy<Value> {
     let kind = prop_oneof![
         Just(("infrastructure.cluster.x-k8s.io/v1beta2", "InMemoryMachine")),
@@ -174,7 +174,7 @@ fn object() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A machine as in a valid `UpdateMachine`, so that calls get as far as its object.
+/// A machine as in a valid `UpdateMachine`, so that calls reach its object.
 fn desired() -> BoxedStrategy<Value> {
     let named = |kind: &'static str, name: String, namespace: String, spec: Value| {
         json!({
@@ -238,7 +238,7 @@ fn request() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// A body: a request with values of this depth at the marked places, or no request at all.
+/// A body: a request with placeholders for deeply nested values, or no request at all.
 fn body() -> BoxedStrategy<String> {
     let depth = prop_oneof![Just(1_usize), Just(60), Just(110), Just(128), Just(10_000)];
     let deep = |depth: usize| format!("{}1{}", r#"{"a":["#.repeat(depth / 2), "]}".repeat(depth / 2));
@@ -253,8 +253,8 @@ fn body() -> BoxedStrategy<String> {
     body.boxed()
 }
 
-/// Whatever is sent: a handler does not panic, requests only ConfigMaps and machines of its namespace, and gives
-/// short answers.
+/// Whatever the body, a handler does not panic, requests only ConfigMaps and machines of its namespace, and gives short
+/// answers.
 #[test]
 fn no_request_leads_out_of_the_namespace_or_ends_a_handler() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -281,7 +281,7 @@ fn no_request_leads_out_of_the_namespace_or_ends_a_handler() {
     if let Err(error) = result {
         panic!("{error}");
     }
-    // Otherwise the test would show nothing.
+    // Every kind of request was reached. Otherwise the test would show nothing.
     let reached = reached.into_inner().expect("no case panics with it");
     assert!(reached.iter().all(|count| *count > 0), "{reached:?}");
 }

@@ -1,5 +1,5 @@
-//! Calls of unmodified Cluster API 1.14.2, replayed: answers that depend on the request alone are the same as then,
-//! and lifecycle hooks are answered from a ConfigMap of the Cluster that was sent.
+//! Replays calls of unmodified Cluster API 1.14.2. Answers that depend only on the request are the same as recorded,
+//! and lifecycle hooks are answered from a ConfigMap of the Cluster in the request.
 
 use std::{fs, path::Path};
 

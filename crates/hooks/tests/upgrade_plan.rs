@@ -1,4 +1,4 @@
-//! Plans over versions that are known. The cases are those of Cluster API's own plans over the versions of a class.
+//! Plans over known versions. The cases are those of Cluster API's own plans over the versions of a class.
 
 use nephele_hooks::upgrade_plan::{answer, steps};
 use nephele_runtime_sdk::{
@@ -47,7 +47,7 @@ fn version() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// For any request and known versions, Cluster API accepts the answer, or there is no plan.
+    /// For any request and known versions, Cluster API accepts the plan, or the answer is an error.
     #[test]
     fn what_is_answered_is_taken_by_who_asks(
         from in version(), to in version(), behind in 0_u64..3, known in prop::collection::vec(version(), 0..30),

@@ -16,7 +16,7 @@ const UPDATE_BYTES_MAX: usize = 64 << 10;
 /// Why a machine cannot be updated.
 #[derive(Debug, Error)]
 pub(crate) enum UpdateError {
-    /// The settings switch updates in place off.
+    /// The settings disable in-place updates.
     #[error("updates in place are off: {DISABLE_IN_PLACE_UPDATES} is true")]
     Off,
     /// The machine is not a simulated one.
@@ -34,7 +34,7 @@ pub(crate) enum UpdateError {
         /// The length of the update as JSON.
         bytes: usize,
     },
-    /// Its object could not be read.
+    /// The machine's object could not be read.
     #[error("failed to read InMemoryMachine {name}")]
     Read {
         /// Its name.
@@ -88,7 +88,7 @@ pub(crate) async fn update_machine(
             }
             let mut wanted = object.clone();
             wanted.instance_mut().update = Some(*update);
-            // The manager of the machine writes there when an update is over, which must not be overwritten.
+            // The machine's manager writes to the object when an update is over. That must not be overwritten.
             match patch::object(&api, &object, &wanted, Precondition::ResourceVersion).await {
                 Ok(_) => Ok(response),
                 // The object was changed meanwhile; the next call sees the change.

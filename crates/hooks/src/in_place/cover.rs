@@ -14,8 +14,8 @@ use crate::settings::{DISABLE_IN_PLACE_UPDATES, is_true};
 
 const MACHINE_FIELDS: [&[&str]; 1] = [&["version"]];
 const BOOTSTRAP_FIELDS: [&[&str]; 2] = [&["files"], &ETCD_IMAGE_TAG];
-/// The provider writes `instance`. It differs where one object was read later than the other, which is not a
-/// requested change.
+/// The fields of an infrastructure machine that can change in place. The provider writes `instance`: it may differ when
+/// one object was read later than the other, which is not a requested change.
 const INFRASTRUCTURE_FIELDS: [&[&str]; 3] = [&["image"], &["behaviour"], &["instance"]];
 
 /// The path of the spec in an object.
@@ -23,8 +23,8 @@ const SPEC: [&str; 1] = ["spec"];
 /// The path of the spec in a template.
 const TEMPLATE_SPEC: [&str; 3] = ["spec", "template", "spec"];
 
-/// Returns patches for those changes of a Machine that can be made in place; none where the machine is not a
-/// simulated one.
+/// Returns patches for those changes of a Machine that can be made in place. A machine that is not simulated gets no
+/// patches.
 #[must_use]
 pub fn can_update_machine(request: &CanUpdateMachineRequest) -> CanUpdateMachineResponse {
     let (current, desired) = (&request.current, &request.desired);
@@ -90,7 +90,7 @@ fn bootstrap_patch(current: &Object, desired: &Object, kind: &str, spec: &[&str]
     patch(current, desired, spec, &BOOTSTRAP_FIELDS)
 }
 
-/// The patch that gives an object these fields of the desired one, and no others.
+/// The patch that sets these fields to their values in the desired object, and no other fields.
 fn patch(current: &Object, desired: &Object, spec: &[&str], fields: &[&[&str]]) -> Patch {
     let (Some(before), Some(desired)) = (current.fields(), desired.fields()) else {
         return Patch::default();
@@ -104,7 +104,7 @@ fn patch(current: &Object, desired: &Object, spec: &[&str], fields: &[&[&str]]) 
 }
 
 /// Sets a field of `current` to its value in `desired`, which may be absent or null. Objects on the path are added
-/// and removed with it: Cluster API compares the result, and an empty object is not the same as none.
+/// and removed with it: Cluster API compares the result, and an empty object differs from an absent one.
 fn carry(current: &mut Map<String, Value>, desired: &Map<String, Value>, path: &[&str]) {
     let Some((first, rest)) = path.split_first() else { return };
     if rest.is_empty() {
@@ -115,7 +115,7 @@ fn carry(current: &mut Map<String, Value>, desired: &Map<String, Value>, path: &
         return;
     }
     let wanted = desired.get(*first);
-    // A value that is not an object has no such field, and is left alone.
+    // A value that is not an object has no such field, so it does not change.
     let is_way = |value: &Value| value.is_object() || value.is_null();
     if !current.get(*first).is_none_or(is_way) || !wanted.is_none_or(is_way) {
         return;
@@ -126,9 +126,9 @@ fn carry(current: &mut Map<String, Value>, desired: &Map<String, Value>, path: &
     carry(&mut inner, there, rest);
     match wanted {
         _ if !inner.is_empty() => current.insert((*first).to_owned(), Value::Object(inner)),
-        // It had no other field.
+        // The object on the path had no other field.
         Some(value) if there.is_empty() => current.insert((*first).to_owned(), value.clone()),
-        // The desired object has other fields, which are not for us to add.
+        // The desired object has other fields, which this patch must not add.
         Some(_) if current.get(*first).is_some_and(Value::is_object) => {
             current.insert((*first).to_owned(), Value::Object(inner))
         }

@@ -15,18 +15,18 @@ use thiserror::Error;
 
 use crate::settings::{IN_PLACE_UPDATE_DURATION, IN_PLACE_UPDATE_JITTER};
 
-/// How long an update takes without a setting.
+/// How long an update takes by default.
 const DURATION: &str = "10s";
-/// The longest wait that a caller is given, in seconds: the update may fail earlier.
+/// The longest `retryAfterSeconds`: the update may fail before it should be over.
 const RETRY_AFTER_SECONDS_MAX: u16 = 10;
 
-/// Why the time of updates is unknown.
+/// Why the settings for the time of updates are invalid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PaceError {
-    /// The duration.
+    /// The duration is invalid.
     #[error("failed to read the setting {IN_PLACE_UPDATE_DURATION}")]
     Duration(#[source] DurationError),
-    /// The jitter.
+    /// The jitter is invalid.
     #[error("failed to read the setting {IN_PLACE_UPDATE_JITTER}")]
     Jitter(#[source] JitterError),
 }
@@ -58,13 +58,13 @@ impl Pace {
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Answer this.
+    /// Answer with this response.
     Answer(UpdateMachineResponse),
-    /// Write this request to the machine's object, and make the caller wait.
+    /// Write this request to the machine's object, and answer with this response, which makes the caller wait.
     Ask(Box<Update>, UpdateMachineResponse),
 }
 
-/// What to do about a machine that has to run `target`, with the `preloaded` response if there is one.
+/// The step for a machine that has to run `target`, with the `preloaded` response if there is one.
 #[must_use]
 pub fn step(
     object: &InMemoryMachine,
@@ -90,7 +90,7 @@ pub fn step(
             message: failure,
             ..Default::default()
         }),
-        // It runs the target, by this update or without one, and no other update is under way.
+        // The machine runs the target, and no update is in progress.
         _ if runs && failure.is_empty() && object.update().is_none_or(|update| update.ended.is_some()) => {
             Step::Answer(UpdateMachineResponse::default())
         }
@@ -111,8 +111,8 @@ pub fn step(
     }
 }
 
-/// Makes the caller call again when the update should be over. The message stays the same meanwhile: Cluster API
-/// shows it in a condition.
+/// Makes the caller call again when the update should be over. The message does not change until then, because Cluster
+/// API shows it in a condition.
 fn waits(update: &Update, now: Timestamp) -> UpdateMachineResponse {
     let duration = nephele_go_duration::parse(&update.duration).unwrap_or_default();
     let passed = now.duration_since(update.asked_at.0);

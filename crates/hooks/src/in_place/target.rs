@@ -1,4 +1,4 @@
-//! What a machine has to run, according to its desired objects. Pure.
+//! The software that a machine has to run, according to its desired objects. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,11 +10,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::{BOOTSTRAP_GROUP, ETCD_IMAGE_TAG};
 
-/// Files that are shown, of the 200 that a KubeadmConfig may have: with paths of at most 512 characters they are 40
-/// KB, written twice into annotations that may have 256 KB together.
+/// The most files that are shown, of the 200 that a KubeadmConfig may have. With paths of at most 512 characters they
+/// are 40 KB. They are written twice into annotations, which may have 256 KB together.
 const SHOWN_MAX: usize = 64;
 
-/// What a machine with these desired objects has to run; what they leave open stays as in `known`.
+/// The software that a machine with these desired objects has to run. Parts that the objects do not set stay as in
+/// `known`.
 #[must_use]
 pub fn target(desired: &UpdateMachineRequestObjects, known: &Software) -> Software {
     let text = |object: &Object, pointer: &str| object.text(pointer).unwrap_or_default().to_owned();
@@ -39,7 +40,7 @@ fn files(listed: Option<&Value>) -> Files {
     let contents: BTreeMap<String, String> =
         listed.iter().filter_map(|file| Some((file["path"].as_str()?.to_owned(), content(file)))).collect();
     Files {
-        // Maps are in the order of their keys, so the same files always have the same digest.
+        // Maps are sorted by key, so the same files always have the same digest.
         digest: digest(&Value::from(listed).to_string()),
         contents: contents.into_iter().take(SHOWN_MAX).collect(),
     }
@@ -107,7 +108,7 @@ mod tests {
         let Files { digest, contents } = found.files.clone().expect("files are said");
         let shown = |path: &str, what: &str| (path.to_owned(), what.to_owned());
         let expected = BTreeMap::from([
-            // sha256sum of hello, and of nothing.
+            // sha256sum of `hello`, and of an empty file.
             shown("/etc/motd", "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"),
             shown("/etc/empty", "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
             shown("/etc/key", "secret:keys/one"),
@@ -133,7 +134,7 @@ mod tests {
         let nothing = digest("[]");
         let files = Some(Files { digest: nothing, contents: BTreeMap::new() });
         assert_eq!(none, Software { etcd_image_tag: String::new(), files, ..known() });
-        // As in Go, a list that is null is one without anything.
+        // As in Go, a null list is an empty list.
         let null = json!({ "files": null, "clusterConfiguration": null });
         assert_eq!(target(&desired("", &json!("old"), null), &known()), none);
     }

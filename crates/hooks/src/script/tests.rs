@@ -50,7 +50,7 @@ async fn what_is_preloaded_is_answered_until_it_says_otherwise() {
     let scene = scene("BeforeClusterUpgrade", &["v1.35.0+a", "v1.36.0"], &[]);
     let _: BeforeClusterUpgradeResponse = answer(&Access::new(api.client(), None), &scene).await.unwrap();
     let key = "BeforeClusterUpgrade-v1.35.0_a-v1.36.0";
-    // In the letter case of Go fields without tags, as JSON and as YAML.
+    // As JSON and as YAML, with field names in the letter case of Go's fields.
     for (preloaded, response, record) in [
         (
             r#"{"Status": "Success", "RetryAfterSeconds": 7, "Message": "wait"}"#,

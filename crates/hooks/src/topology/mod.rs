@@ -1,6 +1,6 @@
-//! The variables of classes of simulated clusters, and the patches they lead to: the same as the inline patches of
-//! the released class (`config/templates/clusterclass-in-memory.yaml`), for classes that leave patching to the
-//! extension.
+//! The variables of classes of simulated clusters, and their patches, for classes that leave patching to the extension.
+//! The patches are the same as the inline patches of the released class
+//! (`config/templates/clusterclass-in-memory.yaml`).
 
 mod patches;
 mod variables;

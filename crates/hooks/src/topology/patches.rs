@@ -1,4 +1,4 @@
-//! The patches that variables make to templates.
+//! Patches templates with the values of variables.
 
 use nephele_runtime_sdk::{
     hooks::{Failure, GeneratePatchesRequest, GeneratePatchesResponse},
@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// Patches for the templates of simulated clusters and machines; others are left alone.
+/// Patches for the templates of simulated clusters and machines. Other templates are not patched.
 ///
 /// # Errors
 /// When a template has a value of another type where a field has to be changed.
@@ -33,7 +33,7 @@ fn cluster(template: &mut Template<'_>) -> Result<(), Failure> {
     set(&mut template.object, &SPEC, "failureDomains", domains)
 }
 
-/// Failure domains as before `v1beta2`: by name.
+/// Failure domains as a map by name, as before `v1beta2`.
 fn by_name(zones: &Value) -> Value {
     let zones = zones.as_array().into_iter().flatten();
     let domains = zones.filter_map(|zone| {
@@ -54,7 +54,7 @@ const CONTROL_PLANE: Names =
     Names { instance_type: CONTROL_PLANE_INSTANCE_TYPE, behaviour: CONTROL_PLANE_BEHAVIOUR };
 const WORKER: Names = Names { instance_type: WORKER_INSTANCE_TYPE, behaviour: WORKER_BEHAVIOUR };
 
-/// The part of the cluster that a template is for: it has the builtin variables of that part.
+/// The part of the cluster that a template is for. Its builtin variables show that part.
 fn part(variables: &Variables) -> Result<Option<Names>, Failure> {
     if variables.find("builtin.controlPlane")?.is_some() {
         return Ok(Some(CONTROL_PLANE));

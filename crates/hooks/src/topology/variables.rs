@@ -12,7 +12,7 @@ pub(super) const ZONES: &str = "zones";
 pub(super) const CONTROL_PLANE_INSTANCE_TYPE: &str = "controlPlaneInstanceType";
 /// The instance type of workers.
 pub(super) const WORKER_INSTANCE_TYPE: &str = "workerInstanceType";
-/// The pools that give every machine an address.
+/// The pools from which every machine gets an address.
 pub(super) const ADDRESSES_FROM_POOLS: &str = "addressesFromPools";
 /// The startup behaviour of control plane machines.
 pub(super) const CONTROL_PLANE_BEHAVIOUR: &str = "controlPlaneBehaviour";

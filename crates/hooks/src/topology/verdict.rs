@@ -26,7 +26,7 @@ pub fn verdict(request: &ValidateTopologyRequest) -> Result<ValidateTopologyResp
 
 fn cluster(template: &mut Template<'_>) -> Result<(), Failure> {
     let spec = at(&template.object, &SPEC);
-    // A map, as before v1beta2, cannot have a name twice.
+    // Before v1beta2 this is a map, which cannot have a name twice.
     let domains: Vec<&Value> = match &spec["failureDomains"] {
         Value::Array(domains) => domains.iter().collect(),
         Value::Object(domains) => domains.values().collect(),

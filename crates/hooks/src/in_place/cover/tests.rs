@@ -88,7 +88,7 @@ fn what_may_change_in_place_does_and_nothing_else() {
     assert_eq!(patched(current, desired), expected);
 }
 
-/// Cluster API compares the result with the desired objects, and an empty object is not the same as none.
+/// Cluster API compares the result with the desired objects, and an empty object differs from an absent one.
 #[test]
 fn what_is_absent_null_or_empty_becomes_exactly_that() {
     let tag = json!({ "clusterConfiguration": { "etcd": { "local": { "imageTag": "1" } } } });
@@ -131,7 +131,7 @@ fn nothing_that_changes_has_no_patch() {
         ..CanUpdateMachineRequest::default()
     };
     assert_eq!(can_update_machine(&request), CanUpdateMachineResponse::default());
-    // As on the wire: every patch is present, since Cluster API refuses an empty one.
+    // As on the wire: Cluster API refuses an empty patch, so absent patches are omitted.
     let answer = serde_json::to_value(can_update_machine(&request)).unwrap();
     assert_eq!(answer, json!({ "status": "Success" }));
 }
@@ -229,8 +229,8 @@ fn machine_sets_are_changed_in_their_templates() {
     assert_eq!(can_update_machine_set(&off), CanUpdateMachineSetResponse::default());
 }
 
-/// Specs with few field names, so that both sides often have the same: covered fields, others, and objects on their
-/// paths.
+/// Specs with few field names, so that both sides often have the same ones: covered fields, other fields, and objects
+/// on their paths.
 fn a_spec() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -271,7 +271,7 @@ fn a_spec() -> impl Strategy<Value = Value> {
         .prop_map(|fields| Value::Object(fields.into_iter().collect()))
 }
 
-/// A spec with what it says of fields that may change taken from another one, by way of JSON pointers alone.
+/// A spec with the covered fields of another spec, copied with JSON pointers.
 fn with_covered(spec: &Value, other: &Value, fields: &[&str]) -> Value {
     let mut spec = spec.clone();
     for field in fields {
@@ -285,7 +285,7 @@ fn with_covered(spec: &Value, other: &Value, fields: &[&str]) -> Value {
     spec
 }
 
-/// Without the tag of etcd's image, and without empty objects on its path.
+/// The spec without the tag of etcd's image, and without empty objects on its path.
 fn without_tag(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for depth in (1..=4).rev() {

@@ -19,7 +19,7 @@ fn pace() -> Pace {
     Pace::of(&settings.map(setting).into()).unwrap()
 }
 
-/// A machine that runs v1.36.3, and the last update that was requested of it.
+/// A machine that runs v1.36.3, with its last requested update.
 fn object(update: Option<Update>) -> InMemoryMachine {
     running("v1.36.3", update)
 }
@@ -80,12 +80,12 @@ fn what_runs_so_already_is_done() {
     let done = Step::Answer(UpdateMachineResponse::default());
     assert_eq!(next(&running("v1.36.4", None), None, 0), done);
     assert_eq!(next(&running("v1.36.4", Some(ended(update("v1.36.2")))), None, 0), done);
-    // It will soon run something else.
+    // An update to another version is in progress.
     let other = running("v1.36.4", Some(update("v1.36.5")));
     assert_eq!(next(&other, None, 0), asks(update("v1.36.4")));
 }
 
-/// The end of an update and what runs since are written together; a mismatch was written by something else.
+/// The end of an update and the software that runs are written together. If they differ, somebody else wrote one.
 #[test]
 fn an_update_that_is_over_is_not_done_when_something_else_runs() {
     let lied = object(Some(ended(update("v1.36.4"))));
@@ -108,7 +108,7 @@ fn one_that_is_to_fail_takes_its_time_fails_and_is_begun_anew_when_it_may_work()
     let failing = Update { failure: "no space".into(), ..update("v1.36.4") };
     let preloaded = || Some(fails("no space"));
     assert_eq!(next(&object(None), preloaded(), 0), asks(failing.clone()));
-    // Also one that was under way.
+    // An update in progress fails, too.
     assert_eq!(next(&object(Some(update("v1.36.4"))), preloaded(), 0), asks(failing.clone()));
     assert_eq!(next(&object(Some(failing.clone())), preloaded(), 55), Step::Answer(waits(5)));
     let failed = object(Some(ended(failing)));
