@@ -1,6 +1,6 @@
-//! An extension that limits the number of machines of a cluster: it delays the next one before it is created, and
-//! learns from the deletion of one that there is room. Its certificate is in
-//! `/tmp/k8s-webhook-server/serving-certs`; a `CloudExtensionConfig` whose path is `/machines` registers it.
+//! An extension that limits the number of machines of a cluster: it delays the creation of a machine while the cluster
+//! is full, and deletions make room. Its certificate is in `/tmp/k8s-webhook-server/serving-certs`. A
+//! `CloudExtensionConfig` whose path is `/machines` registers it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,8 @@ use nephele_runtime_sdk::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The machines that may be created, by cluster. A real extension would persist them: it is asked once about most.
+/// The machines that may be created, by cluster. A real extension would persist them, because it is called only once
+/// for most machines.
 type Granted = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
 
 fn cluster_of(machine: &Object) -> String {
@@ -32,7 +33,7 @@ fn before(granted: &Granted, request: &BeforeMachineCreateRequest) -> BeforeMach
     let machine = &request.infrastructure_machine;
     let mut granted = granted.lock().unwrap_or_else(PoisonError::into_inner);
     let machines = granted.entry(cluster_of(machine)).or_default();
-    // It may be asked again about a machine that it has allowed.
+    // The hook may be called again for a machine that was allowed.
     if machines.len() >= most && !machines.contains(machine.name()) {
         return BeforeMachineCreateResponse::retry_after(30, format!("the cluster has its {most} machines"));
     }

@@ -16,7 +16,7 @@ pub const VERSION: &str = "v1alpha1";
 
 const TAGS: &[&str] = &["Machine Hooks"];
 
-/// Called before a simulated machine is created, when nothing else is missing for it.
+/// Called before a simulated machine is created, once everything else is ready for its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BeforeMachineCreate;
 
@@ -48,7 +48,7 @@ request! {
         /// The InMemoryMachine.
         #[serde(skip_serializing_if = "Object::is_absent")]
         pub infrastructure_machine: Object,
-        /// The simulated machine that is to be created.
+        /// The simulated machine that will be created.
         pub instance: Instance,
     }
 }
@@ -81,10 +81,10 @@ request! {
     /// The request of [`AfterMachineDelete`].
     #[schemars(extend("required" = ["infrastructureMachine", "instance"]))]
     pub struct AfterMachineDeleteRequest {
-        /// The Cluster of the machine, with the fields that the provider reads, if it is still there.
+        /// The Cluster of the machine, with the fields that the provider reads, if it still exists.
         #[serde(skip_serializing_if = "Object::is_absent")]
         pub cluster: Object,
-        /// The Machine, with the fields that the provider reads, if it is still there.
+        /// The Machine, with the fields that the provider reads, if it still exists.
         #[serde(skip_serializing_if = "Object::is_absent")]
         pub machine: Object,
         /// The InMemoryMachine.
@@ -105,7 +105,7 @@ response! {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["controlPlane"]))]
 pub struct Instance {
-    /// Its provider id, which its Node has too. Absent for a deleted machine that was never created.
+    /// Its provider ID, which is also in its Node. Absent for a deleted machine that was never created.
     #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
     pub provider_id: String,
     /// Whether it belongs to a control plane.
@@ -125,7 +125,7 @@ pub struct Instance {
     /// Its image.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image: String,
-    /// Its addresses: before it is created, those that pools gave.
+    /// Its addresses. Before it is created, these are the addresses from pools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<InstanceAddress>,
 }

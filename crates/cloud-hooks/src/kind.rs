@@ -1,4 +1,4 @@
-//! Lets objects of our own kind register extensions.
+//! Lets `CloudExtensionConfig` objects register extensions.
 
 use nephele_api::cloud::{GROUP, v1alpha1::VERSION};
 use nephele_runtime_sdk::{
@@ -40,8 +40,8 @@ impl ExtensionKind for Registered {
         self.spec.client_config.clone()
     }
 
-    /// All namespaces when there is no selector. To Kubernetes, no selector selects nothing; Cluster API's webhook
-    /// sets an empty one.
+    /// Without a selector, all namespaces are selected. In Kubernetes, a missing selector selects nothing, but Cluster
+    /// API's webhook sets an empty one.
     fn namespace_selector(&self) -> Option<LabelSelector> {
         Some(self.spec.namespace_selector.clone().unwrap_or_default())
     }

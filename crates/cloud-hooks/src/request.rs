@@ -28,7 +28,7 @@ pub(crate) fn after_delete(machine: &MachineInQuestion<'_>) -> AfterMachineDelet
     }
 }
 
-/// An object with its version and kind, or none.
+/// An object with its version and kind; absent for `None`.
 fn object<K: Resource<DynamicType = ()> + Serialize>(object: Option<&K>) -> Object {
     let written = serde_json::to_value(object).expect("objects are JSON with texts as keys");
     Object::try_from(written).expect("an object is an object, and none is none")

@@ -32,7 +32,7 @@ use crate::call::CloudHooks;
 use crate::hooks::{AfterMachineDelete, BeforeMachineCreate, catalog};
 use crate::kind::Registered;
 
-/// Extensions reconciled at a time. Each may take the ten seconds of a discovery.
+/// Extensions reconciled at a time. Each may take the ten seconds of a discovery timeout.
 const CONCURRENCY: NonZeroU16 = NonZeroU16::new(10).expect("ten");
 
 /// Why extensions are no longer registered.
@@ -43,8 +43,8 @@ pub enum Error {
     Controller(#[source] RunError),
 }
 
-/// The caller of extensions, and a future that runs until `shutdown` and keeps the registered extensions up to
-/// date. Until they are known, machines wait. Without any extension nothing is called, and only one watch is open.
+/// Returns the caller of extensions, and a future that keeps the registered extensions up to date until `shutdown`.
+/// Until they are known, machines wait. Without extensions nothing is called, and only one watch is open.
 pub fn start(
     kube: kube::Client,
     services: &Services,
@@ -121,10 +121,10 @@ async fn reconcile(
     clock: Clock,
 ) -> Result<Outcome, Unregistered> {
     let next = reconciler.reconcile(&object.name_any(), || clock()).await?;
-    // An extension whose object was deleted during discovery is removed before it is registered.
+    // If the object was deleted during discovery, its removal was handled before it was registered here.
     forget_gone([object.name_any()], hooks.client().registry(), &store);
     Ok(match next {
-        // The registry was not warmed up.
+        // The registry is not warmed up yet.
         Next::After(wait) => Outcome::After(wait),
         Next::OnChange => {
             hooks.changed();
@@ -151,7 +151,7 @@ async fn prepare(
         let warmed_up = if store.state().is_empty() {
             registry.warm_up([], WarmUp::Isolated).map_err(WarmUpError::Registry)
         } else {
-            // It waits between its attempts, and then some time passes before the next run.
+            // The warm-up waits between its attempts, and some time passes before the next warm-up.
             reconciler.warm_up(WarmUpSettings::default(), now).await
         };
         match warmed_up {
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// As with an ExtensionConfig: an annotation names the Secret with the authority of the extension's
+    /// As with an ExtensionConfig, an annotation names the Secret with the authority of the extension's
     /// certificate.
     #[tokio::test]
     async fn the_authority_in_a_secret_becomes_the_bundle_of_the_object_that_names_it() {
@@ -246,7 +246,7 @@ mod tests {
         let said = reconciler.reconcile("quota", jiff::Timestamp::now).await;
         assert!(matches!(said, Ok(Next::OnChange)), "it says first that it is not paused: {said:?}");
         let _ = api.take_writes();
-        // Nobody listens there.
+        // Nothing listens at this address.
         let discovered = reconciler.reconcile("quota", jiff::Timestamp::now).await;
         assert!(matches!(discovered, Err(ReconcilerError::Discover(_))), "{discovered:?}");
         let found = objects.get("quota").await.expect("the object");
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&bundle).expect("JSON"), "YXV0aG9yaXR5");
         let written: Vec<_> =
             api.take_writes().into_iter().map(|write| format!("{} {}", write.verb, write.resource)).collect();
-        // What the ClusterRole has to allow.
+        // The ClusterRole has to allow these writes.
         assert_eq!(written, ["patch cloudextensionconfigs", "patch cloudextensionconfigs/status"]);
         let role = include_str!("../../../config/rbac/role.yaml");
         assert!(role.contains("resources: [cloudextensionconfigs]\n    verbs: [get, list, watch, patch]\n"));

@@ -1,4 +1,4 @@
-//! Calls extensions, and makes one answer of theirs.
+//! Calls extensions, and combines their answers.
 
 mod verdict;
 
@@ -20,15 +20,15 @@ use tokio_stream::wrappers::WatchStream;
 use crate::hooks::{AfterMachineDelete, BeforeMachineCreate};
 use crate::request;
 
-/// The time until the next call while the registered extensions are unknown: a moment after the start, longer only
-/// when the management API does not answer.
+/// The time until the next call while the registered extensions are unknown. They are known shortly after the start,
+/// unless the management API does not answer.
 const NOT_READY: Duration = Duration::from_secs(1);
 
 /// Calls the registered extensions. Cheap to clone.
 #[derive(Clone)]
 pub struct CloudHooks {
     client: Client,
-    /// Machines that are not asked about again before a time. Replaced whenever the extensions change.
+    /// The machines for which an extension asked to wait. Replaced whenever the extensions change.
     waits: Arc<RwLock<Arc<Waits>>>,
     changed: watch::Sender<()>,
 }
@@ -42,7 +42,7 @@ impl CloudHooks {
         &self.client
     }
 
-    /// The extensions may have changed: their former answers do not count any more.
+    /// Forgets the extensions' former answers, because the extensions may have changed.
     pub(crate) fn changed(&self) {
         *self.waits.write() = Arc::default();
         self.changed.send_replace(());
@@ -63,7 +63,7 @@ impl CloudHooks {
             Err(error) => return Err(HookError { category: error.category(), cause: Box::new(error) }),
         }
         let namespace = machine.object.namespace().unwrap_or_default();
-        // By uid: for another machine of the same name the extensions are called at once.
+        // The key is the uid: for another machine of the same name the extensions are called at once.
         let subject = Subject::new(&namespace, machine.object.uid().unwrap_or_default());
         let waits = Arc::clone(&self.waits.read());
         if let Some(too_soon) = waits.get::<H>(Instant::now(), &subject) {
@@ -74,7 +74,7 @@ impl CloudHooks {
         let response = verdict::verdict::<H>(&responses.map_err(hook_error)?);
         waits.put::<H>(Instant::now(), &subject, &response);
         let answer = answer::<H>(&response);
-        // The called extensions may have changed meanwhile.
+        // The extensions may have changed during the call.
         let outdated = !Arc::ptr_eq(&waits, &self.waits.read());
         Ok(match answer {
             Answer::Wait { after, message } if outdated => {

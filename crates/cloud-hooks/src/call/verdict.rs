@@ -5,15 +5,15 @@ use nephele_runtime_sdk::{
     hooks::{Hook, Response as _},
 };
 
-/// The longest text of one handler that is shown, in characters.
+/// The longest text of one handler in the message, in characters.
 const TEXT_MAX: usize = 512;
-/// The most handlers whose text is shown: with 63 characters for each part of a name, 16 of them have less than 16
-/// KiB of ASCII, and a condition has room for 32.
+/// The most handlers whose text is in the message. With 63 characters for each part of a name, 16 texts have less than
+/// 16 KiB of ASCII. A condition has room for 32 KiB.
 const SHOWN_MAX: usize = 16;
 
-/// The combined answer of the handlers of a hook. It blocks when one of them does, for the shortest of their times,
-/// and names those that block and why. The message changes only when theirs do. As in Cluster API, any time but 0
-/// seconds blocks; less than one second counts as one.
+/// The combined answer of the handlers of a hook. It blocks when a handler blocks, for the shortest of their times, and
+/// its message names the blocking handlers with their messages. It changes only when their answers change. As in
+/// Cluster API, any time but 0 seconds blocks; a negative time counts as one second.
 pub(super) fn verdict<H: Hook>(responses: &[(String, H::Response)]) -> H::Response {
     let seconds = |response: &H::Response| response.retry_after_seconds().unwrap_or_default();
     let blocking: Vec<_> = responses.iter().filter(|(_, response)| seconds(response) != 0).collect();
