@@ -44,7 +44,7 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
-    /// A port on one host, an address or a name; without a host, on all addresses of the machine.
+    /// A port on a host, which is an address or a name. Without a host, the port on all addresses of the machine.
     pub(crate) fn new(host: Option<String>, port: u16) -> Self {
         Self { host, port }
     }
@@ -53,7 +53,7 @@ impl ListenAddress {
     pub(crate) fn bind(&self) -> io::Result<TcpListener> {
         let listener = match &self.host {
             Some(host) => TcpListener::bind(resolve(host, self.port)?)?,
-            // Both families at once where the machine has IPv6.
+            // IPv6 and IPv4 together, if the machine has IPv6.
             None => {
                 TcpListener::bind(("::", self.port)).or_else(|_| TcpListener::bind(("0.0.0.0", self.port)))?
             }

@@ -17,12 +17,12 @@ pub enum ConnectError {
 /// The rate for the lease, which is read and written every two seconds.
 const LEASE_RATE: RequestRate = RequestRate { per_second: 10.0, burst: 10 };
 
-/// The rate for reviews of callers of the diagnostics. A caller costs two requests a minute; further requests wait,
-/// and a bound on reviews in flight refuses the rest.
+/// The rate for reviews of callers of the diagnostics. A caller costs two requests a minute. Requests beyond the rate
+/// wait, and beyond a number of reviews in flight callers are refused.
 const REVIEWS_RATE: RequestRate = RequestRate { per_second: 20.0, burst: 20 };
 
-/// Clients of the management API, one for each purpose, each with its own connection and rate: neither a load of
-/// work nor unknown callers can keep the lease from being renewed.
+/// Clients of the management API, one for each purpose, each with its own connection and rate. So neither the work of
+/// controllers nor unknown callers can delay the renewal of the lease.
 #[derive(Clone)]
 pub struct Clients {
     /// For everything else.
@@ -41,8 +41,8 @@ impl Clients {
     }
 }
 
-/// Clients of the management API that keep to their rates (`rate` is that for work) and count their requests in
-/// `registry`. Sends nothing yet.
+/// Clients of the management API that keep to their rates and count their requests in `registry`. `rate` is the rate
+/// for work. Sends no request yet.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ mod tests {
             let request = Request::get(path).body(Vec::new()).expect("a request");
             let _ = client.request_text(request).await;
         }
-        // Two at once, the others 50 ms apart.
+        // Two requests at once, the others 50 ms apart.
         assert!(started.elapsed() >= Duration::from_millis(100), "{:?}", started.elapsed());
         let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
         let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();

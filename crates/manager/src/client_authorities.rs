@@ -1,4 +1,4 @@
-//! The authorities of client certificates, read from a file and reread when it changes.
+//! The authorities of client certificates, in a file that is reloaded when it changes.
 
 use std::{
     fmt, fs, io,
@@ -26,7 +26,7 @@ use tokio::{task::spawn_blocking, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// How often the file is read. A kubelet takes up to a minute to bring a changed Secret to a pod.
+/// How often the file is read. A kubelet takes up to a minute to update a changed Secret in a pod.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why a file gives no client authorities.
@@ -70,7 +70,7 @@ pub enum ClientAuthoritiesError {
     },
 }
 
-/// Verifies that clients have a certificate of an authority in a file. Cheap to clone; all clones are one.
+/// Verifies that clients have a certificate of an authority in a file. Cheap to clone; all clones share the state.
 #[derive(Clone)]
 pub(crate) struct ClientAuthorities {
     inner: Arc<Inner>,
@@ -78,7 +78,7 @@ pub(crate) struct ClientAuthorities {
 
 struct Inner {
     path: PathBuf,
-    /// The file's content when it was last usable. Owned here; `take` writes it.
+    /// The last usable content of the file. `take` writes it.
     current: RwLock<Current>,
 }
 
@@ -98,7 +98,7 @@ impl ClientAuthorities {
         Ok(Self { inner: Arc::new(Inner { path, current: RwLock::new(Current { bytes, verifier }) }) })
     }
 
-    /// Rereads the file until `shutdown`. While it cannot be used, the previous authorities stay in force.
+    /// Reloads the file until `shutdown`. While the file cannot be used, the previous authorities stay in use.
     pub(crate) async fn follow(self, shutdown: CancellationToken) {
         while shutdown.run_until_cancelled(sleep(INTERVAL)).await.is_some() {
             let path = self.inner.path.clone();
@@ -106,14 +106,14 @@ impl ClientAuthorities {
             match read.and_then(|bytes| self.take(bytes)) {
                 Ok(false) => {}
                 Ok(true) => {
-                    info!(path = %self.inner.path.display(), "Took changed client authorities");
+                    info!(path = %self.inner.path.display(), "Reloaded the client authorities");
                 }
-                Err(error) => warn!(error = %chain(&error), "Failed to take changed client authorities"),
+                Err(error) => warn!(error = %chain(&error), "Failed to reload the client authorities"),
             }
         }
     }
 
-    /// Takes the file's content. Returns whether it has changed.
+    /// Uses the file's content from now on. Returns whether it has changed.
     fn take(&self, bytes: Vec<u8>) -> Result<bool, ClientAuthoritiesError> {
         if self.inner.current.read().bytes == bytes {
             return Ok(false);
@@ -147,8 +147,8 @@ fn verifier(path: &Path, bytes: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, Cl
 }
 
 impl ClientCertVerifier for ClientAuthorities {
-    /// None: authorities may change while this configuration stays, and a client sends its certificate without
-    /// hints.
+    /// No hints: the authorities may change while this configuration stays, and clients send their certificate
+    /// without hints as well.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -22,12 +22,12 @@ use crate::{
 /// How many objects of a kind are reconciled at a time by default. The help of the flags repeats the numbers.
 const CLUSTERS_AT_ONCE: u16 = 50;
 const MACHINES_AT_ONCE: u16 = 100;
-/// A claim mostly waits for a write of its pool, and up to 64 claims share one write.
+/// Claims mostly wait for a write of their pool, and up to 64 claims share one write.
 const CLAIMS_AT_ONCE: u16 = 128;
 /// The host of workload cluster endpoints when the manager does not run in a pod.
 const ADVERTISE_HOST: &str = "127.0.0.1";
 
-/// The manager's options, checked: every value can be used.
+/// The manager's validated options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub(crate) roles: Roles,
@@ -59,14 +59,14 @@ pub struct Config {
     pub(crate) identity: String,
 }
 
-/// Where webhooks are served, and with which certificate.
+/// The address and the certificate of the webhooks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WebhookConfig {
     pub(crate) address: ListenAddress,
     pub(crate) certificates: Certificates,
 }
 
-/// The runtime extension: where it is served, to whom, and the namespace of its Service and Secret.
+/// The runtime extension: its address, its clients, and the namespace of its Service and Secret.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RuntimeExtensionConfig {
     pub(crate) address: ListenAddress,
@@ -79,7 +79,7 @@ pub(crate) struct RuntimeExtensionConfig {
     pub(crate) recordings: Option<PathBuf>,
 }
 
-/// Which flag has an invalid value, and why.
+/// The flag with an invalid value, and the reason.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum ConfigError {
     /// Not a list of roles.
@@ -106,7 +106,7 @@ pub enum ConfigError {
     /// Not an IP address.
     #[error("failed to take --bind-address {value:?}")]
     BindAddress {
-        /// What was given.
+        /// The given value.
         value: String,
         /// The cause.
         #[source]
@@ -133,17 +133,17 @@ pub enum ConfigError {
     /// Not a known feature gate.
     #[error("failed to take --feature-gates")]
     FeatureGates(#[source] FeatureGateError),
-    /// Times with which no leader can be elected.
+    /// With these times, no leader can be elected.
     #[error(
         "leader election needs retry period < renew deadline < lease duration and whole seconds of the latter, got \
          {retry_period:?}, {renew_deadline:?}, {lease_duration:?}"
     )]
     LeaseTimes {
-        /// What was given.
+        /// The given value.
         retry_period: Duration,
-        /// What was given.
+        /// The given value.
         renew_deadline: Duration,
-        /// What was given.
+        /// The given value.
         lease_duration: Duration,
     },
 }
@@ -285,7 +285,7 @@ impl Config {
     }
 }
 
-/// The conditions of client-go (`tools/leaderelection`, `NewLeaderElector`); a lease counts whole seconds.
+/// The conditions of client-go (`tools/leaderelection`, `NewLeaderElector`). A lease duration is in whole seconds.
 fn electable(lease: LeaseSettings) -> Result<LeaseSettings, ConfigError> {
     let LeaseSettings { lease_duration, renew_deadline, retry_period, .. } = lease;
     let ordered = retry_period < renew_deadline && renew_deadline < lease_duration && !retry_period.is_zero();
@@ -308,7 +308,7 @@ fn at_least_one(flag: &'static str, number: u16) -> Result<NonZeroU16, ConfigErr
     NonZeroU16::new(number).ok_or(ConfigError::Zero(flag))
 }
 
-/// An empty text and `0` switch a server off, as in controller-runtime.
+/// An empty text and `0` disable a server, as in controller-runtime.
 fn listen_address(flag: &'static str, text: &str) -> Result<Option<ListenAddress>, ConfigError> {
     if matches!(text, "" | "0") {
         return Ok(None);
@@ -490,7 +490,7 @@ mod tests {
             recordings: None,
         });
         let alone = config("runtime-extension", 9444).expect("valid");
-        // It has no kinds, so it needs no webhooks.
+        // The runtime extension has no kinds, so it needs no webhooks.
         assert_eq!((alone.runtime_extension, alone.webhooks), (served.clone(), None));
         let all = config("infrastructure,ipam,runtime-extension", 9444).expect("valid");
         assert_eq!((all.runtime_extension, all.webhooks.is_some()), (served, true));

@@ -1,8 +1,8 @@
-//! Which version of Cluster API's own kinds the manager requests.
+//! Selects the version of Cluster API's own kinds that the manager requests.
 //!
-//! The manager reads and writes them as `v1beta2`. Cluster API before 1.11 serves only `v1beta1`;
-//! [`nephele_api::core`] reads the fields that matter in either shape. So the manager requests `v1beta1` of a group
-//! that is not served as `v1beta2`, and writes objects with that version.
+//! The manager reads and writes these kinds as `v1beta2`. Cluster API before 1.11 serves only `v1beta1`, and
+//! [`nephele_api::core`] reads the fields that it needs in both versions. So the manager requests `v1beta1` if a group
+//! is not served as `v1beta2`, and writes objects with that version.
 //!
 //! ```text
 //!  manager ── /apis/cluster.x-k8s.io/v1beta2/… ──▶ speaking(client) ── /apis/cluster.x-k8s.io/v1beta1/… ──▶ API server
@@ -18,16 +18,16 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::{info, warn};
 
-/// The groups that Cluster API has in both versions and the manager uses.
+/// The groups of Cluster API that exist in both versions and that the manager uses.
 const GROUPS: [&str; 3] = ["cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "ipam.cluster.x-k8s.io"];
 const NEW: &str = "v1beta2";
 const OLD: &str = "v1beta1";
 
-/// Which of the groups are requested in the older version.
+/// For each of [`GROUPS`], whether it is requested in the older version.
 type Older = [bool; GROUPS.len()];
 
-/// The same client, which requests Cluster API's kinds in a version that is served. It learns that `v1beta2` is not
-/// served from the first refusal; that request fails, and its caller tries again.
+/// Returns a client that requests Cluster API's kinds in a version that is served. The first refused request shows that
+/// `v1beta2` is not served. That request fails, and its caller has to retry.
 pub(crate) fn speaking(client: Client) -> Client {
     let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
     let older = Arc::new(Mutex::new(Older::default()));
@@ -52,13 +52,13 @@ pub(crate) fn speaking(client: Client) -> Client {
     Client::new(service, namespace).with_valid_until(valid_until)
 }
 
-/// Whether the path of the request is not served at all: a missing object is answered in JSON.
+/// Whether the API server does not serve the path of the request. If only the object is missing, the answer is JSON.
 fn is_of_no_version(response: &Response<Body>) -> bool {
     let kind = response.headers().get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     response.status() == StatusCode::NOT_FOUND && !kind.is_some_and(|kind| kind.contains("json"))
 }
 
-/// Whether the group is served in the older version alone; none when it is served in neither, or the API server
+/// Whether the group is served only in the older version. `None` when it is served in no version, or the API server
 /// does not answer.
 async fn is_older(client: &Client, group: &str) -> Option<bool> {
     let request = Request::get(format!("/apis/{group}")).body(Vec::new()).expect("a path of words");
@@ -78,7 +78,7 @@ async fn is_older(client: &Client, group: &str) -> Option<bool> {
     (new || old).then_some(!new)
 }
 
-/// The request, in the version that is served.
+/// The request in the served version.
 async fn spoken(request: Request<Body>, older: Older) -> Result<Request<Body>, kube::Error> {
     if older == Older::default() {
         return Ok(request);
@@ -104,7 +104,7 @@ async fn spoken(request: Request<Body>, older: Older) -> Result<Request<Body>, k
     Ok(Request::from_parts(head, Body::from(text)))
 }
 
-/// The index in [`GROUPS`] of the group, when the request is for its newer version.
+/// The index of the group in [`GROUPS`], if the request is for its newer version.
 fn group(uri: &Uri) -> Option<usize> {
     let mut segments = uri.path().strip_prefix("/apis/")?.split('/');
     let (group, version) = (segments.next()?, segments.next()?);
@@ -163,7 +163,7 @@ mod tests {
     type Asked = Arc<Mutex<Vec<(String, Value)>>>;
     type Versions = Arc<Mutex<Vec<&'static str>>>;
 
-    /// A management API that has Cluster API's kinds in these versions, and records its requests.
+    /// A management API that serves Cluster API's kinds in these versions, and records its requests.
     fn api(versions: &[&'static str]) -> (Client, Asked, Versions) {
         let (asked, versions) = (Asked::default(), Arc::new(Mutex::new(versions.to_vec())));
         let (log, now) = (Arc::clone(&asked), Arc::clone(&versions));

@@ -1,5 +1,5 @@
-/// The known feature gates. There is no feature yet, so these are the stages of Kubernetes' components
-/// (k8s.io/component-base, `featuregate`).
+/// The known feature gates. There are no features yet, so these are only the gates of all features of a stage, as in
+/// Kubernetes' components (k8s.io/component-base, `featuregate`).
 const KNOWN: [&str; 2] = ["AllAlpha", "AllBeta"];
 
 /// Why the feature gates are invalid.
@@ -13,8 +13,8 @@ pub enum FeatureGateError {
     Malformed(String),
 }
 
-/// Checks feature gates such as `Name=true,Other=false`. Tools that install providers give the flag to each of them; nothing
-/// depends on the values.
+/// Checks feature gates such as `Name=true,Other=false`. Tools that install providers set the flag for each of them.
+/// Nothing depends on the values.
 pub(crate) fn check(text: &str) -> Result<(), FeatureGateError> {
     for gate in text.split(',').map(str::trim).filter(|gate| !gate.is_empty()) {
         match gate.split_once('=') {

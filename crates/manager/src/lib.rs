@@ -1,5 +1,5 @@
-//! The manager: the one process that does all of Nephele's work, as a library, so that the binary, the demo and the
-//! tests start the same thing.
+//! The manager, which does all of Nephele's work in one process. It is a library, so that the binary, the demo and the
+//! tests start the same manager.
 //!
 //! ```text
 //!             ┌ health       /healthz /readyz                 every replica
@@ -11,11 +11,10 @@
 //!             └ controllers  infra, ipam-controller           ─┘
 //! ```
 //!
-//! Each part is a task. If one ends early, the process ends with its error; its supervisor restarts it, and it
-//! starts from the management objects.
+//! Each part is a task. If a task ends early, the process ends with its error. After the kubelet has restarted it, the
+//! manager restores its state from the management objects.
 //!
-//! The crate declares the flags of a manager. It does not read arguments, environment variables or signals: the binary
-//! does.
+//! The crate declares the flags of a manager. The binary reads arguments, environment variables and signals.
 
 mod address;
 mod admin;
@@ -52,7 +51,7 @@ pub fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// The revision that the build was given in `NEPHELE_REVISION`, or `unknown`.
+/// The revision from `NEPHELE_REVISION` at build time, or `unknown`.
 #[must_use]
 pub fn revision() -> &'static str {
     option_env!("NEPHELE_REVISION").unwrap_or("unknown")

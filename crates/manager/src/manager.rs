@@ -37,22 +37,22 @@ use crate::{
     webhooks::{TASKS as WEBHOOK_TASKS, Webhooks},
 };
 
-/// How long everything together may take to stop. Kubernetes kills the pod after ten seconds
+/// How long all parts together may take to stop. Kubernetes kills the pod after ten seconds
 /// (`terminationGracePeriodSeconds` of Cluster API's managers).
 const DRAIN_MAX: Duration = Duration::from_secs(8);
-/// How long reconciles in flight may take of that. Then they are aborted, so that nothing is written without the
+/// The part of that time for reconciles in flight. Then they are aborted, so that nothing is written without the
 /// lease.
 const CONTROLLERS_DRAIN_MAX: Duration = Duration::from_secs(4);
-/// How long open connections to workload clusters may take of that. Watches never end by themselves.
+/// The part of that time for open connections to workload clusters. Watches never end by themselves.
 const CLOUD_DRAIN_MAX: Duration = Duration::from_secs(2);
-/// Tasks of the leader alone.
+/// Tasks that only the leader runs.
 const CONTROLLER_TASKS: [&str; 3] = ["infrastructure controllers", "hooks of machines", "IPAM controllers"];
 /// The task that keeps the journal of the cloud in a file.
 const JOURNAL_TASK: &str = "journal";
 /// The reporting controller of Events.
 const REPORTING_CONTROLLER: &str = "nephele.dev/manager";
-/// The gates that the parts of a role open once they have started. They are closed from the start, so that the
-/// manager is not ready before it knows its objects.
+/// The readiness gates that the parts of a role open once they have started. They are closed from the start, so that
+/// the manager is not ready before it knows its objects.
 const INFRASTRUCTURE_GATES: [&str; 3] = ["cloud", "inmemorycluster", "inmemorymachine"];
 
 /// Why the manager could not be built.
@@ -61,9 +61,9 @@ pub enum BuildError {
     /// An address is in use, or does not belong to this machine.
     #[error("failed to listen on {address} for {purpose}")]
     Listen {
-        /// What is served there.
+        /// The purpose of the server.
         purpose: &'static str,
-        /// Where.
+        /// The address to listen on.
         address: ListenAddress,
         /// The cause.
         #[source]
@@ -73,14 +73,14 @@ pub enum BuildError {
     #[error("failed to register metrics")]
     Metrics(#[source] prometheus::Error),
     /// The runtime extension cannot be served.
-    #[error("failed to make the runtime extension")]
+    #[error("failed to set up the runtime extension")]
     RuntimeExtension(#[source] RuntimeExtensionError),
     /// There is no certificate for the diagnostics.
     #[error("failed to set up TLS for the diagnostics")]
     Certificate(#[source] CertificateError),
 }
 
-/// Why the manager stopped without being told to.
+/// Why the manager stopped without a shutdown signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The simulated cloud did not start.
@@ -94,7 +94,7 @@ pub enum RunError {
 /// The manager, built and listening but not yet running.
 pub struct Manager {
     config: Config,
-    /// For work that every replica does. The leader's work goes through the fence.
+    /// For the work of every replica. The leader's requests go through the fence.
     client: Client,
     lease_client: Client,
     reviews_client: Client,
@@ -110,7 +110,7 @@ pub struct Manager {
     readiness: Readiness,
     health: Option<TcpListener>,
     diagnostics: Option<TcpListener>,
-    /// TLS of the diagnostics; `None` when they are served in the clear.
+    /// TLS of the diagnostics; `None` for plain HTTP.
     diagnostics_tls: Option<TlsAcceptor>,
     verbosity: Option<Verbosity>,
     webhooks: Option<Webhooks>,
@@ -127,7 +127,7 @@ impl Manager {
         Self::build_with(config, Clients::one(client), Registry::new())
     }
 
-    /// The same with a client for each purpose, and a registry that may already hold the caller's metrics, for
+    /// The same with a client for each purpose, and a registry that may already have metrics of the caller, for
     /// instance those of the clients.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl Manager {
         })
     }
 
-    /// Lets authorized callers change the log verbosity through the secured diagnostics.
+    /// Lets authorized callers of the secured diagnostics change the log verbosity.
     #[must_use]
     pub fn with_verbosity(mut self, verbosity: Verbosity) -> Self {
         self.verbosity = Some(verbosity);
@@ -210,7 +210,7 @@ impl Manager {
         self.readiness.clone()
     }
 
-    /// Works until `shutdown`, then stops in order and within bounded time: controllers, cloud, lease, servers.
+    /// Works until `shutdown`, then stops controllers, cloud, lease and servers, in this order and within a time limit.
     /// When a part ends by itself, controllers and cloud are aborted.
     ///
     /// # Errors
@@ -276,8 +276,8 @@ impl Manager {
         events
     }
 
-    /// Waits to become the leader, does the leader's work, and returns on `shutdown` or with the error of the first
-    /// part to end.
+    /// Waits for leadership, does the leader's work, and returns on `shutdown`, or with the error of the first part
+    /// that ends.
     async fn work(
         self,
         tasks: &mut Tasks,
@@ -386,7 +386,7 @@ fn start_cloud(
     Ok(cloud)
 }
 
-/// Tokens that stop the parts, one after the other, so that no part loses another that it still needs.
+/// Tokens that stop the parts one after the other, so that no part stops while another part needs it.
 #[derive(Default)]
 struct Stops {
     controllers: CancellationToken,
@@ -394,8 +394,8 @@ struct Stops {
     servers: CancellationToken,
 }
 
-/// Stops everything in order. Reconciles that are still in flight after `patience` are aborted. The lease is
-/// released only after all work has stopped, so that never two replicas work.
+/// Stops all parts in order. Reconciles that are still in flight after `patience` are aborted. The lease is released
+/// only after all work has stopped, so that two replicas never work at the same time.
 async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>, fence: &Fence, patience: Duration) {
     let mut errors = Vec::new();
     stops.controllers.cancel();
@@ -407,7 +407,7 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>, fence: &F
     if timeout(patience, finish).await.is_err() && !patience.is_zero() {
         warn!("Reconciles in flight did not finish in time");
     }
-    // From here on, no request of the leader reaches the management API, even from a task that is slow to notice.
+    // From here on, no request of the leader reaches the management API, even from a task that stops late.
     fence.close();
     let stopping = async {
         if let Some(cloud) = cloud
@@ -421,7 +421,7 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>, fence: &F
             tasks.cut(task, &mut errors).await;
         }
     };
-    // At the same time: neither has to wait for the other any more.
+    // Both at the same time: they do not depend on each other any more.
     tokio::join!(stopping, cutting);
     tasks.finish(JOURNAL_TASK, &mut errors).await;
     stops.lease.cancel();

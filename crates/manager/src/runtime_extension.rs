@@ -1,9 +1,9 @@
-//! The runtime extension: Nephele's answers to the hooks of Cluster API. Every replica serves it, with a certificate that the
-//! manager makes and renews. Cluster API copies the authority of that certificate from the Secret into the `ExtensionConfig`
-//! (`runtime.cluster.x-k8s.io/inject-ca-from-secret`).
+//! The runtime extension: Nephele's answers to the hooks of Cluster API. Every replica serves it, with a certificate
+//! that the manager makes and renews. Cluster API copies the authority of that certificate from the Secret into the
+//! `ExtensionConfig` (`runtime.cluster.x-k8s.io/inject-ca-from-secret`).
 //!
-//! A client that reaches the port can have the extension act with the manager's rights, within its namespace where
-//! it has one. So the extension can require client certificates; Cluster API shows one with
+//! A client that reaches the port can make the extension act with the manager's permissions, limited to the watched
+//! namespace if there is one. So the extension can require client certificates. Cluster API shows one with
 //! `--runtime-extension-client-cert-file` and `--runtime-extension-client-key-file`.
 
 use std::{convert::Infallible, future::pending, io, net::TcpListener, path::PathBuf, sync::Arc};
@@ -37,14 +37,14 @@ pub(crate) const TASKS: [&str; 2] = ["runtime extension", "runtime extension cer
 const SERVICE: &str = "nephele-runtime-extension-service";
 const SECRET: &str = "nephele-runtime-extension-certificate";
 
-/// Why the extension could not be made.
+/// Why the extension could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeExtensionError {
     /// A metric is declared twice.
     #[error("failed to register metrics")]
     Metrics(#[source] prometheus::Error),
     /// Callers would refuse the extension.
-    #[error("failed to make the extension")]
+    #[error("failed to build the extension")]
     Extension(#[source] ExtensionError),
     /// The client authorities cannot be used.
     #[error("failed to use --runtime-extension-client-ca-file")]
@@ -60,7 +60,7 @@ pub enum RuntimeExtensionError {
     },
 }
 
-/// The extension, with its listener but not yet served.
+/// The extension with its listener, not yet served.
 pub(crate) struct RuntimeExtension {
     listener: TcpListener,
     service: Service,
@@ -88,7 +88,7 @@ impl RuntimeExtension {
         readiness: &Readiness,
     ) -> Result<Self, RuntimeExtensionError> {
         let metrics = Metrics::register(registry).map_err(RuntimeExtensionError::Metrics)?;
-        // The webhooks' certificate metrics have the same names; these are not exported.
+        // The webhooks' certificate metrics have the same names, so these metrics are not exported.
         let certificate_metrics = nephele_webhook::Metrics::register(&Registry::new());
         let RuntimeExtensionConfig { address: _, namespace, cluster_api, client_authorities, recordings } =
             config;
@@ -152,7 +152,7 @@ impl RuntimeExtension {
     }
 }
 
-/// TLS with the served certificate; where there are client authorities, for clients with a certificate of them.
+/// TLS with the served certificate. With client authorities, clients need a certificate of one of them.
 fn server_config(
     certificate: &ServedCertificate,
     tls: &TlsPolicy,
@@ -165,7 +165,7 @@ fn server_config(
     Arc::new(config)
 }
 
-/// The certificate is for the name of the Service, and for `localhost` for callers on this machine.
+/// The certificate is for the name of the Service, and for `localhost`, which callers on this machine use.
 fn keeping(namespace: &str) -> Keeping {
     let mut dns_names = Keeping::names_of_service(SERVICE, namespace);
     dns_names.push("localhost".to_owned());

@@ -5,7 +5,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 /// Why a task ended when it should not have.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// It failed.
+    /// The task failed.
     #[error("{task} failed")]
     Failed {
         /// The name of the task.
@@ -14,10 +14,10 @@ pub enum TaskError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// It ended by itself.
+    /// The task ended before it was stopped.
     #[error("{0} ended without being told to")]
     EndedEarly(&'static str),
-    /// It panicked.
+    /// The task panicked.
     #[error("{task} panicked")]
     Panicked {
         /// The name of the task.
@@ -28,21 +28,21 @@ pub enum TaskError {
     },
 }
 
-/// Every task the manager has started, by name.
+/// All tasks that the manager has started, by name.
 #[derive(Default)]
 pub(crate) struct Tasks {
     running: JoinSet<Result<(), Box<dyn Error + Send + Sync>>>,
     names: HashMap<Id, (&'static str, AbortHandle)>,
 }
 
-/// A task that has come to its end.
+/// A task that has ended.
 pub(crate) struct Ended {
     pub(crate) task: &'static str,
     pub(crate) result: Result<(), TaskError>,
 }
 
 impl Ended {
-    /// The error of a task that should still be running.
+    /// The error for a task that should still be running.
     pub(crate) fn early(self) -> TaskError {
         match self.result {
             Ok(()) => TaskError::EndedEarly(self.task),
@@ -63,7 +63,7 @@ impl Tasks {
         self.names.insert(handle.id(), (task, handle));
     }
 
-    /// The next task to end; pending forever when none is left.
+    /// Waits for the next task to end. Pending forever when no task is left.
     pub(crate) async fn ended(&mut self) -> Ended {
         let Some(joined) = self.running.join_next_with_id().await else {
             return std::future::pending().await;
@@ -81,7 +81,7 @@ impl Tasks {
         Ended { task, result }
     }
 
-    /// Waits for a task that has been told to stop; returns at once when it has ended already. Errors of other
+    /// Waits for a task that was told to stop. Returns at once when it has ended already. Errors of this and other
     /// tasks that end meanwhile go to `errors`.
     pub(crate) async fn finish(&mut self, task: &'static str, errors: &mut Vec<TaskError>) {
         while self.names.values().any(|(name, _)| *name == task) {

@@ -1,4 +1,4 @@
-//! Limits the rate of requests to the management API, and counts them.
+//! Limits the rate of requests to the management API, and counts the requests.
 
 use std::{
     sync::Arc,
@@ -12,7 +12,7 @@ use prometheus::IntCounterVec;
 use tokio::time::{Instant, sleep_until};
 use tower::{Layer, Service};
 
-/// How many requests per second the management API gets, on average and in bursts.
+/// The allowed rate of requests to the management API, on average and in bursts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestRate {
     /// Requests per second in the long run.
@@ -22,19 +22,20 @@ pub struct RequestRate {
 }
 
 impl Default for RequestRate {
-    /// A claim for an address costs three writes, so this is some 300 claims a second, more than an API server on a
-    /// few cores serves. The API server's own priority and fairness limits the load; this only bounds a mistake.
+    /// A claim for an address needs three writes, so this is about 300 claims a second, more than an API server on a
+    /// few cores serves. The API server's own priority and fairness limits the load. This limit only guards against
+    /// mistakes.
     fn default() -> Self {
         Self { per_second: 1000.0, burst: 2000 }
     }
 }
 
-/// A token bucket that gives each request its time: pure arithmetic.
+/// A token bucket that assigns a time to each request. Pure.
 #[derive(Debug)]
 struct Bucket {
     interval: Duration,
     tolerance: Duration,
-    /// When the bucket will be full again if nobody takes a token.
+    /// When the bucket will be full again if no token is taken.
     full_at: Instant,
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct ThrottleLayer {
 }
 
 impl ThrottleLayer {
-    /// `host` is the management API's: requests do not carry it yet where this layer sees them.
+    /// `host` is the host of the management API, which requests do not have yet at this layer.
     pub(crate) fn new(rate: RequestRate, requests: IntCounterVec, host: &str) -> Self {
         Self { bucket: Arc::new(Mutex::new(Bucket::new(rate, Instant::now()))), requests, host: host.into() }
     }
@@ -103,7 +104,7 @@ where
         let requests = self.requests.clone();
         let method = request.method().as_str().to_owned();
         let host = Arc::clone(&self.host);
-        // The request is sent when this is polled, after the wait.
+        // The request is sent when this future is polled, after the wait.
         let answer = self.inner.call(request);
         Box::pin(async move {
             if turn > Instant::now() {

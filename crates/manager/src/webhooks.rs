@@ -1,5 +1,5 @@
 //! The webhooks: conversion of every kind with more than one version, and admission of templates and pools. Every
-//! replica serves them, with certificates that the manager makes and renews, or that come from files.
+//! replica serves them. The manager makes and renews their certificate, or reads it from files.
 
 use std::{convert::Infallible, future::pending, net::TcpListener};
 
@@ -47,21 +47,21 @@ const IPAM: Surroundings = Surroundings {
     mutating: &["capi-ipam-in-cluster-mutating-webhook-configuration"],
 };
 
-/// Where certificates come from.
+/// The source of the certificates.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Certificates {
-    /// Files that another program renews; it also distributes the authority.
+    /// Files that another program renews. That program also distributes the authority.
     Folder(Folder),
     /// Made and renewed by the manager.
     Kept {
         /// The manager's namespace, in which the Secret and the Services are.
         namespace: String,
-        /// The Service that API servers call, if it is not that of each role.
+        /// The Service that API servers call, instead of one Service for each role.
         service: Option<String>,
     },
 }
 
-/// Webhooks with a listener but not yet served.
+/// Webhooks with a listener, not yet served.
 pub(crate) struct Webhooks {
     roles: Roles,
     listener: TcpListener,
@@ -136,7 +136,7 @@ fn handlers(roles: Roles, client: &Client) -> Webhook {
     webhook
 }
 
-/// The certificate of the roles: one for all their Services, in the Secret of the first of them.
+/// The certificate of all roles: one for all their Services, in the Secret of the first role.
 fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
     let surroundings: Vec<Surroundings> = [(roles.infrastructure, INFRASTRUCTURE), (roles.ipam, IPAM)]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What a manager writes at the end of its leadership, with a reconcile that takes longer than the grace period.
+//! The writes of a manager at the end of its leadership, while a reconcile takes longer than the grace period.
 
 use std::{
     convert::Infallible,
@@ -23,17 +23,17 @@ use serde_json::{Value, json};
 use tokio::{sync::Notify, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
+/// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The requests of a manager, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
-    /// A write of an InMemoryCluster was requested; it is held until the test releases it.
+    /// A write of an InMemoryCluster was requested. It is held until the test releases it.
     WriteBegun,
-    /// It was sent.
+    /// The write was sent.
     WriteSent,
-    /// It is over, sent or not.
+    /// The write is over, sent or not.
     WriteEnded,
     /// The lease was released.
     LeaseGivenUp,
@@ -41,7 +41,7 @@ enum Seen {
     LeaseLost,
 }
 
-/// The connection of a manager to its management API; it holds writes of InMemoryClusters.
+/// The connection of a manager to its management API. It holds writes of InMemoryClusters.
 #[derive(Clone, Default)]
 struct Line {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -133,7 +133,7 @@ async fn reconciling(workload_ports: &str) -> Running {
         leader_elect: true,
         identity: "me".into(),
         pod_namespace: "default".into(),
-        // Renewed often, and not lost because the machine is busy.
+        // The lease is renewed often, and not lost because the machine is busy.
         lease_duration: Duration::from_secs(60),
         renew_deadline: Duration::from_secs(40),
         retry_period: Duration::from_millis(50),
@@ -159,7 +159,7 @@ async fn the_lease_is_given_up_only_after_the_slowest_reconcile_has_ended() {
     assert_eq!(
         *manager.line.seen.lock(),
         [Seen::WriteBegun, Seen::WriteEnded, Seen::LeaseGivenUp],
-        "the reconcile is cut before the lease goes, and what it would have written is not sent"
+        "the reconcile is aborted before the lease is released, and its write is not sent"
     );
 }
 
@@ -173,7 +173,7 @@ async fn nothing_is_written_after_the_lease_is_lost() {
         .await
         .expect("patched");
     manager.line.until(Seen::LeaseLost).await;
-    // The write ends by itself. If not, what still runs could write once the connection is open.
+    // The write ends by itself. Otherwise it could be sent once the connection is open.
     let _ = timeout(Duration::from_secs(3), manager.line.until(Seen::WriteEnded)).await;
     manager.line.open.store(true, Ordering::Release);
     manager.line.opened.notify_waiters();

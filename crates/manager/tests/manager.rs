@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fetch::{fetch, fetch_by_tls, post_by_tls, speaks};
 
-/// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
+/// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> Options {
@@ -219,7 +219,7 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
     }
     for port in ports {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        // Reviews are sent by POST; GET is not allowed, and other paths do not exist.
+        // Reviews are sent with POST. GET is not allowed, and other paths do not exist.
         assert_eq!(fetch_by_tls(address, "/convert").await.0, 405);
         assert_eq!(fetch_by_tls(address, "/metrics").await.0, 404);
         // The kinds of both roles are converted.
@@ -307,7 +307,7 @@ async fn every_server_speaks_the_tls_that_it_is_told_to() {
     manager.ended().await.expect("an orderly end");
 }
 
-/// Prefixes that others define: controller-runtime, client-go, Cluster API, the process collector.
+/// Prefixes of metrics that others define: controller-runtime, client-go, Cluster API, the process collector.
 const BORROWED: [&str; 7] = [
     "capi_",
     "certwatcher_",

@@ -1,4 +1,4 @@
-//! A manager with a Role in one namespace, beside objects in another.
+//! A manager with a Role in one namespace, while objects exist in another namespace.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 const OTHER: &str = "other";
 
-/// What a Role in [`objects::NAMESPACE`] cannot allow and the manager requests all the same: cluster-scoped kinds,
-/// and reading IPAddresses, because those of global pools are in every namespace.
+/// Requests of the manager that a Role in [`objects::NAMESPACE`] cannot allow: cluster-scoped kinds, and reading
+/// IPAddresses, because those of global pools are in every namespace.
 fn is_of_no_namespace(method: &Method, path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
     let is_global =

@@ -1,4 +1,4 @@
-//! A manager that lacks a permission: it names it, is not ready, goes on, and recovers when it gets the permission.
+//! A manager that lacks a permission names it, is not ready, goes on, and recovers when it gets the permission.
 
 #[expect(dead_code, reason = "this test needs no TLS")]
 mod fetch;
@@ -26,7 +26,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::fetch::fetch;
 
-/// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
+/// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A permission that is refused, with the gate and the metric sample that show it.
@@ -63,7 +63,7 @@ const CASES: [Case; 3] = [
     },
 ];
 
-/// The API server as a client without a permission sees it, until it is granted.
+/// The API server as a client without a permission sees it, until the permission is granted.
 fn without(case: &'static Case, api: &ManagementApi, missing: &Arc<AtomicBool>) -> Client {
     let (server, missing) = (api.server().clone(), Arc::clone(missing));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -165,7 +165,7 @@ async fn a_missing_permission_is_named_in_readiness_log_and_metrics_until_it_is_
         missing.store(false, Ordering::Release);
         assert_eq!(until("ok").await, 200);
         let logged = String::from_utf8(log.0.lock().clone()).expect("text");
-        assert!(logged.contains(&format!("There is a {} now", case.gate)), "{logged}");
+        assert!(logged.contains(&format!("Got {}", case.gate)), "{logged}");
         drop(logging);
         shutdown.cancel();
         timeout(PATIENCE, task)

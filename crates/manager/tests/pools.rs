@@ -1,4 +1,5 @@
-//! The whole manager over an in-process management API: machines on pools, with both sides of the claims in between.
+//! The whole manager over an in-process management API: machines with addresses from pools. The manager both creates
+//! and binds the claims.
 
 use std::time::Duration;
 

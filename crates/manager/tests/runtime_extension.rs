@@ -21,12 +21,12 @@ use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Generous, because the tests of a whole workspace share the machine; nothing waits for it to pass.
+/// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "default";
 const SERVICE: &str = "nephele-runtime-extension-service";
 
-/// A caller that finds the Service at this port of this machine.
+/// A caller that resolves the Service to this port of this machine.
 fn caller(port: u16) -> Client {
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     let hosts_at = BTreeMap::from([(format!("{SERVICE}.{NAMESPACE}.svc"), at)]);
@@ -39,7 +39,7 @@ fn caller(port: u16) -> Client {
 async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_of_the_authority_in_its_secret()
  {
     let api = ManagementApi::start();
-    // A port that is free now; no other test here asks for one by number.
+    // A port that is free now. No other test here asks for a port by its number.
     let free = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = free.local_addr().expect("an address").port();
     drop(free);
@@ -74,7 +74,7 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
             secret.data.as_ref().is_some_and(|data| data.contains_key("tls.crt"))
         })
         .await;
-    // What Cluster API copies into the ExtensionConfig.
+    // Cluster API copies this authority into the ExtensionConfig.
     let authority = secret.data.expect("data")["ca.crt"].0.clone();
     let client_config = ClientConfig {
         service: Some(ServiceReference {
@@ -196,8 +196,8 @@ async fn an_older_cluster_api_is_offered_what_it_knows() {
     std::fs::remove_dir_all(recordings).expect("it was made here");
 }
 
-/// Without client certificates, anybody who reaches the port could have the extension act with the manager's
-/// rights.
+/// Without client certificates, anybody who reaches the port could make the extension act with the manager's
+/// permissions.
 #[tokio::test]
 async fn clients_without_a_certificate_of_the_given_authorities_are_not_answered() {
     let api = ManagementApi::start();

@@ -28,8 +28,8 @@ pub enum CertificateError {
     Tls(#[source] rustls::Error),
 }
 
-/// TLS with a self-signed certificate, as controller-runtime does it: scrapers do not verify it, they show a token
-/// instead.
+/// TLS with a self-signed certificate, as in controller-runtime. Scrapers do not verify the certificate; they
+/// authenticate with a token.
 pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<TlsAcceptor, CertificateError> {
     let (not_before, not_after) = (now - BACKDATED, now + VALIDITY);
     let authority =

@@ -65,7 +65,7 @@ async fn authorize(State(reviews): State<Reviews>, request: Request, next: Next)
         Ok(Verdict::Allowed) => next.run(request).await,
         Ok(Verdict::Unauthenticated) => StatusCode::UNAUTHORIZED.into_response(),
         Ok(Verdict::Forbidden) => StatusCode::FORBIDDEN.into_response(),
-        // Not logged: a caller could fill the log.
+        // Not logged, because callers could fill the log.
         Err(ReviewError::Busy) => {
             (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response()
         }
@@ -100,8 +100,8 @@ mod tests {
 
     use super::*;
 
-    /// An API server that knows the tokens `reader` and `stranger`, lets the former get `/metrics`, and counts its
-    /// requests.
+    /// An API server that knows the tokens `reader` and `stranger`, allows only the former to get `/metrics`, and
+    /// counts its requests.
     fn reviewing() -> (Client, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
@@ -219,7 +219,7 @@ mod tests {
         });
         let mut strangers: Vec<_> = strangers.collect();
         let mut refused = 0;
-        // Eight wait for the API server; the others are refused at once.
+        // Eight reviews wait for the API server. The other callers are refused at once.
         while refused < 92 {
             let (status, _, rest) = futures::future::select_all(strangers).await;
             assert_eq!(status.expect("no panic"), StatusCode::SERVICE_UNAVAILABLE);

@@ -9,14 +9,14 @@ use axum::{
 };
 use nephele_kit::Readiness;
 
-/// `/healthz`: the process answers. `/readyz`: every gate is open, so caches have caught up and the cloud runs.
-/// Both say more with `?verbose`, in the format of the Kubernetes components.
+/// `/healthz`: the process answers. `/readyz`: every gate is open, so the caches are filled and the cloud runs.
+/// Both give details with `?verbose`, in the format of Kubernetes' components.
 pub(crate) fn router(readiness: Readiness) -> Router {
     Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(readiness)
 }
 
 async fn healthz() -> &'static str {
-    // A task that ends also ends the process, so any answer means that all of them run.
+    // A task that ends also ends the process, so any answer means that all tasks run.
     "ok"
 }
 

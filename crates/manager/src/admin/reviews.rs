@@ -1,5 +1,5 @@
-//! Asks the management API who a token belongs to and what that user may do (TokenReview, SubjectAccessReview), and
-//! caches the answers.
+//! Authenticates and authorizes callers at the management API (TokenReview, SubjectAccessReview), and caches the
+//! answers.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,15 +12,15 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::{sync::Semaphore, time::Instant};
 
-/// How long a yes is cached: with a scrape every 15 s, one review a minute.
+/// How long `Allowed` is cached: one review a minute, with a scrape every 15 s.
 const YES_FOR: Duration = Duration::from_mins(1);
-/// How long a no is cached: less than the time between two scrapes, so that the next one works once a role is
+/// How long a refusal is cached: less than the time between two scrapes, so that the next scrape works once a role is
 /// granted.
 const NO_FOR: Duration = Duration::from_secs(10);
-/// The most answers cached of each kind, 64 KiB together. Further callers are reviewed each time. Refused callers
-/// cannot push out allowed ones.
+/// The most cached answers, for allowed and for refused callers each. They need 64 KiB together. Further callers are
+/// reviewed each time. Refused callers cannot evict allowed callers.
 const REMEMBERED_MAX: usize = 256;
-/// Reviews at a time. Each is two requests; scrapers are a handful.
+/// Reviews at a time. A review is two requests, and there are only a few scrapers.
 const IN_FLIGHT_MAX: usize = 8;
 
 /// The result of a review.
@@ -30,7 +30,7 @@ pub(crate) enum Verdict {
     Allowed,
     /// The API server does not know the token.
     Unauthenticated,
-    /// The API server knows the caller, who may not do it.
+    /// The API server knows the caller, but the caller may not do it.
     Forbidden,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Wish {
     pub(crate) verb: String,
 }
 
-/// A digest of the token and the wish: no secret is kept, and a long one takes no memory.
+/// A digest of the token and the wish, so that tokens are not stored and long ones need no memory.
 type Digested = [u8; 32];
 
 /// Reviews callers, and caches the answers. Cheap to clone.
@@ -64,7 +64,7 @@ pub(crate) struct Reviews {
     remembered: Arc<Mutex<Remembered>>,
 }
 
-/// Answers, and until when they are valid.
+/// Cached answers, with the time until which they are valid.
 #[derive(Default)]
 struct Remembered {
     allowed: HashMap<Digested, Instant>,
@@ -134,7 +134,7 @@ impl Wish {
     fn digested(&self) -> Digested {
         let mut digest = Sha256::new();
         for part in [&self.token, &self.path, &self.verb] {
-            // With its length, so that no two wishes have the same digest.
+            // The length is part of the digest, so that different wishes have different digests.
             digest.update(part.len().to_be_bytes());
             digest.update(part);
         }

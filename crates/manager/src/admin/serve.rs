@@ -6,16 +6,16 @@ use nephele_listen::{Limits, Peer, Session};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at a time. Probes and scrapers are a handful.
+/// Connections at a time. There are only a few probes and scrapers.
 const CONNECTIONS_MAX: usize = 64;
-/// The time for the body of a request, which is at most a number.
+/// The longest time to receive the body of a request. The longest body is a number.
 const BODY_MAX: Duration = Duration::from_secs(10);
 
 /// Serves `router` on the listener until `shutdown`, then lets requests in flight finish.
 ///
 /// # Errors
 ///
-/// When the listener cannot be handed to tokio.
+/// When tokio refuses the listener.
 pub(crate) async fn serve(
     listener: net::TcpListener,
     tls: Option<TlsAcceptor>,

@@ -2,7 +2,7 @@ use std::fmt;
 
 use http::{Method, Uri};
 
-/// A request in the terms of RBAC roles (kubernetes,
+/// A request as RBAC roles describe it (kubernetes,
 /// staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Call {
@@ -12,12 +12,12 @@ pub(crate) struct Call {
     pub(crate) group: String,
     /// The plural, with the subresource after a slash.
     pub(crate) resource: String,
-    /// The namespace; none for cluster-scoped objects, and for lists over all namespaces.
+    /// The namespace; `None` for cluster-scoped objects and for lists over all namespaces.
     pub(crate) namespace: Option<String>,
 }
 
 impl Call {
-    /// The call of a request; none when it is not about objects.
+    /// The call of a request; `None` when the request is not about objects.
     pub(crate) fn of(method: &Method, uri: &Uri) -> Option<Self> {
         let mut segments = uri.path().split('/').filter(|segment| !segment.is_empty());
         let group = match segments.next()? {
@@ -28,7 +28,7 @@ impl Call {
         let _version = segments.next()?;
         let mut rest: Vec<&str> = segments.collect();
         let mut namespace = None;
-        // A Namespace is itself a cluster-scoped object of that name.
+        // The path of a Namespace object itself has no further segments.
         if rest.len() > 2 && rest[0] == "namespaces" {
             namespace = Some(rest[1].to_owned());
             rest.drain(..2);

@@ -1,4 +1,5 @@
-//! The manager's requests to the management API in the terms of RBAC roles, and those that no role allows.
+//! Counts the manager's requests to the management API by RBAC verb and resource, and records requests that no role
+//! allows.
 //!
 //! ```text
 //!  everything in the manager ──▶ observed(client) ──▶ client ──▶ API server
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use self::{call::Call, permissions::Permissions};
 
-/// Counts requests and records those that are not permitted. Cheap to clone; all clones are one.
+/// Counts requests and records those that are not permitted. Cheap to clone; all clones share the state.
 #[derive(Clone)]
 pub(crate) struct Requests {
     counts: IntCounterVec,
@@ -39,7 +40,7 @@ impl Requests {
         Ok(Self { counts: registered(registry, counts)?, permissions })
     }
 
-    /// The same client, observed.
+    /// Returns the client with its requests observed.
     pub(crate) fn observed(&self, client: Client) -> Client {
         let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
         let requests = self.clone();
@@ -76,9 +77,9 @@ impl Requests {
     }
 }
 
-/// The API server's message when no role allows a request, whichever authorizer it has (kubernetes,
-/// staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go). Quotas, admission plugins and
-/// namespaces that are being deleted forbid requests, too, and no role would change that.
+/// The API server's message when no role allows a request. It is the same for all authorizers (kubernetes,
+/// staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go). `None` for requests that a quota, an
+/// admission plugin or the deletion of a namespace forbids: no role would change that.
 fn refusal(body: &[u8]) -> Option<String> {
     let status: Value = serde_json::from_slice(body).ok()?;
     let message = status["message"].as_str()?;

@@ -9,14 +9,14 @@ use super::call::Call;
 
 /// How often a missing permission is logged again.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// A refused request that was not repeated for this long is not needed any more: its object is gone. A failing
-/// reconcile is repeated every minute at the latest, a watch more often.
+/// A refused call that was not repeated for this long is forgotten: its object is gone. A failing reconcile is repeated
+/// every minute at the latest, a watch more often.
 const FORGET_AFTER: Duration = Duration::from_mins(15);
-/// The most refused calls that are tracked by namespace. Further ones are logged and do not count for readiness:
-/// 1024 others do.
+/// The most refused calls that are tracked. Further calls are logged only: 1024 others already keep the manager from
+/// being ready.
 const REFUSED_MAX: usize = 1024;
 
-/// Which permissions are missing. While one is, a gate of that name keeps the manager from being ready.
+/// Tracks missing permissions. Each closes a readiness gate with its name, which keeps the manager from being ready.
 #[derive(Clone)]
 pub(crate) struct Permissions {
     readiness: Readiness,
@@ -33,7 +33,7 @@ impl Permissions {
         Self { readiness, refused: Arc::default() }
     }
 
-    /// The API server said that no role allows this call.
+    /// Records that no role allows this call.
     pub(crate) fn refused(&self, call: Call, message: &str) {
         let now = Instant::now();
         let mut refused = self.refused.lock();
@@ -57,7 +57,7 @@ impl Permissions {
         }
     }
 
-    /// The API server served this call, or refused it for another reason.
+    /// Records that the API server served this call, or refused it for another reason than a missing role.
     pub(crate) fn permitted(&self, call: &Call) {
         let mut refused = self.refused.lock();
         if refused.is_empty() {
@@ -80,7 +80,7 @@ impl Permissions {
         }
     }
 
-    /// The same call may still be refused in other namespaces.
+    /// Opens the gate of a call, unless the same call is still refused in another namespace.
     fn open_unless_refused(&self, refused: &BTreeMap<Call, Refusal>, call: &Call) {
         let gate = gate(call);
         if refused.keys().all(|other| self::gate(other) != gate) {
