@@ -36,7 +36,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Review, String> {
 }
 
 impl Review {
-    /// Converts every object to the desired version, in order; one failure fails all.
+    /// Converts every object to the desired version, in order. One failure fails the whole review.
     pub(crate) fn convert(
         self,
         one: impl Fn(Value, &str) -> Result<Value, String>,

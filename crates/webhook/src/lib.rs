@@ -1,4 +1,4 @@
-//! Webhooks that an API server calls: admission and conversion, and the certificates they are served with.
+//! Webhooks that an API server calls, for admission and conversion, and their certificates.
 //!
 //! ```text
 //!  API server ──TLS──▶ serve ──review──▶ Webhook ──Change<K>──▶ handlers that the caller registered
@@ -11,9 +11,8 @@
 //!  definitions and configurations
 //! ```
 //!
-//! The crate knows no kinds but those it needs itself (Secrets, definitions, webhook configurations), and reads no
-//! clock: `now` comes from the caller. No request makes it panic; a handler that panics denies its own request
-//! only.
+//! The crate knows only the kinds that it needs itself (Secrets, definitions, webhook configurations). It reads no
+//! clock: `now` comes from the caller. No request makes it panic. If a handler panics, only its own request is denied.
 
 pub mod admission;
 pub mod certificate;

@@ -6,7 +6,7 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-/// A call takes less than a millisecond, unless its handler asks the API server.
+/// A call takes less than a millisecond, unless its handler calls the API server.
 const CALL_SECONDS: [f64; 9] = [0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 2.0, 10.0];
 
 /// The result of a call.
@@ -39,9 +39,8 @@ impl Outcome {
     }
 }
 
-/// The metrics of the webhooks. Where controller-runtime has a name for the same thing, that name is used
-/// (controller-runtime, `pkg/webhook/internal/metrics`, `pkg/webhook/admission/metrics`,
-/// `pkg/certwatcher/metrics`).
+/// The metrics of the webhooks. Metrics that controller-runtime has too have the same names (controller-runtime,
+/// `pkg/webhook/internal/metrics`, `pkg/webhook/admission/metrics`, `pkg/certwatcher/metrics`).
 #[derive(Debug, Clone)]
 pub struct Metrics {
     requests: IntCounterVec,
@@ -142,7 +141,7 @@ impl Metrics {
     }
 }
 
-/// A call in flight. Also dropped when the client goes away before the answer.
+/// A call in flight. It is also dropped when the client disconnects before the answer.
 pub(crate) struct InFlight(IntGauge);
 
 impl Drop for InFlight {

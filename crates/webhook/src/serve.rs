@@ -1,4 +1,4 @@
-//! The webhooks behind HTTP: methods, sizes, and how many at a time.
+//! The HTTP server of the webhooks: methods, limits of sizes, and limits of concurrency.
 
 use std::{io, net, sync::Arc, time::Duration};
 
@@ -30,28 +30,28 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests at a time on one connection. An API server sends all of its reviews over one.
 const STREAMS_MAX: u32 = 100;
-/// Bytes of bodies at a time: 16 admission reviews of 8 MiB, or 4 conversions of 32 MiB.
+/// The most bytes of all bodies at a time: 16 admission reviews of 8 MiB, or 4 conversions of 32 MiB.
 const BODIES_BYTES_MAX: usize = 128 << 20;
-/// What a request counts for before its first byte, to cover the process's own state for it: at most 8,192 are
-/// being read.
+/// The bytes that a request counts for before its first byte, to cover the state of the process for it. So at most
+/// 8,192 requests are being read.
 const REQUEST_BYTES: usize = 16 << 10;
-/// Reviews at a time, in units of an admission review: parsing takes several times the size of the body.
+/// Reviews at a time, in units of an admission review, because parsing takes several times the size of the body.
 const REVIEWS_MAX: usize = 16;
 
 struct Server {
     webhook: Webhook,
     metrics: Metrics,
-    /// Memory for bodies. A request takes as much of it as it has sent, not as much as it announces. The request
-    /// that has been silent for longest makes room for others, so a slow client blocks nobody.
+    /// Memory for bodies. A request takes as much as it has sent, not as much as it announces. When memory is short,
+    /// the request that has been silent for longest is dropped, so a slow client cannot block others.
     bodies: Budget,
     reviews: Semaphore,
 }
 
 /// Serves the webhooks on the listener until `shutdown`, then lets calls in flight finish. Handshakes fail until
-/// there is a certificate: [`ServedCertificate::until_set`] returns when the webhooks can be called.
+/// there is a certificate. [`ServedCertificate::until_set`] returns when the webhooks can be called.
 ///
 /// # Errors
-/// When the listener cannot be handed to tokio.
+/// When tokio refuses the listener.
 pub async fn serve(
     webhook: Webhook,
     listener: net::TcpListener,
@@ -90,7 +90,7 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     response(reply)
 }
 
-/// Reads a body of at most `max` bytes, with the memory that it holds; or returns the refusal.
+/// Reads a body of at most `max` bytes, and returns it with the grant for its memory. The error is the refusal.
 async fn read(bodies: &Budget, body: HttpBody, max: usize) -> Result<(Vec<u8>, Grant), Reply> {
     let memory = bodies.take(REQUEST_BYTES).ok_or_else(no_room)?;
     let collected = tokio::select! {

@@ -1,6 +1,6 @@
-//! TLS settings, in the words of Kubernetes' own components: `--tls-min-version` and `--tls-cipher-suites` name
-//! versions and suites as Go's `crypto/tls` does (kubernetes, `staging/src/k8s.io/component-base/cli/flag/
-//! ciphersuites_flag.go`).
+//! TLS settings as in Kubernetes' own components: `--tls-min-version` and `--tls-cipher-suites` name versions and
+//! suites as Go's `crypto/tls` does (kubernetes,
+//! `staging/src/k8s.io/component-base/cli/flag/ciphersuites_flag.go`).
 //!
 //! As in Kubernetes, suites of TLS 1.3 cannot be chosen: a list without a suite of TLS 1.2 means TLS 1.3 only.
 
@@ -19,7 +19,7 @@ const VERSIONS: [(&str, &[&SupportedProtocolVersion]); 2] =
 /// Go's names of versions that must not be used (RFC 8996) and are not supported here.
 const OLD_VERSIONS: [&str; 2] = ["VersionTLS10", "VersionTLS11"];
 
-/// The supported suites, by Go's names. The last two are older names of suites above them.
+/// The supported suites, by Go's names. The last two are older names of suites in this list.
 const SUITES: [(&str, CipherSuite); 11] = [
     ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
     ("TLS_AES_256_GCM_SHA384", CipherSuite::TLS13_AES_256_GCM_SHA384),
@@ -41,7 +41,7 @@ const SUITES: [(&str, CipherSuite); 11] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsPolicy {
     versions: &'static [&'static SupportedProtocolVersion],
-    /// In the order of [`SUITES`]; none means all.
+    /// In the order of [`SUITES`]. Empty means all.
     suites: Vec<CipherSuite>,
 }
 
@@ -58,19 +58,19 @@ pub enum TlsPolicyError {
     /// An unknown version.
     #[error("{given:?} is not supported; the minimum version can be {}", names(&VERSIONS))]
     Version {
-        /// What was given.
+        /// The given text.
         given: String,
     },
     /// A version that Go supports and RFC 8996 forbids.
     #[error("{given} is too old (RFC 8996); the minimum version can be {}", names(&VERSIONS))]
     OldVersion {
-        /// What was given.
+        /// The given text.
         given: String,
     },
     /// An unknown or insecure suite.
     #[error("cipher suite {given:?} is not supported; supported are {}", names(&SUITES))]
     Suite {
-        /// What was given.
+        /// The given text.
         given: String,
     },
 }
@@ -80,10 +80,10 @@ fn names<Value>(list: &[(&str, Value)]) -> String {
 }
 
 impl TlsPolicy {
-    /// The policy for a minimum version, and for suites separated by commas; none means all.
+    /// The policy for a minimum version and for suites, separated by commas. Without suites, all are supported.
     ///
     /// # Errors
-    /// Names what is not supported, and what is.
+    /// When the version or a suite is not supported. The error names the supported ones.
     pub fn new(min_version: &str, cipher_suites: &str) -> Result<Self, TlsPolicyError> {
         let given = || min_version.to_owned();
         let version = VERSIONS.iter().find(|(name, _)| *name == min_version);
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Accepts any certificate: the tests look at versions and suites only.
+    /// Accepts any certificate, because the tests are only about versions and suites.
     #[derive(Debug)]
     struct Trusting;
 
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// The version and the suite that a client of these versions negotiates; none where the server refuses.
+    /// The version and the suite that a client with these versions negotiates; `None` when the server refuses.
     fn spoken(
         policy: &TlsPolicy,
         client: &[&'static SupportedProtocolVersion],
@@ -192,7 +192,7 @@ mod tests {
         Some((client.protocol_version()?, client.negotiated_cipher_suite()?.suite()))
     }
 
-    /// Passes the bytes from one side to the other; none when that refuses them.
+    /// Passes the bytes from one side to the other; `None` when the other side refuses them.
     fn pass(from: &mut Connection, to: &mut Connection) -> Option<()> {
         let mut said = Vec::new();
         while from.wants_write() {
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(suite(chacha, OLD), Some(expected));
         assert_eq!(suite(&format!(" {chacha} , TLS_AES_128_GCM_SHA256,"), OLD), Some(expected));
         assert_eq!(suite("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", OLD), Some(expected));
-        // These suites need a certificate with a key of another kind.
+        // This suite needs a certificate with another type of key.
         assert_eq!(suite("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", OLD), None);
         // The other version has no such suite.
         assert_eq!(suite(chacha, BOTH), suite("", BOTH));

@@ -1,4 +1,4 @@
-//! The handlers, and the dispatch of calls to them.
+//! The handlers of calls, and the dispatch to them.
 
 use std::{
     any::Any, cell::Cell, collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration,
@@ -22,13 +22,13 @@ use crate::{
 
 /// The path of conversion, in all definitions.
 const CONVERT: &str = "/convert";
-/// The API server gives up a call after 10 s by default (`timeoutSeconds`), and then reports less about it.
+/// The API server's default timeout is 10 s (`timeoutSeconds`). An answer before that gives it a better message.
 const PATIENCE: Duration = Duration::from_secs(9);
 
-/// An object of at most 3 MiB, which is an API server's limit, before and after the change, and the review around
-/// it.
+/// The largest admission review: an object before and after the change, of at most 3 MiB each, which is an API server's
+/// limit, and the rest of the review.
 pub(crate) const ADMISSION_BYTES_MAX: usize = 8 << 20;
-/// A list is converted in one call: some 10,000 pools.
+/// The largest conversion review. A list is converted in one call: about 10,000 pools.
 pub(crate) const CONVERSION_BYTES_MAX: usize = 32 << 20;
 
 type Handler = Arc<dyn Fn(Vec<u8>) -> BoxFuture<'static, Reply> + Send + Sync>;
@@ -69,8 +69,8 @@ impl Webhook {
         Self::default()
     }
 
-    /// Calls `handler` to decide whether a request is allowed. It returns warnings for the client along with its
-    /// consent.
+    /// Calls `handler` to decide whether a request is allowed. If it allows the request, it can return warnings for the
+    /// client.
     ///
     /// # Panics
     /// When the path already has a handler.
@@ -96,7 +96,7 @@ impl Webhook {
         })
     }
 
-    /// Lets `handler` change an object that is being created or updated; deletions are allowed.
+    /// Lets `handler` change an object that is being created or updated. Deletions are allowed without a call.
     ///
     /// # Panics
     /// When the path already has a handler.
@@ -122,7 +122,7 @@ impl Webhook {
         })
     }
 
-    /// Converts objects of an API group, one at a time, to the `apiVersion` that the handler is given.
+    /// Converts objects of an API group. The handler gets one object at a time, and the `apiVersion` to convert it to.
     ///
     /// # Panics
     /// When the group already has a handler.
@@ -136,7 +136,7 @@ impl Webhook {
         let handler: Converter =
             Arc::new(move |object, version| handler(object, version).map_err(|error| error.to_string()));
         assert!(self.converters.insert(group.clone(), handler).is_none(), "two conversions of {group}");
-        // One path serves all groups, so its route is replaced with each.
+        // One path serves all groups, so the route is replaced for each added group.
         self.routes.remove(CONVERT);
         let converters = Arc::new(self.converters.clone());
         self.route(CONVERT, CONVERSION_BYTES_MAX, move |body| {
@@ -254,7 +254,7 @@ impl Reply {
     }
 }
 
-/// Converts an object to another version. A handler that panics fails this review only.
+/// Converts an object to another version. If the handler panics, only this review fails.
 fn convert_one(
     converters: &BTreeMap<String, Converter>,
     object: Value,

@@ -1,4 +1,4 @@
-//! The webhooks as an API server sees them: over loopback, with TLS, with certificates that change while they are
+//! The webhooks as an API server sees them: over loopback with TLS, with certificates that change while they are
 //! served.
 
 mod support;
@@ -353,7 +353,7 @@ async fn a_review_is_answered_while_slow_bodies_are_on_their_way() {
     while !text(&served.registry).contains(all) {
         tokio::task::yield_now().await;
     }
-    // Less than the time after which slow bodies are given up, with a margin for a busy machine.
+    // Less than the timeout of slow bodies, with a margin for a busy machine.
     let answer = caller.post(served.address, "/validate", admission(1));
     let answer = tokio::time::timeout(Duration::from_secs(8), answer).await.expect("not behind slow ones");
     assert_eq!(answer.expect("an answer").0, 200);
@@ -375,7 +375,7 @@ async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
     };
     let counts =
         || (count("certwatcher_read_certificate_total"), count("certwatcher_read_certificate_errors_total"));
-    // Time moves on when nothing else does.
+    // The paused time advances when all tasks are idle.
     while counts().0 < 2 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -389,7 +389,7 @@ async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
     shutdown.cancel();
     following.await.expect("no panic");
 
-    // Secrets count as well.
+    // Reads of the Secret are counted as well.
     let api = ManagementApi::start();
     turn(&api.client(), &keeping(), &certificate, &metrics, start_of_time()).await.expect("kept");
     assert_eq!(counts(), (reads + 1, failed));
@@ -410,7 +410,7 @@ async fn a_folder_is_served_and_kept_serving_while_its_files_are_bad() {
     assert!(!load(&folder, &served.certificate).await.expect("the same files"));
     let caller = Caller::trusting(&first.authority, "webhook.default.svc", start_of_time());
     caller.post(served.address, "/validate", admission(1)).await.expect("trusted");
-    // Half renewed: the key is already the next one's.
+    // Half renewed: one file is already from the next certificate.
     let second = support::leaf_pem();
     std::fs::write(path.join("tls.crt"), &second.certificate).expect("written");
     load(&folder, &served.certificate).await.expect_err("no pair");

@@ -4,12 +4,12 @@ pub(crate) mod review;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
-/// A request to create, change or delete an object, before it is done.
+/// A request to create, update or delete an object, before the API server executes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdmissionRequest<K> {
-    /// The object's name; empty while it is to be generated.
+    /// The object's name; empty if it will be generated.
     pub name: String,
-    /// The object's namespace; none for cluster-scoped ones.
+    /// The object's namespace; `None` for cluster-scoped objects.
     pub namespace: Option<String>,
     /// The user who sent it.
     pub user: String,
@@ -35,7 +35,7 @@ pub enum Change<K> {
     Delete(K),
 }
 
-/// Why a request is refused, in the form that the client of the API server sees.
+/// The refusal of a request, as the client of the API server sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     // Boxed, because most answers are not refusals.
@@ -65,12 +65,12 @@ struct Subject {
 pub struct Cause {
     /// The field, as `spec.addresses`.
     pub field: String,
-    /// What is wrong with it, with the value: `Invalid value: "x": must be a number`.
+    /// The error, with the value: `Invalid value: "x": must be a number`.
     pub message: String,
 }
 
 impl Denial {
-    /// Invalid fields (422), in the words of the API machinery (`apimachinery/pkg/api/errors`, `NewInvalid`).
+    /// Invalid fields (422), with the texts of the API machinery (`apimachinery/pkg/api/errors`, `NewInvalid`).
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let lines: Vec<_> =

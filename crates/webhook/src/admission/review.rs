@@ -1,4 +1,4 @@
-//! `AdmissionReview`, version `admission.k8s.io/v1`: reading requests and writing answers.
+//! `AdmissionReview`, version `admission.k8s.io/v1`: reads requests and writes answers.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, de::DeserializeOwned};

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use super::ServedCertificate;
 use crate::metrics::Metrics;
 
-/// How often the files are read. A kubelet takes up to a minute to bring a changed Secret to a pod.
+/// How often the files are read. A kubelet takes up to a minute to update a changed Secret in a pod.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The certificate's files.
@@ -42,7 +42,7 @@ pub enum FolderError {
     /// A file could not be read.
     #[error("failed to read {path}")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -51,7 +51,7 @@ pub enum FolderError {
     /// A file does not have the expected PEM content.
     #[error("failed to read {path} as PEM")]
     Pem {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -62,8 +62,8 @@ pub enum FolderError {
     Serve(#[source] rustls::Error),
 }
 
-/// Serves the certificate in the folder until `shutdown`, and picks up changes. While the files are invalid, the
-/// last good certificate stays in use.
+/// Serves the certificate in the folder until `shutdown`, and reloads changed files. While the files are invalid, the
+/// last valid certificate stays in use.
 pub async fn follow_folder(
     folder: Folder,
     certificate: ServedCertificate,

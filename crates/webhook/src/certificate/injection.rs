@@ -1,4 +1,4 @@
-//! Where the CA bundle has to be, so that API servers trust the webhooks.
+//! The objects that need the CA bundle, so that API servers trust the webhooks.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ pub struct Targets {
     pub mutating: Vec<String>,
 }
 
-/// A JSON merge patch that sets the bundle in a definition; none when it is there, or there is no conversion
-/// webhook.
+/// A JSON merge patch that sets the bundle in a definition; `None` when the definition has the bundle already, or no
+/// conversion webhook.
 pub(super) fn into_definition(definition: &Value, bundle: &str) -> Option<Value> {
     let conversion = &definition["spec"]["conversion"];
     let config = &conversion["webhook"]["clientConfig"];
@@ -28,8 +28,8 @@ pub(super) fn into_definition(definition: &Value, bundle: &str) -> Option<Value>
     }))
 }
 
-/// A JSON patch that sets the bundle in each webhook of a configuration; none when it is there. It fails if the
-/// configuration's webhooks have changed meanwhile.
+/// A JSON patch that sets the bundle in each webhook of a configuration; `None` when all have it already. The patch
+/// fails if the configuration's webhooks have changed meanwhile.
 pub(super) fn into_configuration(configuration: &Value, bundle: &str) -> Option<Value> {
     let bundle = STANDARD.encode(bundle);
     let webhooks = configuration["webhooks"].as_array()?;

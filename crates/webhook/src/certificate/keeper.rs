@@ -1,4 +1,4 @@
-//! Keeps certificates of our own: in a Secret, renewed in time, trusted by API servers.
+//! Keeps our own certificates in a Secret, renews them in time, and makes API servers trust them.
 
 use std::{error::Error, fmt::Debug, future, sync::Arc, time::Duration};
 
@@ -32,12 +32,12 @@ use super::{
 };
 use crate::metrics::Metrics;
 
-/// How often to retry when other replicas change the Secret at the same moment.
+/// The most attempts to write the Secret while other replicas change it at the same time.
 const ATTEMPTS_MAX: usize = 5;
-/// The pause after a failed turn; doubled after each further failure, up to the longest.
+/// The pause after a failed turn. It doubles with each further failure, up to the longest pause.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
-/// How often everything is checked again, whatever the watches say.
+/// How often everything is checked again without an event of a watch.
 const RESYNC: Duration = Duration::from_hours(1);
 /// Events within this time lead to one turn.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub struct Keeping {
     pub secret: String,
     /// The DNS names under which the webhooks are called.
     pub dns_names: Vec<String>,
-    /// The objects that have to trust them.
+    /// The objects that need the CA bundle.
     pub targets: Targets,
 }
 
@@ -76,7 +76,7 @@ pub enum KeepError {
     #[error("failed to write the Secret of the webhooks' certificates: it changed before each attempt")]
     Contended,
     /// A Secret of that name exists, but does not belong to Nephele.
-    #[error("failed to keep certificates in the Secret {0:?}: it is not labelled as ours")]
+    #[error("failed to keep certificates in the Secret {0:?}: it does not have the label of Nephele")]
     Foreign(String),
     /// A certificate could not be made.
     #[error("failed to make certificates for the webhooks")]
@@ -97,8 +97,8 @@ pub enum KeepError {
     },
 }
 
-/// Keeps certificates until `shutdown`: renews them, serves them, has the targets trust them. Every replica does
-/// so; the precondition on the Secret leaves one authority among them.
+/// Keeps certificates until `shutdown`: renews and serves them, and injects the CA bundle into the targets. Every
+/// replica does so. Because of the precondition on the Secret, all replicas have the same authority.
 pub async fn keep(
     client: Client,
     keeping: Keeping,
@@ -133,11 +133,11 @@ pub async fn keep(
     }
 }
 
-/// One turn: renews the stored certificates if needed, has them trusted, and serves them. Returns when the next
-/// turn is due.
+/// One turn: renews the stored certificates if needed, injects the CA bundle, and serves the certificate. Returns the
+/// time of the next turn.
 ///
 /// # Errors
-/// When a step failed. Certificates that can be served are served all the same.
+/// When a step failed. A valid certificate is served in any case.
 pub async fn turn(
     client: &Client,
     keeping: &Keeping,
@@ -148,7 +148,7 @@ pub async fn turn(
     let stored = stored(client, keeping, now).await;
     metrics.read_certificate(stored.as_ref().is_ok_and(|current| current.material.leaf().is_some()));
     let Current { material, until, .. } = stored?;
-    // Have it trusted first, then serve it.
+    // The bundle is injected before the certificate is served, so that API servers trust it.
     let trusted = inject(client, &keeping.targets, &material.bundle(now)).await;
     if let Some(leaf) = material.leaf() {
         let key = PrivateKeyDer::Pkcs8(leaf.key.clone().into());
@@ -160,7 +160,7 @@ pub async fn turn(
     trusted.map(|()| until)
 }
 
-/// Reads the Secret, and writes it when it is not up to date.
+/// Reads the Secret, and updates it if needed.
 async fn stored(client: &Client, keeping: &Keeping, now: Timestamp) -> Result<Current, KeepError> {
     let Keeping { namespace, secret, dns_names, .. } = keeping;
     for _ in 0..ATTEMPTS_MAX {
@@ -218,7 +218,7 @@ where
     let failed = |source| KeepError::Inject { kind, name: name.to_owned(), source };
     let api: Api<K> = Api::all(client.clone());
     let Some(object) = api.get_opt(name).await.map_err(failed)? else {
-        debug!(kind, name, "Found no object to set the CA bundle of");
+        debug!(kind, name, "Did not find the object that needs the CA bundle");
         return Ok(());
     };
     let object = serde_json::to_value(object).expect("an object of the API is JSON");
@@ -228,7 +228,7 @@ where
     Ok(())
 }
 
-/// An item for each change of an object that matters here.
+/// An item for each change of the Secret or a target.
 fn changes(client: &Client, keeping: &Keeping) -> impl Stream<Item = ()> + Send + use<> {
     let Targets { definitions, validating, mutating } = &keeping.targets;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &keeping.namespace);
@@ -249,7 +249,7 @@ fn watched<K>(api: Api<K>, name: &str) -> stream::BoxStream<'static, ()>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    // The turn reads the current state; a failed watch is retried and only costs time.
+    // A turn reads the current state itself. A failed watch is retried and only delays the turn.
     watch_object(api, name)
         .default_backoff()
         .filter_map(|event| future::ready(event.ok().map(|_| ())))

@@ -1,4 +1,4 @@
-//! Certificates and keys as stored in a Secret, and the execution of the plan.
+//! The certificates and keys in a Secret, and the execution of the plan.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -15,7 +15,7 @@ use x509_parser::{
 
 use super::plan::{self, AUTHORITY_VALIDITY, BACKDATED, Issuer, LEAF_VALIDITY, Plan, Stored, StoredLeaf};
 
-/// Trusted authorities at a time: a new one is made every four and a half years.
+/// The most trusted authorities at a time. A new authority is made every four and a half years.
 const AUTHORITIES_MAX: usize = 4;
 const COMMON_NAME: &str = "nephele-webhook-ca";
 
@@ -35,11 +35,11 @@ pub enum MaterialError {
     Issue(#[source] IssueError),
 }
 
-/// An authority, earlier ones that are still trusted, and the leaf to serve.
+/// An authority, earlier authorities that are still trusted, and the leaf to serve.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Material {
     authority: Authority,
-    /// Certificates of trusted authorities, DER, the newest first.
+    /// The certificates of trusted authorities, DER, the newest first.
     trusted: Vec<Vec<u8>>,
     leaf: Option<Leaf>,
 }
@@ -57,16 +57,16 @@ impl fmt::Debug for Material {
     }
 }
 
-/// Material that needs no work before `until`.
+/// Material that is up to date until `until`.
 #[derive(Debug, Clone)]
 pub(crate) struct Current {
     pub(crate) material: Material,
-    /// Whether it differs from what is stored.
+    /// Whether it differs from the stored material.
     pub(crate) changed: bool,
     pub(crate) until: Timestamp,
 }
 
-/// Executes the plan until nothing is left to do.
+/// Executes the plan until the material is up to date.
 pub(crate) fn bring_up_to_date(
     stored: Option<Material>,
     names: &[String],
@@ -89,7 +89,7 @@ pub(crate) fn bring_up_to_date(
 }
 
 impl Material {
-    /// Reads the data of a Secret; none when it is unusable.
+    /// Reads the data of a Secret; `None` when it is unusable.
     pub(crate) fn read(data: &BTreeMap<String, ByteString>) -> Option<Self> {
         let entry = |name: &str| data.get(name).map(|value| value.0.as_slice());
         let bundle = entry(BUNDLE)?;
@@ -107,7 +107,7 @@ impl Material {
             Some(Leaf { certificate, key: key.secret_pkcs8_der().to_vec() })
         };
         let material = Self { authority, trusted, leaf: leaf() };
-        // The authority's certificate comes first: a reordered bundle was not written by us.
+        // The authority's certificate has to come first. A reordered bundle was not written by Nephele.
         material.trusted.first().filter(|first| *first == material.authority.certificate_der())?;
         Some(material)
     }

@@ -22,7 +22,7 @@ use crate::tls::TlsPolicy;
 pub use injection::Targets;
 pub use material::MaterialError;
 
-/// The served certificate, which can change between handshakes. Cheap to clone; all clones are one.
+/// The served certificate, which can change between handshakes. Cheap to clone; all clones share the certificate.
 #[derive(Clone)]
 pub struct ServedCertificate {
     current: watch::Sender<Option<Arc<CertifiedKey>>>,
@@ -35,13 +35,13 @@ impl ServedCertificate {
         Self { current: watch::Sender::new(None) }
     }
 
-    /// Returns once there is one.
+    /// Waits until there is a certificate.
     pub async fn until_set(&self) {
         let mut current = self.current.subscribe();
         current.wait_for(Option::is_some).await.expect("the sender is held here");
     }
 
-    /// Whether there is one.
+    /// Whether there is a certificate.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.current.borrow().is_some()
@@ -65,7 +65,7 @@ impl ServedCertificate {
         Ok(true)
     }
 
-    /// TLS settings with this certificate; HTTP/2 preferred.
+    /// TLS settings with this certificate. HTTP/2 is preferred.
     #[must_use]
     pub fn server_config(&self, tls: &TlsPolicy) -> Arc<ServerConfig> {
         let mut config = tls.server().with_no_client_auth().with_cert_resolver(Arc::new(self.clone()));

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// The validity of an authority.
 pub const AUTHORITY_VALIDITY: SignedDuration = SignedDuration::from_hours(5 * 365 * 24);
-/// How long before its expiry an authority gets a successor: longer than any of its leaves lives.
+/// How long before its expiry an authority gets a successor. It is longer than the validity of a leaf.
 pub const AUTHORITY_MARGIN: SignedDuration = SignedDuration::from_hours(180 * 24);
 /// The validity of a leaf.
 pub const LEAF_VALIDITY: SignedDuration = SignedDuration::from_hours(90 * 24);
@@ -20,7 +20,7 @@ pub const LEAF_VALIDITY: SignedDuration = SignedDuration::from_hours(90 * 24);
 pub const LEAF_MARGIN: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// How far in the past a certificate's validity begins: the clocks of two machines differ.
 pub const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
-/// How old a successor is before it issues leaves: all API servers trust it by then.
+/// The age at which a new authority begins to issue leaves. By then all API servers trust it.
 pub const SETTLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// The facts about stored certificates.
@@ -50,27 +50,27 @@ pub struct StoredLeaf {
 pub enum Issuer {
     /// The newest authority.
     Newest,
-    /// An earlier one that is still trusted.
+    /// An earlier authority that is still trusted.
     Trusted,
-    /// One that is not trusted.
+    /// An authority that is not trusted.
     Unknown,
 }
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// Nothing until this time.
+    /// Do nothing until this time.
     Keep {
-        /// When to look again.
+        /// When to check again.
         until: Timestamp,
     },
     /// Let the newest authority issue a leaf.
     RenewLeaf,
-    /// Make a new authority. A good leaf stays.
+    /// Make a new authority. A valid leaf stays.
     NewAuthority,
 }
 
-/// What to do about certificates for these names.
+/// Decides what to do about certificates for these names.
 #[must_use]
 pub fn plan(stored: Option<&Stored>, names: &[String], now: Timestamp) -> Plan {
     let Some(stored) = stored else { return Plan::NewAuthority };
@@ -116,7 +116,7 @@ mod tests {
         list.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// An authority made on day 0, and a leaf that ends on this day.
+    /// An authority from day 0, and a leaf that expires on this day.
     fn stored(leaf_ends: i64, issuer: Issuer) -> Stored {
         Stored {
             authority_not_before: day(0) - BACKDATED,

@@ -7,14 +7,14 @@ use kube::{Api, Client, api::PostParams};
 
 use super::material::Material;
 
-/// Marks Secrets of Nephele: others of the same name are left alone.
+/// The label of Nephele's Secrets. Other Secrets of the same name are not changed.
 const OWNER: (&str, &str) = ("app.kubernetes.io/managed-by", "nephele");
 
 /// A Secret as it was last read.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) material: Option<Material>,
-    /// The object to replace; none when the Secret does not exist.
+    /// The object to replace; `None` when the Secret does not exist.
     object: Option<Secret>,
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn write(
     };
     match written {
         Ok(_) => Ok(true),
-        // 409 means a conflict, or that the Secret exists by now; 404 that it is gone.
+        // 409 means a conflict, or that the Secret exists by now. 404 means that it is gone.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
         Err(error) => Err(error),
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::admission::Cause;
 
-/// A kind that this crate has never heard of.
+/// A kind that this crate does not know.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 struct Widget {
     size: i64,

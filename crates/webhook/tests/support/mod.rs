@@ -43,12 +43,12 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// One that trusts this bundle at the start of time.
+    /// A caller that trusts this bundle at the start of time.
     pub(crate) fn new(bundle: &str, name: &str) -> Self {
         Self::trusting(bundle, name, start_of_time())
     }
 
-    /// One that trusts this bundle at this time.
+    /// A caller that trusts this bundle at this time.
     pub(crate) fn trusting(bundle: &str, name: &str, now: Timestamp) -> Self {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {

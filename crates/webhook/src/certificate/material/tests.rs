@@ -70,7 +70,7 @@ fn what_is_damaged_is_not_read() {
     let mut mixed = whole.clone();
     mixed.insert(AUTHORITY_KEY.to_owned(), stranger[AUTHORITY_KEY].clone());
     assert_eq!(Material::read(&mixed), None);
-    // A damaged leaf is renewed, and the authority stays.
+    // A damaged leaf is renewed, and the authority is kept.
     for entry in [LEAF, LEAF_KEY] {
         let mut damaged = whole.clone();
         damaged.insert(entry.to_owned(), ByteString(b"x".to_vec()));
@@ -112,7 +112,7 @@ fn over_ten_years_every_leaf_is_trusted_by_who_read_the_bundle_one_turn_before()
         assert!(is_trusted(&current.material.bundle(now), &current.material, now), "turn {turns} at {now}");
         assert!(current.material.trusted.len() <= 2, "expired authorities are dropped with the next one");
     }
-    // Five years less the margin each.
+    // Each authority is used for five years less the margin.
     assert_eq!(authorities, 3);
     assert!(turns < 10 * 12, "{turns}");
 }
