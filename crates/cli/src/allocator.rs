@@ -1,4 +1,4 @@
-//! The allocator, and how much memory the program has allocated.
+//! The allocator, and a metric of the allocated memory.
 
 use prometheus::{
     IntGauge, Registry,
@@ -7,12 +7,12 @@ use prometheus::{
 };
 use tikv_jemalloc_ctl::{epoch, stats};
 
-/// Returns memory to the system after bursts, which the system's allocator keeps.
+/// Returns memory to the system after bursts. The system's allocator would keep it.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Registers `nephele_allocated_bytes`. Resident memory includes what the allocator keeps for later, so only this
-/// metric shows a small leak.
+/// Registers `nephele_allocated_bytes`. Resident memory includes memory that the allocator keeps for later, so only
+/// this metric shows a small leak.
 ///
 /// # Errors
 ///
@@ -23,7 +23,7 @@ pub(crate) fn register(registry: &Registry) -> prometheus::Result<()> {
     registry.register(Box::new(Allocated { bytes }))
 }
 
-/// Asks the allocator when metrics are gathered.
+/// Reads the allocator's statistics when metrics are gathered.
 struct Allocated {
     bytes: IntGauge,
 }

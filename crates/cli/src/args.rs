@@ -3,11 +3,11 @@
 use std::{ffi::OsString, path::Path};
 
 /// The name under which the image starts this binary (`command: [/manager]`, as in every provider of Cluster API).
-/// Under that name, it is `nephele manager` and all arguments are flags of that.
+/// Under that name the binary is `nephele manager`, and all arguments are flags of the manager.
 const MANAGER: &str = "manager";
 
-/// The arguments with two rules of Go's flag libraries applied: the manager by its name, and `_` for `-` within the
-/// name of a flag (k8s.io/component-base, `WordSepNormalizeFunc`).
+/// The normalised arguments: `manager` is inserted if the binary has that name, and `_` in the name of a flag becomes
+/// `-`, as in Go (k8s.io/component-base, `WordSepNormalizeFunc`).
 pub(crate) fn normalised(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args = args.into_iter();
     let program = args.next().unwrap_or_else(|| "nephele".into());

@@ -39,7 +39,7 @@ fn replay(path: &Path) -> anyhow::Result<String> {
         let text = text.with_context(|| format!("failed to read line {number} of {}", path.display()))?;
         let line = match serde_json::from_str::<Line>(&text) {
             Ok(line) => line,
-            // A manager that was killed leaves half a line.
+            // A killed manager may leave an incomplete last line.
             Err(error) if error.is_eof() && lines.peek().is_none() => break,
             Err(error) => {
                 return Err(error)

@@ -60,13 +60,13 @@ impl Logging {
 
 fn verbosity<S: 'static>(filter: Handle<EnvFilter, S>) -> Verbosity {
     Arc::new(move |level| {
-        // Fails only when nothing logs any more.
+        // Fails only when the subscriber is gone.
         let _ = filter.reload(EnvFilter::new(directives(level)));
     })
 }
 
-/// Our own crates at the requested level; libraries only report problems, except at the highest levels. The client
-/// builder is silenced, because it logs as an error each failed request that it also returns.
+/// Nephele's crates log at the requested level. Libraries only report problems, except at the highest levels. The
+/// client builder is silenced, because it logs each failed request as an error and returns the error as well.
 fn directives(verbosity: u8) -> &'static str {
     match verbosity {
         0..=3 => "warn,kube_client::client::builder=off,nephele=info",

@@ -1,4 +1,4 @@
-//! The binary `nephele`: arguments, environment, signals and logging; everything else is in the libraries.
+//! The binary `nephele`: arguments, environment, signals and logging. Everything else is in the libraries.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 

@@ -12,8 +12,8 @@ use tracing::{info, warn};
 
 use crate::{allocator, logging::Logging};
 
-/// The flags are those of Cluster API's own managers, where they make sense here, in the same forms. If a flag is
-/// given twice, the second one counts, as in Go: people append to a list of arguments.
+/// The flags are those of Cluster API's own managers, as far as they apply, in the same forms. If a flag is given
+/// twice, the second one counts, as in Go, because people append to lists of arguments.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct ManagerArgs {
@@ -49,8 +49,8 @@ impl ManagementApi {
     }
 }
 
-/// Flags of managers written in Go, which deployments therefore set; the Cluster API Operator's among them. A
-/// manager with unknown flags would not start.
+/// Flags of managers in Go that Deployments may set, for instance those of the Cluster API Operator. With unknown
+/// flags, the manager would not start.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Accepted, and without effect")]
 struct Ignored {
@@ -148,7 +148,7 @@ impl ManagerArgs {
         Options {
             advertise_host: self.options.advertise_host.or(pod.ip),
             pod_namespace: pod.namespace.unwrap_or_else(|| default_namespace.to_owned()),
-            // A pod keeps its name when its container restarts, so it takes its own lease again at once.
+            // A pod keeps its name when its container restarts, so the manager can take its own lease again at once.
             identity: pod.name.unwrap_or_else(|| format!("nephele_{}", std::process::id())),
             ..self.options
         }
@@ -259,8 +259,8 @@ mod tests {
     }
 
     /// Every field of a provider's `spec.manager`, as the Cluster API Operator applies it
-    /// (internal/controller/component_customizer.go): it replaces the value of a flag that the components give with
-    /// `=`, and appends any other flag.
+    /// (internal/controller/component_customizer.go). The operator replaces the value of a flag that the components
+    /// set with `=`, and appends any other flag.
     #[test]
     fn a_manager_starts_with_all_that_the_operator_adds() {
         let ours = ["--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false", "--v=2"];
@@ -311,7 +311,7 @@ mod tests {
             ..unchanged()
         };
         assert_eq!(options(&[&ours[..], &added[..]].concat()), expected);
-        // A newer version of the operator sets the secured diagnostics by their own name.
+        // A newer version of the operator sets the secured diagnostics with their own flags.
         let open = ["--diagnostics-address=:8444", "--insecure-diagnostics=true"];
         let expected =
             Options { diagnostics_address: ":8444".into(), insecure_diagnostics: true, ..unchanged() };

@@ -6,7 +6,7 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The exit code of a process that was told twice to stop: 128 plus the number of SIGINT.
+/// The exit code after a second signal: 128 plus the number of SIGINT.
 const TOLD_TWICE: i32 = 130;
 
 /// Runs a command until it ends. SIGTERM and SIGINT cancel its token; a second signal ends the process at once.
@@ -14,9 +14,9 @@ pub(crate) fn block_on<F>(command: impl FnOnce(CancellationToken) -> F) -> anyho
 where
     F: Future<Output = anyhow::Result<ExitCode>>,
 {
-    // An error means that a provider is installed already, which will do.
+    // An error means that a provider is installed already, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    // The work is many small tasks that mostly wait: two to four threads serve thousands of clusters, and each
+    // The work is many small tasks that mostly wait. Two to four threads serve thousands of clusters, and each
     // thread costs memory in the allocator.
     let threads = available_parallelism().map_or(2, usize::from).clamp(2, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -29,7 +29,7 @@ where
         cancel_on_signal(shutdown.clone())?;
         command(shutdown).await
     });
-    // Blocking tasks, such as a name lookup, are not waited for.
+    // Do not wait for blocking tasks, such as a name lookup.
     runtime.shutdown_background();
     result
 }

@@ -1,4 +1,4 @@
-//! `nephele components`: everything a provider consists of, in the one file that clusterctl installs.
+//! `nephele components`: all objects of a provider, in the one file that clusterctl installs.
 
 mod render;
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::{Cli, args};
 
-    /// The text as clusterctl renders it with the defaults of variables.
+    /// The text as clusterctl renders it with the default values of variables.
     fn expanded(text: &str) -> String {
         let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
         let (variable, after) = rest.split_once('}').expect("a variable ends");

@@ -1,7 +1,7 @@
-//! The components as text, from the files of `config/`, where people can read and kustomize them.
+//! The components as text, from the files in `config/`. People can read and kustomize these files.
 //!
 //! clusterctl's rules for the file are in cluster-api, docs/book/src/developer/providers/contracts/clusterctl.md.
-//! This file knows nothing of the command line: `cargo xtask release` includes it too.
+//! This file must not depend on the command line, because `cargo xtask release` includes it too.
 
 /// The role of the manager in a components file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,9 +9,9 @@ pub(crate) enum Role {
     /// The infrastructure provider.
     Infrastructure,
     /// The IPAM provider, alone. It has the names of the in-cluster IPAM provider, which it replaces, so a
-    /// management cluster has one or the other. It has no object in common with the infrastructure provider.
+    /// management cluster can have only one of the two. It shares no object with the infrastructure provider.
     Ipam,
-    /// The runtime extension, alone. It has no kinds, and no object in common with the others.
+    /// The runtime extension, alone. It has no kinds, and shares no object with the other roles.
     RuntimeExtension,
 }
 
@@ -112,7 +112,7 @@ impl Role {
 pub(crate) fn render(role: Role, image: &str) -> String {
     let files = role.files();
     let documents = std::iter::once(files.namespace.to_owned())
-        // clusterctl expands variables in the whole file; in a definition `$` always stands for itself.
+        // clusterctl expands variables in the whole file, but a `$` in a definition is literal.
         .chain(files.definitions.iter().map(|definition| definition.replace('$', "$$")))
         .chain(files.objects.iter().map(|object| object.replace(IMAGE, image)));
     documents.map(|document| format!("---\n{document}")).collect()

@@ -7,9 +7,9 @@ use super::pools;
 
 const VERSION: &str = "v1.36.3";
 
-/// A small cluster, and one whose control plane of three machines joins one by one. Machines take long enough for
-/// people to see the order of things, and short enough for all to be up in a few seconds. Their addresses come from
-/// pools; the large cluster is dual-stack.
+/// A small cluster, and a large one with three control plane machines, which join one by one. Machines start slowly
+/// enough that people can see the order of steps, and fast enough that all are up in a few seconds. Their addresses
+/// come from pools. The large cluster is dual-stack.
 pub(super) fn plan() -> Plan {
     let part = |startup_duration: &str| {
         let provisioning =

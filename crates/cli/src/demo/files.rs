@@ -1,4 +1,4 @@
-//! The demo's files: kubeconfigs and a log, readable by their owner alone.
+//! The demo's files: kubeconfigs and a log. Only their owner can read them.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
@@ -38,7 +38,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// Writes a file that holds a key.
+    /// Writes a file that contains a private key.
     pub(super) fn write(&self, name: &str, content: &str) -> anyhow::Result<PathBuf> {
         let path = self.path(name);
         create(&path)
@@ -67,14 +67,14 @@ fn create(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// A directory that no other demo has.
+/// A path for a new directory, which no other demo uses.
 fn fresh() -> PathBuf {
     let base = std::env::temp_dir().join(format!("nephele-demo-{}", std::process::id()));
     let numbered = (1..).map(|number| base.with_extension(number.to_string()));
     std::iter::once(base.clone()).chain(numbered).find(|path| !path.exists()).expect("some number is free")
 }
 
-/// Logs go to a file: the terminal is for the progress.
+/// Sets up logging to a file, because the terminal shows the progress.
 pub(super) fn log_to(folder: &Folder) -> anyhow::Result<()> {
     let path = folder.path("demo.log");
     let file = create(&path).with_context(|| format!("failed to write {}", path.display()))?;

@@ -1,5 +1,5 @@
-//! The embedded management API: our API server with Cluster API's kinds and ours. The manager reaches it in this
-//! process, `kubectl` over TLS.
+//! The embedded management API: Nephele's API server with the kinds of Cluster API and of Nephele. The manager calls it
+//! within the process, and `kubectl` calls it over TLS.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -21,16 +21,16 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// The changes that watchers may lag behind: more than happen in a demo.
+/// How many changes a watch may lag behind. A demo has fewer changes.
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
 const EVENT_LOG_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// What clients may hold. A person has a few terminals open; 64 connections hold 64 sockets and a few megabytes.
-/// Half of them are for clients that show a certificate.
+/// The limits for clients. A user has a few terminals open. 64 connections need 64 sockets and a few megabytes. Half of
+/// them are reserved for clients with a certificate.
 const LIMITS: Limits = Limits {
     connections_max: 64,
     unauthenticated_max: 32,
-    // Ending the demo waits for it.
+    // The end of the demo waits for this time.
     drain: Duration::from_millis(500),
     ..Limits::DEFAULT
 };
@@ -44,7 +44,7 @@ pub(super) struct Management {
 }
 
 impl Management {
-    /// Starts it on a free port of the loopback interface, with all definitions, until `stop`.
+    /// Starts the API on a free port of the loopback interface, with all definitions. It runs until `stop`.
     pub(super) async fn start(clock: Clock, stop: CancellationToken) -> anyhow::Result<Self> {
         let server = server(&clock)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -103,7 +103,7 @@ fn in_process(server: ApiServer) -> Client {
     Client::new(service, "default")
 }
 
-/// The server's TLS settings, and the kubeconfig of its administrator; both from an authority made for this demo.
+/// The server's TLS settings and its administrator's kubeconfig, both from an authority that is made for this demo.
 fn credentials(address: SocketAddr, clock: &Clock) -> anyhow::Result<(TlsAcceptor, String)> {
     let now = clock();
     let (not_before, not_after) =

@@ -32,7 +32,7 @@ use management::Management;
 use progress::Progress;
 use screen::Screen;
 
-/// How long everything may take to stop: the manager takes eight seconds at most.
+/// How long all tasks may take to stop. The manager takes eight seconds at most.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// The demo's flags.
@@ -52,7 +52,7 @@ pub(crate) struct DemoArgs {
     port_range: String,
 }
 
-/// Runs the demo until everything is up (`--once`) or until it is told to stop.
+/// Runs the demo until everything is up (`--once`), or until `shutdown`.
 pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let folder = Folder::open(args.kubeconfig_dir)?;
@@ -104,7 +104,7 @@ async fn bring_up(management: &Management, screen: &mut Screen, time_limit: Dura
     }
 }
 
-/// Keeps showing changes, for people who try things out.
+/// Keeps showing changes while people try things out.
 async fn stay(
     management: &Management,
     screen: &mut Screen,
@@ -126,7 +126,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    /// Waits until one of them ends, which none should.
+    /// Waits until a task ends, which is always an error.
     async fn ended(&mut self) -> anyhow::Error {
         let (name, result) = tokio::select! {
             result = &mut self.manager => ("manager", result),

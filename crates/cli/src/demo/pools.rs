@@ -1,4 +1,4 @@
-//! The pools of the demo's addresses.
+//! The address pools of the demo.
 
 use anyhow::Context as _;
 use kube::api::PostParams;
@@ -9,7 +9,7 @@ use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 
 const NAMESPACE: &str = "default";
 
-/// Addresses of machines: one pool for each family, so that machines on both are dual-stack.
+/// Addresses of machines. There is one pool for each IP family: machines with addresses from both are dual-stack.
 pub(super) const MACHINES_V4: &str = "machines-v4";
 pub(super) const MACHINES_V6: &str = "machines-v6";
 /// Addresses of load balancers.
@@ -31,7 +31,7 @@ pub(super) async fn create(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Small pools, so that people can see them fill up: scale a cluster up far enough, and its last machine says why
+/// Small pools, so that people can see them fill up: if a cluster is scaled up far enough, its last machine shows why
 /// it waits.
 fn pools() -> [InClusterIPPool; 3] {
     let pool = |name: &str, addresses: &str, prefix: i32, gateway: &str| {

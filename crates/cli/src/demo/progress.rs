@@ -1,4 +1,4 @@
-//! Follows the management API and shows what changes.
+//! Follows the objects in the management API and shows their changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use super::screen::Screen;
 use super::view::View;
 
-/// Changes that come within this time are shown together.
+/// Changes within this time are shown together.
 const FRAME: Duration = Duration::from_millis(50);
 
 /// The followed objects.
@@ -32,7 +32,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Follows all clusters, and waits for those of the plan.
+    /// Starts to follow all clusters. `until_available` waits for the clusters of the plan.
     pub(super) fn start(client: &Client, plan: Plan) -> Self {
         let (pools, of_pools) = follow::<InClusterIPPool>(client);
         let (clusters, of_clusters) = follow::<Cluster>(client);
@@ -76,7 +76,7 @@ impl Progress {
         }
     }
 
-    /// Waits for a change, and for those that come with it.
+    /// Waits for a change, and for further changes within [`FRAME`].
     async fn changed(&mut self) -> anyhow::Result<()> {
         let Some(first) = self.changes.next().await else { bail!("the management API is gone") };
         if let Err(error) = first {

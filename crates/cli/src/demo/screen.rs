@@ -1,11 +1,11 @@
-//! The terminal: a picture that is redrawn in place, or plain lines where the output is not a terminal.
+//! The terminal shows a picture that is redrawn in place. If the output is not a terminal, it gets plain lines.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
 use super::view::View;
 
-/// Where progress is shown. Owned by the demo's one loop.
+/// Shows the progress.
 pub(super) struct Screen {
     started: Instant,
     terminal: bool,
@@ -19,7 +19,7 @@ impl Screen {
         Self { started, terminal: std::io::stdout().is_terminal(), shown: View::default(), drawn: 0 }
     }
 
-    /// Prints a text that stays.
+    /// Prints a text that is not redrawn.
     pub(super) fn say(&mut self, text: &str) {
         self.drawn = 0;
         println!("{text}");

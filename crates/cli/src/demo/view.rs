@@ -1,4 +1,4 @@
-//! What the demo shows of the clusters: from objects to lines. Pure.
+//! The demo's view of the clusters, and its lines of text. Pure.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct View {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PoolView {
     pub(super) addresses: String,
-    /// How many addresses are in use; none before the pool has a status.
+    /// How many addresses are in use; `None` before the pool has a status.
     pub(super) usage: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct MachineView {
     pub(super) phase: String,
     pub(super) address: Option<String>,
     pub(super) stages: Vec<(&'static str, Stage)>,
-    /// What it waits for.
+    /// Why it is not ready.
     pub(super) message: String,
 }
 
@@ -95,7 +95,7 @@ impl View {
         names.all(|name| self.clusters.get(name).is_some_and(|cluster| cluster.available))
     }
 
-    /// What is not up yet, and why.
+    /// The clusters and machines that are not up yet, with the reasons.
     pub(super) fn what_is_missing(&self) -> String {
         let mut missing = Vec::new();
         for (name, cluster) in self.clusters.iter().filter(|(_, cluster)| !cluster.available) {
@@ -179,7 +179,7 @@ impl PoolView {
         Self {
             addresses: pool.spec.addresses.join(" "),
             usage: counted.map(|counted| match counted.total {
-                // A count that large is not exact, and people cannot use it.
+                // A total this large is not exact, so it is not shown.
                 i64::MAX => format!("{} in use", counted.used),
                 total => format!("{} of {total} in use", counted.used),
             }),

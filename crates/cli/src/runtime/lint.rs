@@ -12,7 +12,7 @@ use nephele_runtime_sdk::{
     wire::Bytes,
 };
 
-/// The longest timeout that the Runtime SDK's proposal allows a handler.
+/// The longest timeout of a handler that the Runtime SDK's proposal allows.
 const TIMEOUT_ADVISED_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct LintArgs {
     releases: Vec<Release>,
 }
 
-/// Prints each release's verdict on the extension; fails when one refuses it.
+/// Prints each release's verdict on the extension. Fails when a release refuses it.
 pub(crate) async fn run(args: LintArgs) -> anyhow::Result<ExitCode> {
     let authorities = |file: &PathBuf| {
         fs::read(file).with_context(|| format!("failed to read authorities from {}", file.display()))
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: LintArgs) -> anyhow::Result<ExitCode> {
             Ok(discovered) => Ok(discovered),
             Err(error) => match error.cause {
                 DiscoverCause::Invalid(InvalidDiscovery(problems)) => Err(problems),
-                // This does not depend on the release.
+                // This error does not depend on the release.
                 cause => return Err(cause).with_context(|| format!("failed to ask {}", args.url)),
             },
         };

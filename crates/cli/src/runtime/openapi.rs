@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn the_document_has_the_hooks_of_the_release() {
         let paths = |release| of_release(release)["paths"].as_object().expect("paths").len();
-        // Discovery and nine others before 1.12, seven more since.
+        // Discovery and nine other hooks before 1.12, seven more since.
         assert_eq!((paths(Release::FIRST), paths(Release::LATEST)), (10, 17));
     }
 
