@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// How much of a failed program's output the error includes.
+/// The most bytes of a failed program's output in the error.
 const OUTPUT_IN_ERROR_MAX: usize = 3000;
 
 /// Runs a program and returns its output.
@@ -28,7 +28,7 @@ pub(crate) fn feed(command: &mut Command, input: &str) -> anyhow::Result<String>
         .with_context(|| attempt(command))?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let output = std::thread::scope(|scope| {
-        // A program that ends early closes its input; its own message says why.
+        // A program that ends early closes its input. Its own message says why.
         scope.spawn(move || stdin.write_all(input.as_bytes()));
         child.wait_with_output()
     });

@@ -40,8 +40,8 @@ struct Item {
     meaning: String,
 }
 
-/// The public strings of a source by module: those of `types` are types, all others reasons. The status values are
-/// left out.
+/// The public strings of a source by module: those of `types` are types, all others are reasons. The status values are
+/// omitted.
 fn sections(source: &str) -> anyhow::Result<Vec<(&'static str, Vec<Item>)>> {
     let (mut types, mut reasons) = (Vec::new(), Vec::new());
     let (mut module, mut meaning) = ("", Vec::new());

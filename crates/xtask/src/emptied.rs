@@ -4,7 +4,8 @@
 //!  cluster with the providers ─clusterctl delete─▶ bare Cluster API ─a group of tests─▶ bare Cluster API
 //! ```
 //!
-//! On an existing cluster they are put back afterwards. On one of our own, those who need them install them.
+//! On an existing cluster the providers are put back afterwards. On one of our own clusters, the tests that need them
+//! install them.
 
 use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
 
@@ -48,7 +49,7 @@ impl<'a> Emptied<'a> {
         Ok(emptied)
     }
 
-    /// Removes our providers, works, and puts them back. After a failure everything stays as it is, for inspection.
+    /// Removes our providers, runs `work`, and puts them back. After a failure everything stays, for inspection.
     pub(crate) fn work_and_put_back(
         found: &'a Found,
         work: impl FnOnce(&Self) -> anyhow::Result<()>,
@@ -60,9 +61,9 @@ impl<'a> Emptied<'a> {
         show(command(found, "clusterctl")?.arg("init").args(PROVIDERS.concat()))
     }
 
-    /// Removes what clusterctl has installed.
+    /// Removes the providers that clusterctl has installed.
     fn empty(&self) -> anyhow::Result<()> {
-        // One after the other: clusterctl would look for objects of kinds that it has just removed.
+        // One provider after the other: otherwise clusterctl would look for objects of kinds that it has just removed.
         for provider in PROVIDERS {
             let delete = ["delete", "--include-crd", "--include-namespace"];
             show(command(self.found, "clusterctl")?.args(delete).args(provider))?;
@@ -81,7 +82,7 @@ impl<'a> Emptied<'a> {
         self.found.programs.is_some()
     }
 
-    /// Runs the tests of a module, with these variables. They find these programs first.
+    /// Runs the tests of a module with these variables, and with these programs first in their PATH.
     pub(crate) fn run_tests<V: AsRef<OsStr>>(
         &self,
         group: &str,
@@ -99,7 +100,7 @@ impl<'a> Emptied<'a> {
     }
 }
 
-/// A program that talks to the cluster.
+/// A command of a program that uses the cluster.
 fn command(found: &Found, program: &str) -> anyhow::Result<Command> {
     let path = found.programs.as_ref().map_or_else(|| program.into(), |folder| folder.join(program));
     let mut command = Command::new(path);

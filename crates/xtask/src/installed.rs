@@ -1,5 +1,5 @@
-//! `cargo xtask installed`: our providers as people install them, by clusterctl from release folders, as pods on a
-//! real cluster, in place of those installed for other tests.
+//! `cargo xtask installed`: our providers as people install them, with clusterctl from release folders, as pods on a
+//! real cluster. They replace the providers of the other tests.
 //!
 //! ```text
 //!  repository/infrastructure-in-memory/v0.1.0 ─init─▶ cluster ─upgrade─▶ …/v0.1.1
@@ -58,8 +58,8 @@ fn next(version: &str) -> anyhow::Result<String> {
     Ok(format!("{series}.{}", patch.parse::<u32>().context("a version is of numbers")? + 1))
 }
 
-/// clusterctl's configuration: other providers as configured for the cluster, ours from the releases, and none of
-/// our variables, as for people who have read nothing.
+/// clusterctl's configuration: other providers as configured for the cluster, ours from the releases, and none of our
+/// variables, so that all have their defaults.
 fn configuration(of_others: Option<&Path>, releases: &Path) -> anyhow::Result<String> {
     let mut config = match of_others {
         Some(file) => {

@@ -1,7 +1,7 @@
 //! The configuration of kube-state-metrics for our kinds, and the role it needs; generated from the definitions.
 //!
-//! Names are those of Cluster API for its own kinds (`core/config/metrics`), so that its dashboards show ours
-//! beside them.
+//! The names are the same as for Cluster API's own kinds (`core/config/metrics`), so that its dashboards also show our
+//! kinds.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use anyhow::Context;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-/// Files within the repository, also in a release.
+/// Paths in the repository. A release has these files too.
 pub(crate) const FILES: [&str; 2] =
     ["config/metrics/crd-metrics-config.yaml", "config/metrics/crd-clusterrole.yaml"];
 
@@ -33,7 +33,7 @@ fn configuration() -> Value {
     json!({ "kind": "CustomResourceStateMetrics", "spec": { "resources": resources } })
 }
 
-/// The installer of kube-state-metrics decides who gets this role: its own role aggregates those with this label.
+/// The role that kube-state-metrics needs for our kinds. Its own role aggregates roles with this label.
 fn role() -> Value {
     let mut plurals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for definition in shown() {

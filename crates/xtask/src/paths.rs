@@ -1,4 +1,4 @@
-//! Paths: the repository, and the folder outside it for builds and running clusters.
+//! Paths of the repository, and of the folder outside it for builds and running clusters.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies in crates/xtask")
 }
 
-/// Tools and images, kept across checkouts: `NEPHELE_CACHE`, else `.cache/nephele` in the home directory.
+/// The folder for tools and images, which all checkouts share: `NEPHELE_CACHE`, or else `.cache/nephele` in the home
+/// directory.
 pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     if let Some(cache) = std::env::var_os("NEPHELE_CACHE") {
         return std::path::absolute(cache).context("failed to make NEPHELE_CACHE absolute");

@@ -1,4 +1,4 @@
-//! The cluster to work on: one of our own, or that of KUBECONFIG.
+//! The cluster to work on: one of our own, or the cluster of KUBECONFIG.
 
 use std::path::PathBuf;
 
@@ -29,14 +29,15 @@ pub(crate) struct Place {
 pub(crate) struct Found {
     /// The administrator's kubeconfig.
     pub(crate) kubeconfig: PathBuf,
-    /// The folder of its own `kubectl` and `clusterctl`; none to use those of the PATH.
+    /// The folder of its own `kubectl` and `clusterctl`; `None` to use those of the PATH.
     pub(crate) programs: Option<PathBuf>,
-    /// Our program, which clusters without a node run as a process; none on a cluster that was not installed by us.
+    /// Our program, which clusters without a node run as a process; `None` on an existing cluster.
     pub(crate) program: Option<PathBuf>,
 }
 
 impl Place {
-    /// Works on a cluster with the providers; afterwards stops one of our own, unless it is to be kept.
+    /// Runs `work` on a cluster with the providers. Afterwards stops the cluster, if it is our own and `--keep` is not
+    /// set.
     pub(crate) fn work(
         &self,
         profile: Profile,
@@ -52,7 +53,7 @@ impl Place {
         })
     }
 
-    /// The same on a cluster with Cluster API and without our providers. On an existing cluster they are put back.
+    /// The same on a cluster with Cluster API and without our providers. On an existing cluster, they are put back.
     pub(crate) fn work_emptied(
         &self,
         work: impl FnOnce(&Emptied<'_>) -> anyhow::Result<()>,
@@ -75,7 +76,7 @@ impl Place {
             return result;
         }
         let down = cluster::down(&layout);
-        // The first error is the one that matters.
+        // The first error is the important one.
         result.and(down)
     }
 }

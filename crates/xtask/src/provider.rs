@@ -47,9 +47,9 @@ const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 /// How our program is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// Quickly, and with assertions: for tests.
+    /// Compiled quickly, and with assertions, for tests.
     Dev,
-    /// As released: for benchmarks.
+    /// As in a release, for benchmarks.
     Release,
 }
 
@@ -92,8 +92,8 @@ pub(crate) fn is_installed(cluster: &Cluster) -> bool {
     PROVIDERS.iter().any(|provider| cluster::is_installed(&cluster.kubectl, provider.label))
 }
 
-/// Waits until an existing manager leads: one that is uninstalled together with its permissions could not release
-/// the lease.
+/// Waits until an existing manager leads. Otherwise it might acquire the lease just before it is uninstalled with its
+/// permissions, and could not release it.
 fn wait_for_leader(kubectl: &Kubectl, namespace: &str) -> anyhow::Result<()> {
     wait::until("the manager to lead", AVAILABLE_LIMIT, LOOK_EVERY, || {
         let pods = kubectl.items(&["pods", "-n", namespace])?;
@@ -125,8 +125,8 @@ fn build(profile: Profile) -> anyhow::Result<PathBuf> {
     Ok(paths::repository().join(folder).join(target).join(output).join("nephele"))
 }
 
-/// The image, from the recipe that also makes the released one. Its tag names its content, so a changed program
-/// gets another image.
+/// The image, from the recipe of the released image. Its tag is a digest of its content, so a changed program gets a
+/// different image.
 fn image(program: &Path) -> anyhow::Result<Image> {
     let content = fs::read(program).with_context(|| format!("failed to read {}", program.display()))?;
     let tag: String = Sha256::digest(&content).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -143,8 +143,8 @@ fn image(program: &Path) -> anyhow::Result<Image> {
     Ok(Image { name, archive })
 }
 
-/// Fails unless the recipe also makes an image for arm64 around a program that was built elsewhere; here around a
-/// dummy file, since nothing in it runs.
+/// Fails unless the recipe can also make an image for arm64 from a program that was built elsewhere. The program is a
+/// dummy file here, because it does not run.
 pub(crate) fn check_image_for_arm64() -> anyhow::Result<()> {
     const NAME: &str = "localhost/nephele-e2e/nephele:arm64";
     const FORMAT: &str =

@@ -23,7 +23,7 @@ const FIXTURES: &str = "crates/runtime-sdk/tests/recordings";
 /// The most recordings kept per hook.
 const KEPT_MAX: usize = 6;
 const TIME: &str = "2026-01-01T00:00:00Z";
-/// Replaces tokens with which machines join; from kubeadm's documentation.
+/// Replaces the tokens with which machines join. It is the example in kubeadm's documentation.
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
 #[derive(Debug, clap::Args)]
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sorted by time.
+/// The files, sorted by time.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
@@ -70,7 +70,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The fewest recordings that together have every field and every protocol of all of them.
+/// As few recordings as have every field and every protocol of all recordings.
 fn fewest(mut left: Vec<Value>) -> Vec<Value> {
     let shape = |recording: &Value| {
         let mut fields = BTreeSet::new();
@@ -80,7 +80,7 @@ fn fewest(mut left: Vec<Value>) -> Vec<Value> {
     let (mut kept, mut covered) = (Vec::new(), BTreeSet::new());
     while kept.len() < KEPT_MAX && !left.is_empty() {
         let new = |recording: &Value| shape(recording).difference(&covered).count();
-        // Of those that add as much, the shortest, and of these the first.
+        // Of the recordings that add the same number of fields, take the shortest, and of these the first.
         let by = |(index, recording): &(usize, &Value)| {
             (new(recording), usize::MAX - recording.to_string().len(), usize::MAX - index)
         };
@@ -95,7 +95,7 @@ fn fewest(mut left: Vec<Value>) -> Vec<Value> {
     kept
 }
 
-/// The paths of fields, with the type of value; for a handler's inputs and answers, the value.
+/// The paths of fields with their types. For inputs and answers of handlers, with their values.
 fn shape(path: &str, value: &Value, fields: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -155,7 +155,7 @@ impl Scrub {
         if text.parse::<jiff::Timestamp>().is_ok() {
             return TIME.to_owned();
         }
-        // Words, so that an id inside a text is found too.
+        // The text is split into words, so that an id inside a text is found too.
         let mut words = String::new();
         for piece in text.split_inclusive([' ', '/', '"', ',']) {
             let word = piece.trim_end_matches([' ', '/', '"', ',']);

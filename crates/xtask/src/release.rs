@@ -23,7 +23,7 @@ pub(crate) const RUNTIME_EXTENSION_LABEL: &str = "runtime-extension-nephele";
 pub(crate) const COMPONENTS: &str = "infrastructure-components.yaml";
 pub(crate) const IPAM_COMPONENTS: &str = "ipam-components.yaml";
 pub(crate) const RUNTIME_EXTENSION_COMPONENTS: &str = "runtime-extension-components.yaml";
-/// The folder for kube-state-metrics: no provider's, so clusterctl ignores it.
+/// The folder for kube-state-metrics. It belongs to no provider, so clusterctl ignores it.
 pub(crate) const METRICS: &str = "kube-state-metrics";
 /// The version of the workspace, as releases are tagged.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
@@ -99,8 +99,8 @@ fn copy(file: &str, folder: &Path) -> anyhow::Result<()> {
     write(&folder.join(source.file_name().expect("files have names")), text)
 }
 
-/// Components as clusterctl renders them when no variable is set: `${VARIABLE:=default}` becomes its default, `$$`
-/// becomes `$`.
+/// Components as clusterctl renders them when no variable is set: `${VARIABLE:=default}` becomes its default, and
+/// `$$` becomes `$`.
 pub(crate) fn with_defaults(text: &str) -> anyhow::Result<String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;

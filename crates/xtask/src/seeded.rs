@@ -1,5 +1,5 @@
 //! `cargo xtask worlds` and `cargo xtask hostile`: programs driven by a seed. Each is its own crate and its own
-//! process, so a stack overflow ends nothing else.
+//! process, so a stack overflow ends only that program.
 
 use std::{ffi::OsString, process::Command};
 

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what has to hold and no compiler checks.
+//! `cargo xtask tidy`: checks that no compiler does.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -6,10 +6,10 @@ use anyhow::{Context, bail};
 
 use crate::{codegen, command::capture, contract, paths};
 
-/// Crates and what must not be among their dependencies, however far away.
+/// Crates, and crates that must not be among their direct or indirect dependencies.
 const PURE: [(&str, &[&str]); 13] = [
     ("nephele-ipam", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
-    // They meet only through IPAddressClaims and IPAddresses.
+    // The two providers communicate only through IPAddressClaims and IPAddresses.
     (
         "nephele-infra",
         &["nephele-ipam", "nephele-ipam-controller", "nephele-runtime-sdk", "nephele-cloud-hooks"],
@@ -27,7 +27,7 @@ const PURE: [(&str, &[&str]); 13] = [
     ("nephele-kit", &["nephele-cloud", "nephele-engine", "nephele-infra"]),
 ];
 
-/// Crates that use no crate of ours.
+/// Crates that use no other crate of the workspace.
 const LEAVES: [&str; 11] = [
     "nephele-api",
     "nephele-apiserver",
@@ -42,20 +42,20 @@ const LEAVES: [&str; 11] = [
     "nephele-state",
 ];
 
-/// Of ours, the black-box tests know the kinds alone.
+/// The black-box tests, and the only crate of the workspace that they may use.
 const BLACK_BOX: (&str, &str) = ("nephele-e2e", "nephele-api");
 
-/// The one crate with unsafe code, which the lints of the workspace would forbid.
+/// The only crate with unsafe code, which the lints of the workspace forbid.
 const LINTS_OF_ITS_OWN: &str = "crates/seeded-process/Cargo.toml";
 
-/// What a file may be long, and the share of files that may be longer.
+/// The most lines of a file. One file in ten may be longer.
 const LINES_MAX: usize = 600;
 const LONGER_SHARE_MAX: f64 = 0.1;
 
-/// Files that name registries because their format wants it.
+/// Files whose format contains the names of registries.
 const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 
-/// Runs every check and tells all that fail.
+/// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
     let checks: [(&str, Check); 6] = [
@@ -99,7 +99,7 @@ fn purity() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Names of everything a crate is built from, the crate itself included.
+/// The names of all dependencies of a crate, including the crate itself.
 fn dependencies(krate: &str) -> anyhow::Result<BTreeSet<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args([
@@ -150,9 +150,9 @@ fn sizes() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nothing of the machines that this is developed on, nor where they get packages from.
+/// Fails if a file names development machines or their package sources.
 fn words() -> anyhow::Result<()> {
-    // Written in two halves, so that this file does not contain them.
+    // The words are written in two halves, so that this file does not contain them.
     let forbidden = [
         ("/ro", "ot/"),
         ("/wo", "rk/"),
@@ -171,7 +171,7 @@ fn words() -> anyhow::Result<()> {
     if found.is_empty() { Ok(()) } else { bail!("{}", found.join(", ")) }
 }
 
-/// Files that git knows and that are there.
+/// The files that git tracks and that exist.
 fn tracked() -> anyhow::Result<Vec<String>> {
     let files = capture(Command::new("git").args(["ls-files", "-z"]).current_dir(paths::repository()))?;
     let is_there = |path: &&str| !path.is_empty() && paths::repository().join(path).is_file();

@@ -10,7 +10,7 @@ use anyhow::bail;
 /// The result of one check of a condition.
 pub(crate) enum Look<T> {
     Done(T),
-    /// Not yet; the current state, for the error.
+    /// The condition does not hold yet. The text is the current state, for the error.
     NotYet(String),
 }
 

@@ -47,13 +47,13 @@ pub(crate) struct Args {
     place: Place,
 }
 
-/// Even at ten claims a second, 20,000 of them are done by then.
+/// Long enough for 20,000 claims at ten claims a second.
 const LIMIT: Duration = Duration::from_secs(2000);
 /// The pool of the claims that are created one by one.
 const SINGLE: &str = "single";
-/// The wait before memory is measured: an allocator returns memory late.
+/// The wait before memory is measured, because an allocator returns memory late.
 const QUIET: Duration = Duration::from_secs(5);
-/// How many parts of the API server's time are shown, longest first.
+/// The most activities of the API server that are shown, longest first.
 const DURATIONS_MAX: usize = 16;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -85,7 +85,7 @@ struct Round {
     pools: usize,
     binding: Phase,
     releasing: Phase,
-    /// Times from the request that creates a claim until its address is seen, sorted.
+    /// Times from the request that creates a claim until its address was seen, sorted.
     latencies: Vec<Duration>,
     /// The same for claims that are created one by one.
     single_latencies: Vec<Duration>,
@@ -93,9 +93,9 @@ struct Round {
     resident_kib: [u64; 3],
 }
 
-/// Binding, or releasing.
+/// The phase of binding or of releasing.
 struct Phase {
-    /// Including those that are created one by one.
+    /// Including the claims that are created one by one.
     claims: usize,
     elapsed: Duration,
     processors: Processors,
@@ -197,7 +197,7 @@ impl Meter {
         self.start.elapsed()
     }
 
-    /// What the phase used; `sent` is the request of the load itself.
+    /// The figures of the phase. `sent` is the request of the load itself, which is not counted.
     async fn stop(
         self,
         management: &Management,
@@ -261,7 +261,7 @@ fn print(rounds: &[Round]) {
     println!("|---:|---:|---|---:|---|");
     for (what, round, phase) in phases() {
         let per_claim = |count: u64| format!("{:.2}", count as f64 / phase.claims as f64);
-        // Less than one request per hundred claims has nothing to do with claims.
+        // Requests that are rarer than one per hundred claims are not caused by claims.
         let parts = phase.requests.iter().filter(|(_, count)| count * 100 >= phase.claims as u64);
         let parts: Vec<_> = parts.map(|(what, count)| format!("{} {what}", per_claim(count))).collect();
         println!(

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     place: Place,
 }
 
-/// Conditions of the Cluster that show where time goes.
+/// Conditions of the Cluster that mark its phases.
 const PHASES: [&str; 6] = [
     "InfrastructureReady",
     "ControlPlaneInitialized",
@@ -39,8 +39,8 @@ const PHASES: [&str; 6] = [
 ];
 
 const LIMIT: Duration = Duration::from_secs(900);
-/// How long the manager may settle, before a round and when all clusters are available: its work until then counts
-/// for them.
+/// How long the manager may settle, before a round and when all clusters are available. The work in that time counts
+/// for the clusters.
 const QUIET: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -74,7 +74,7 @@ struct Round {
 async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
     let scope = Scope::on(management, "bench").await?;
     let pid = manager::process(Provider::Infrastructure)?;
-    // Memory that the manager still returns from the round before does not belong to this round.
+    // The manager may still return memory of the previous round.
     tokio::time::sleep(QUIET).await;
     let (cpu_before, resident_kib_before) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
     let start = Instant::now();
@@ -150,9 +150,7 @@ fn print(rounds: &[Round]) {
             round.deletion.as_secs_f64(),
         );
     }
-    println!(
-        "\nWhere the time goes: seconds from creation until a condition of the Cluster held, median / last.\n"
-    );
+    println!("\nPhases: seconds from creation until a condition of the Cluster held, median / last.\n");
     let numbers = rounds.iter().map(|round| format!(" {} |", round.number)).collect::<String>();
     println!("| Condition |{numbers}");
     println!("|---|{}", "---:|".repeat(rounds.len()));

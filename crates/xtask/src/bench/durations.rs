@@ -1,5 +1,5 @@
-//! Where the API server spends time on claims, by its own metrics: on requests, and within them on admission
-//! webhooks and on etcd.
+//! The time that the API server spends on claims, by its own metrics: on requests, and within them on admission
+//! webhooks and etcd.
 //!
 //! Concurrent requests count separately, so a sum may exceed the elapsed time.
 
@@ -43,10 +43,10 @@ impl Durations {
     }
 }
 
-/// The activity of a sample that sums seconds; none for any other sample.
+/// The activity of a sample that sums seconds; `None` for any other sample.
 fn what(sample: &Sample<'_>) -> Option<String> {
     match sample.name {
-        // A watch lasts as long as its client.
+        // A watch lasts as long as its client wants, so it does not count.
         "apiserver_request_duration_seconds_sum"
             if sample.label("group") == GROUP && sample.label("verb") != "WATCH" =>
         {

@@ -28,8 +28,8 @@ pub(crate) struct Args {
     place: Place,
 }
 
-/// The after-effects of a cluster's last step are over by then: Cluster API reconciles a control plane again within
-/// a minute.
+/// The time after which the effects of a cluster's last step are over: Cluster API reconciles a control plane again
+/// within a minute.
 const SETTLED_AFTER: Duration = Duration::from_secs(75);
 const MANAGERS: [Provider; 2] = [Provider::Infrastructure, Provider::Ipam];
 
@@ -47,7 +47,7 @@ async fn rounds(numbers: &[usize], length: Duration, kubeconfig: &Path) -> anyho
     print(&rounds);
     let writes: u64 = rounds.iter().map(|round| round.writes.total()).sum();
     if writes > 0 {
-        bail!("{writes} writes although nothing happened");
+        bail!("there were {writes} writes although nothing happened");
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ struct Round {
     number: usize,
     length: Duration,
     managers: BTreeMap<&'static str, Manager>,
-    /// By any client: what others write while nothing happens is caused by us, too.
+    /// Writes by any client: while nothing happens, the writes of others are caused by our providers, too.
     writes: Requests,
 }
 

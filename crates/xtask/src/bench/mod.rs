@@ -41,7 +41,7 @@ fn measure(place: &Place, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>
     })
 }
 
-/// Zero would measure nothing.
+/// Refuses zero, which would measure nothing.
 fn refuse_zero(numbers: &[usize]) -> anyhow::Result<()> {
     if numbers.contains(&0) {
         bail!("there is nothing to measure with 0");
@@ -49,12 +49,12 @@ fn refuse_zero(numbers: &[usize]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The median of sorted values; of an even number, the lower of the middle two.
+/// The median of sorted values. For an even number of values, the lower one in the middle.
 fn middle<T: Copy + Default>(sorted: &[T]) -> T {
     quantile(sorted, 50)
 }
 
-/// The smallest of the sorted values that this percentage of them does not exceed.
+/// The percentile of the sorted values: the smallest value that this percentage of the values does not exceed.
 fn quantile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()

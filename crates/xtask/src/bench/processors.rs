@@ -5,15 +5,14 @@ use std::{collections::BTreeMap, fs};
 use anyhow::Context;
 use nephele_e2e::manager::{self, Provider};
 
-/// The programs, by process name; this process is the load.
+/// The programs, by process name. This process, which is the load, is not among them.
 const PROGRAMS: [&str; 3] = ["kube-apiserver", "etcd", "kube-controller"];
 
 /// Seconds of CPU time so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Processors(BTreeMap<&'static str, f64>);
 
-/// Time of the whole machine: busy, and idle. The table shows the part of the busy time that belongs to no listed
-/// program.
+/// The name of the busy time of the whole machine. The table shows the part of it that belongs to no listed program.
 const BUSY: &str = "others";
 const IDLE: &str = "idle";
 
@@ -30,8 +29,7 @@ impl Processors {
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            // A process that ends meanwhile has no name any more. Names are cut after 15 characters
-            // (proc_pid_comm(5)).
+            // A process that has ended meanwhile has no name. Names are cut after 15 characters (proc_pid_comm(5)).
             let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
             let Some(program) = PROGRAMS.into_iter().find(|program| *program == name.trim_end()) else {
                 continue;
@@ -56,7 +54,7 @@ impl Processors {
         Self(self.0.iter().map(used).collect())
     }
 
-    /// The time of one program; none if it was not found.
+    /// The time of one program; `None` if it was not found.
     pub(super) fn seconds(&self, program: &str) -> Option<f64> {
         self.0.get(program).copied()
     }

@@ -43,7 +43,7 @@ impl Requests {
         Self(requests)
     }
 
-    /// Requests since then, without zero counts.
+    /// Requests since `before`, without zero counts.
     pub(super) fn since(&self, before: &Self) -> Self {
         let new = |(what, count): (&String, &u64)| {
             let new = count.saturating_sub(before.0.get(what).copied().unwrap_or_default());
@@ -52,7 +52,7 @@ impl Requests {
         Self(self.0.iter().filter_map(new).collect())
     }
 
-    /// Without the requests of the load itself.
+    /// The requests without those of the load itself.
     pub(super) fn without(mut self, sent: &str) -> Self {
         self.0.remove(sent);
         self
@@ -73,7 +73,7 @@ fn is_of_claims(sample: &Sample<'_>) -> bool {
     sample.label("group") == GROUP || sample.label("resource") == "events"
 }
 
-/// Reviews store nothing, and neither do requests for tokens.
+/// Whether the request writes. Reviews and requests for tokens store nothing.
 fn is_write(sample: &Sample<'_>) -> bool {
     let renewed = ["leases", "nodes", "pods", "serviceaccounts", "apiservices"];
     WRITES.contains(&sample.label("verb"))

@@ -1,6 +1,6 @@
 //! Checks that the chart installs what `nephele components` prints.
 //!
-//! Both are made from `config/` and the types; this finds changes that were made to one of them only.
+//! Both are made from `config/` and the types. This check finds changes that were made to only one of them.
 
 use std::collections::BTreeSet;
 
@@ -20,10 +20,10 @@ use crate::{
     release,
 };
 
-/// A role's components, and the values with which the chart renders the same.
+/// A role's components, and the values with which the chart renders the same objects.
 struct Way {
     role: Role,
-    /// With the names of the components.
+    /// Values that give the objects the names of the components.
     values: &'static str,
     namespace: &'static str,
 }
@@ -68,14 +68,14 @@ impl Way {
         Ok(())
     }
 
-    /// The same flags with the same values, in the forms of each way to install.
+    /// Compares the flags and their values. The forms of flags differ between the two ways to install.
     fn same_flags(&self, theirs: &Value, ours: &Value, program: &Program) -> anyhow::Result<()> {
         let pointer = format!("{CONTAINER}/args");
         let args = |object: &Value| texts(object, &pointer);
         program.takes(&args(theirs))?;
         let flags = |object: &Value| -> BTreeSet<String> {
             let with_value = |arg: String| if arg.contains('=') { arg } else { format!("{arg}=true") };
-            // Helm knows the namespace that the kubelet would set.
+            // Helm writes the namespace, where the components leave it to the kubelet.
             let expanded = |arg: String| arg.replace("$(POD_NAMESPACE)", self.namespace);
             args(object).into_iter().map(expanded).map(with_value).collect()
         };
@@ -84,8 +84,8 @@ impl Way {
         Ok(())
     }
 
-    /// The object under its name in the chart: where the names of the in-cluster provider are only conventions, the
-    /// chart has its own.
+    /// The object with its name in the chart, which has its own names where those of the in-cluster provider are only
+    /// conventions.
     fn as_the_chart_names(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let Role::Ipam = self.role else { return object };
@@ -117,7 +117,7 @@ impl Way {
     }
 }
 
-/// The definitions equal those of the types, and none is missing.
+/// Checks that the definitions equal those of the types, and none is missing.
 fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
     let types: Vec<_> = codegen::definitions().collect();
     let ours: BTreeSet<_> = of_kind(rendered, "CustomResourceDefinition").map(id).collect();
@@ -145,8 +145,7 @@ fn comparable(object: &Value) -> Value {
             labels.retain(|name, _| HELMS.iter().all(|helms| !name.starts_with(helms)));
         }
     }
-    // This label distinguishes one provider's pods from another's in the same namespace; Helm's own labels do that
-    // here.
+    // This label distinguishes the pods of providers in the same namespace. In the chart, Helm's own labels do that.
     if let Some(selector) = object.pointer_mut("/spec/selector").and_then(Value::as_object_mut) {
         selector.remove("cluster.x-k8s.io/provider");
     }
@@ -160,7 +159,7 @@ fn comparable(object: &Value) -> Value {
             metadata.remove("annotations");
         }
     }
-    // A second leader, which the infrastructure provider cannot have, does no harm to pools.
+    // Two pods at a time do no harm to pools, but the infrastructure provider cannot have two.
     if object["kind"] == "Deployment"
         && let Some(spec) = object["spec"].as_object_mut()
     {
@@ -194,7 +193,7 @@ fn whole(value: &mut Value) {
     }
 }
 
-/// Where two values first differ.
+/// The first difference between two values.
 fn difference(theirs: &Value, ours: &Value, place: &str) -> String {
     match (theirs, ours) {
         (Value::Object(a), Value::Object(b)) => {

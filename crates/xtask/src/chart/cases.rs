@@ -1,4 +1,4 @@
-//! Values, and the objects that the chart renders from them.
+//! Values, and the expected objects that the chart renders from them.
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::{
     object::{deployment, find, id, texts},
 };
 
-/// One set of values. Each case is also checked against the facts of `facts`.
+/// One set of values. Each case is also checked against the facts in `facts`.
 pub(super) struct Case {
     pub(super) name: &'static str,
     release: &'static str,
@@ -22,7 +22,7 @@ pub(super) struct Case {
     flags: &'static [&'static str],
     /// Prefixes of arguments that the manager does not get.
     no_flags: &'static [&'static str],
-    /// Object, JSON pointer, and the JSON there; `null` also for a missing value.
+    /// Object, JSON pointer, and the JSON value there. `null` also stands for a missing value.
     holds: &'static [(&'static str, &'static str, &'static str)],
     /// Objects that exist.
     with: &'static [&'static str],
@@ -30,7 +30,7 @@ pub(super) struct Case {
     without: &'static [&'static str],
     /// Parts of the notes after an installation.
     notes: &'static [&'static str],
-    /// Also linted.
+    /// Whether the case is also linted.
     lint: bool,
 }
 

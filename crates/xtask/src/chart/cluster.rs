@@ -1,4 +1,4 @@
-//! `cargo xtask helm`: the packaged chart on a real cluster, in place of what clusterctl installed.
+//! `cargo xtask helm`: the packaged chart on a real cluster, in place of the providers that clusterctl installed.
 
 use std::path::PathBuf;
 

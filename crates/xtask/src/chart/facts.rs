@@ -61,12 +61,12 @@ fn names_and_labels(objects: &[Value], release: &Release<'_>) -> anyhow::Result<
         let belongs = if CLUSTER_SCOPED.contains(&kind) { "" } else { release.namespace };
         let is_watched = kind.starts_with("Role") && namespace == release.watched;
         ensure!(namespace == belongs || is_watched, "{id} is in {namespace:?}");
-        ensure!(PROVIDERS.contains(&text(object, PROVIDER)), "{id} does not say of which provider it is");
+        ensure!(PROVIDERS.contains(&text(object, PROVIDER)), "{id} has no label of its provider");
         let managed_by = text(object, "/metadata/labels/app.kubernetes.io~1managed-by");
         let instance = text(object, "/metadata/labels/app.kubernetes.io~1instance");
         ensure!(
             (managed_by, instance) == ("Helm", release.name),
-            "{id} does not say that it is the release's"
+            "{id} does not have the labels of the release"
         );
         if kind.starts_with("ClusterRole") {
             let found_by = text(object, "/metadata/name").starts_with(&format!("{}-", release.namespace));
@@ -107,7 +107,7 @@ fn texts_are_texts(objects: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every selector of pods selects those of one Deployment, and not the test's; ports have the names in that
+/// Every selector of pods selects the pods of one Deployment, and not the test pod. Ports have the names in the
 /// container.
 fn selectors(objects: &[Value]) -> anyhow::Result<()> {
     let templates: Vec<&Value> =
@@ -172,7 +172,7 @@ fn account(deployment: &Value) -> &str {
     text(deployment, "/spec/template/spec/serviceAccountName")
 }
 
-/// Bindings refer to existing roles, and to the account of the manager or of the extension, which are different.
+/// Bindings refer to existing roles, and to the account of the manager or of the extension. The accounts differ.
 fn permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     let manager = account(deployment(objects)?);
     ensure!(!manager.is_empty(), "the manager has no account");
@@ -198,7 +198,7 @@ fn permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
 }
 
 /// The extension's account has the permissions it needs to answer, and no others. With roles in a watched
-/// namespace, it can do nothing outside of it except request reviews and keep its certificate.
+/// namespace, the extension can do nothing outside of that namespace except request reviews and keep its certificate.
 fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     let Some(extension) = extension(objects) else { return Ok(()) };
     for binding in objects.iter().filter(|object| text(object, "/kind").ends_with("Binding")) {
@@ -238,14 +238,15 @@ fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Re
     Ok(())
 }
 
-/// Definitions and configurations refer to Services of this release; roles that name configurations name these.
+/// Definitions and configurations refer to Services of this release. Roles with names of configurations have the names
+/// of this release's configurations.
 fn webhooks(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     let served = of_kind(objects, "Service").any(|service| {
         items(service, "/spec/ports").iter().any(|port| port["targetPort"] == "webhook-server")
     });
     let configurations: Vec<_> =
         objects.iter().filter(|object| text(object, "/kind").ends_with("WebhookConfiguration")).collect();
-    ensure!(served || configurations.is_empty(), "webhooks are configured and not served");
+    ensure!(served || configurations.is_empty(), "webhooks are configured but not served");
     let of_webhooks = configurations.iter().flat_map(|object| {
         items(object, "/webhooks").iter().map(|webhook| (id(object), &webhook["clientConfig"]["service"]))
     });

@@ -1,4 +1,4 @@
-//! The generated parts of the chart: definitions from the types, roles and webhooks from `config/`, the table of
+//! The generated parts of the chart: definitions from the types, roles and webhooks from `config/`, and the table of
 //! values from `values.yaml`.
 
 use std::{
@@ -19,7 +19,8 @@ const SOURCES: [&str; 4] = ["config/rbac", "config/ipam", "config/webhook", "con
 /// Folders of the chart that contain only generated files.
 pub(crate) const FOLDERS: [&str; 3] =
     ["charts/nephele/files/definitions", "charts/nephele/files/roles", "charts/nephele/files/webhooks"];
-/// Roles that all providers in the process share: the first provider's are used, and the others' have to be equal.
+/// Roles that all providers in the process share. The roles of the first provider are used, and those of the others
+/// have to be equal.
 pub(super) const SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verbosity-writer"];
 /// Labels of the providers, with their names in the chart's value `roles`.
 const PROVIDERS: [(&str, &str); 2] =

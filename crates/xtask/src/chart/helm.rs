@@ -23,12 +23,12 @@ pub(super) struct Helm {
 }
 
 impl Helm {
-    /// Builds it if the cache does not have it.
+    /// Builds Helm if the cache does not have it.
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self { program: cluster::helm()? })
     }
 
-    /// Its path.
+    /// The path of Helm.
     pub(super) fn program(&self) -> &std::path::Path {
         &self.program
     }
@@ -50,7 +50,7 @@ impl Helm {
             .collect())
     }
 
-    /// The rendered text of a release, with more flags.
+    /// The rendered text of a release, with additional flags.
     pub(super) fn template(
         &self,
         release: &str,
@@ -82,7 +82,7 @@ impl Helm {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        // No cluster, and no plugins that happen to be installed.
+        // Helm must not use a cluster, or plugins that happen to be installed.
         command.env("KUBECONFIG", "/dev/null").env("HELM_PLUGINS", "/dev/null");
         command
     }

@@ -7,7 +7,7 @@
 //!  refusals: values that do not fit ───┘                 the same objects as `nephele components`
 //! ```
 //!
-//! Needs no cluster. The program itself says whether it knows its flags.
+//! Needs no cluster. The flags are checked with the program itself.
 
 mod agreement;
 mod cases;
@@ -27,7 +27,7 @@ use anyhow::{Context, bail};
 pub(crate) use self::files::{FOLDERS, generated};
 use self::{flags::Program, helm::Helm};
 
-/// The chart within the repository.
+/// The path of the chart in the repository.
 const FOLDER: &str = "charts/nephele";
 
 #[derive(Debug, clap::Args)]

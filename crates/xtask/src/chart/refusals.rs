@@ -98,7 +98,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
     },
 ];
 
-/// How many values are tried together: a message has room for so many.
+/// How many values are tried together, which is how many errors a message has room for.
 const TOLD_AT_ONCE: usize = 20;
 
 impl Refusal {
@@ -109,7 +109,7 @@ impl Refusal {
     }
 }
 
-/// A value of another type is refused, and named.
+/// A value of another type is refused, and the message names it.
 pub(super) fn wrong_types(helm: &Helm) -> anyhow::Result<()> {
     let path = paths::repository().join(FOLDER).join("values.yaml");
     let text =
@@ -135,7 +135,7 @@ pub(super) fn wrong_types(helm: &Helm) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An API server that would refuse the definitions is reported before anything is sent to it.
+/// An API server that is too old for the definitions is reported before anything is sent to it.
 pub(super) fn old_kubernetes(helm: &Helm) -> anyhow::Result<()> {
     let said = refused(helm, &["--kube-version", "1.28.15"], "{}")?;
     ensure!(said.contains("incompatible with Kubernetes v1.28.15"), "another message: {said}");

@@ -16,7 +16,7 @@ pub(super) struct Described {
     default: String,
 }
 
-/// The README with a new table between its marks.
+/// The README with a new table between the marks.
 pub(super) fn inserted(readme: &str, values: &str) -> anyhow::Result<String> {
     let (before, rest) = readme.split_once(BEGIN).with_context(|| format!("no {BEGIN:?} in README.md"))?;
     let (_, after) = rest.split_once(END).with_context(|| format!("no {END:?} in README.md"))?;
@@ -28,8 +28,8 @@ pub(super) fn inserted(readme: &str, values: &str) -> anyhow::Result<String> {
     Ok(format!("{before}{BEGIN}{table}\n{END}{after}"))
 }
 
-/// Values with the comment above them, in the order of the file. Every value either has a description or is part of
-/// one that has.
+/// Values with the comment above them, in the order of the file. Every value either has a description or is part of a
+/// value with a description.
 pub(super) fn described(text: &str) -> anyhow::Result<Vec<Described>> {
     let values: Value = serde_yaml_ng::from_str(text).context("failed to read values.yaml")?;
     let mut found: Vec<Described> = Vec::new();

@@ -1,6 +1,6 @@
-//! Management clusters without a node, beside the one that has a node: etcd, API server and controllers, Cluster
-//! API and our providers installed by clusterctl, and their managers as processes. They start within half a minute
-//! and are independent of each other, for tests of moves between management clusters.
+//! Management clusters without a node, beside the cluster with a node: etcd, API server and controllers, Cluster API
+//! and our providers installed by clusterctl, and their managers as processes. They start within half a minute and are
+//! independent of each other, for tests of moves between management clusters.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) runtime_extension: bool,
 }
 
-/// Starts a cluster. One that is running stays as it is.
+/// Starts a cluster. A running cluster stays as it is.
 pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
     let mut steps = Steps::new();
     let layout = Layout::bare(wanted.name)?;
@@ -73,7 +73,7 @@ pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
 /// Installs our providers, if they are not installed.
 fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubectl) -> anyhow::Result<()> {
     if !wanted.cluster_api.installs_us() {
-        // A clusterctl of that age refuses providers of our contract. The definitions support both contracts.
+        // Such an old clusterctl refuses providers with our contract. The definitions support both contracts.
         for role in [Role::Infrastructure, Role::Ipam] {
             kubectl.apply(&release::with_defaults(&components::render(role, components::IMAGE))?)?;
         }
@@ -106,7 +106,7 @@ fn runtime_extension(
             let args = ["init", "--runtime-extension", "nephele"];
             init::clusterctl(layout, tools.program("clusterctl"), &args)?;
         } else {
-            // In releases of that age, ExtensionConfigs have only their first version.
+            // Such old releases have only the first version of ExtensionConfigs.
             let components = components::render(Role::RuntimeExtension, components::IMAGE);
             let [newest, first] = ["v1beta2", "v1alpha1"].map(|version| format!("{REGISTRATIONS}/{version}"));
             kubectl.apply(&release::with_defaults(&components)?.replace(&newest, &first))?;
@@ -125,7 +125,7 @@ pub(crate) fn down(name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let processes = layout.processes()?;
-    // Stop processes before those they depend on: giving up takes them long.
+    // Stop processes before those they depend on. In the other order, they would wait long before they give up.
     let servers = ["kube-controller-manager", "kube-apiserver", "etcd"];
     let mut names = processes.names()?;
     names.retain(|name| !servers.contains(&name.as_str()));
@@ -135,7 +135,7 @@ pub(crate) fn down(name: &str) -> anyhow::Result<()> {
     number.map_or(Ok(()), Number::release)
 }
 
-/// Stops all of them.
+/// Stops all clusters without a node.
 pub(crate) fn all_down() -> anyhow::Result<()> {
     site::bare()?.iter().try_for_each(|(name, _)| down(name))
 }

@@ -29,7 +29,7 @@ use super::pki;
 
 const INJECT: &str = "cert-manager.io/inject-ca-from";
 
-/// Names in the order of the watches below; a trigger is a kind and a name, never data.
+/// An event of one of the watches below. It has only names, no data.
 #[derive(Debug, Clone)]
 enum Trigger {
     Certificate { namespace: String, name: String },
@@ -38,7 +38,7 @@ enum Trigger {
     Definition(String),
 }
 
-/// Runs until it is stopped. The authority is stored in the folder.
+/// Runs until the process is stopped. The authority is stored in the folder.
 pub(super) fn serve(folder: &Path) -> anyhow::Result<()> {
     let authority = pki::authority(folder, "webhooks")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -100,7 +100,7 @@ impl Stand {
             .map(move |result| result.map(|object| trigger(object.name_any())))
     }
 
-    /// Retries a trigger until it succeeds: nothing would repeat the event.
+    /// Retries a trigger until it succeeds, because no other event would trigger it again.
     async fn answer(&self, trigger: Trigger) {
         const ATTEMPTS_MAX: u32 = 30;
         for attempt in 1..=ATTEMPTS_MAX {

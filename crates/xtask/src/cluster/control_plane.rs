@@ -31,7 +31,7 @@ pub(super) fn up(
     processes.start("kube-controller-manager", &mut controller_manager(layout, tools, site))
 }
 
-/// Only where there is a node to find a place on.
+/// Starts the scheduler, which only a cluster with a node needs.
 pub(super) fn schedule(layout: &Layout, tools: &Tools, processes: &Processes) -> anyhow::Result<()> {
     processes.start("kube-scheduler", &mut client(layout, tools, "kube-scheduler"))
 }
@@ -46,7 +46,7 @@ fn etcd(layout: &Layout, tools: &Tools, site: &Site) -> Command {
         format!("--listen-peer-urls=http://{local}:2380"),
     ]);
     command.args([
-        // The state is thrown away with the cluster: what a power failure would lose is not missed.
+        // The state is deleted with the cluster, so it need not survive a power failure.
         "--unsafe-no-fsync",
         "--quota-backend-bytes=8589934592",
         "--log-level=warn",
@@ -57,7 +57,7 @@ fn etcd(layout: &Layout, tools: &Tools, site: &Site) -> Command {
 fn api_server(layout: &Layout, tools: &Tools, site: &Site) -> Command {
     let file = |flag: &str, name: &str| format!("--{flag}={}", layout.pki().join(name).display());
     let mut command = Command::new(tools.program("kube-apiserver"));
-    // It takes more processor time than anything else in a run of the tests, a fifth of it to collect garbage.
+    // The API server needs more CPU time than any other program in a test run. A fifth of it is garbage collection.
     command.env("GOGC", "200");
     command
         .args([
@@ -81,7 +81,7 @@ fn api_server(layout: &Layout, tools: &Tools, site: &Site) -> Command {
             "--service-account-issuer=https://kubernetes.default.svc",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
-            // Nobody may set blockOwnerDeletion who may not set finalizers, as on some distributions.
+            // As on some distributions, only clients that may set finalizers may set blockOwnerDeletion.
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             // Webhooks are called at pod addresses, without kube-proxy in between.
             "--enable-aggregator-routing=true",

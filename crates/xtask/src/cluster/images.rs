@@ -40,7 +40,7 @@ impl Image {
             let mut buildah = Command::new("buildah");
             buildah.args(["build", "--quiet", "--layers=false", "--tag", &name]);
             buildah.arg("--build-arg").arg(format!("PROGRAM={program}"));
-            // The folder holds other programs too: send only this one to the build.
+            // The folder has other programs too. Send only this one to the build.
             buildah.arg("--file").arg(&recipe).arg(context);
             capture(&mut buildah)?;
             save(&name, &archive)?;

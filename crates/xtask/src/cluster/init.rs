@@ -82,14 +82,14 @@ pub(super) fn cluster_api(
     Ok(())
 }
 
-/// Waits until clusterctl's test objects for cert-manager are gone: until then it cannot test again.
+/// Waits until clusterctl's test objects for cert-manager are gone. Until then, clusterctl cannot test again.
 pub(super) fn can_try_cert_manager(kubectl: &Kubectl) -> anyhow::Result<()> {
     kubectl.run(&["wait", "--for=delete", "--timeout=60s", "namespace/cert-manager-test"]).map(drop)
 }
 
 /// Whether clusterctl has recorded a provider as installed.
 pub(crate) fn is_installed(kubectl: &Kubectl, label: &str) -> bool {
-    // Before the first `init` there is no such kind.
+    // Before the first `init` the kind does not exist.
     let providers = kubectl.items(&["providers.clusterctl.cluster.x-k8s.io", "-A"]).unwrap_or_default();
     providers.iter().any(|provider| provider["metadata"]["name"] == label)
 }

@@ -97,7 +97,7 @@ pub(super) fn is_true(object: &Value, condition: &str) -> bool {
     conditions.into_iter().flatten().any(|item| item["type"] == condition && item["status"] == "True")
 }
 
-/// Available in its current generation, with no pod of an earlier one left.
+/// Whether the Deployment is available in its current generation, and no pod of an earlier generation is left.
 fn is_available(deployment: &Value) -> bool {
     let (status, replicas) = (&deployment["status"], &deployment["spec"]["replicas"]);
     is_true(deployment, "Available")

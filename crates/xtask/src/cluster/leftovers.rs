@@ -1,5 +1,5 @@
-//! Removes what remains after the kubelet: containers, their shims and networks, mounts, packet filter rules. It
-//! touches only what belongs to the cluster's own containerd and state folder.
+//! Removes what the kubelet leaves behind: containers, their shims and networks, mounts, packet filter rules. It only
+//! touches objects of the cluster's own containerd and state folder.
 
 use std::{
     fs,
@@ -51,7 +51,7 @@ pub(super) fn containers(layout: &Layout, processes: &Processes) -> anyhow::Resu
     Ok(())
 }
 
-/// The pod network namespace that a container's record names, if it has one of its own.
+/// The pod network namespace in a container's record, if the container has one.
 fn network_namespace(info: &str) -> Option<PathBuf> {
     let info: Value = serde_json::from_str(info).ok()?;
     let namespaces = info["Spec"]["linux"]["namespaces"].as_array()?;
@@ -86,7 +86,7 @@ fn shims_of(socket: &Path) -> anyhow::Result<Vec<i32>> {
     Ok(shims)
 }
 
-/// Removes kube-proxy's packet filter rules. Remaining rules do no harm: they lead nowhere.
+/// Removes kube-proxy's packet filter rules. Errors are ignored, because remaining rules do no harm.
 pub(super) fn proxy_rules(layout: &Layout) {
     let program = layout.at("bin/kube-proxy");
     if program.exists() && layout.at("kube-proxy.kubeconfig").exists() {

@@ -1,4 +1,5 @@
-//! Managers of providers as processes, on a cluster without a node, as a kubelet would run their Deployments.
+//! The managers of providers as processes. On a cluster without a node, they run as a kubelet would run their
+//! Deployments.
 //!
 //! ```text
 //!  Deployment ─▶ arguments, account, certificates ─▶ process ◀─ EndpointSlice ◀─ Service ◀─ API server (webhooks)
@@ -45,11 +46,11 @@ struct Manager {
     label: String,
     namespace: String,
     deployment: String,
-    /// The uid of the Deployment; another Deployment means another process.
+    /// The uid of the Deployment. A new Deployment gets a new process.
     uid: String,
     account: String,
     arguments: Vec<String>,
-    /// The Secret with its certificate; none if it makes its own.
+    /// The Secret with its certificate; `None` if the manager makes its own.
     certificate: Option<String>,
     /// The first of its three ports.
     port: u16,
@@ -66,7 +67,7 @@ impl Manager {
             let volumes = pod["volumes"].as_array().into_iter().flatten();
             let arguments = pod["containers"][0]["args"].as_array()?.iter();
             let label = text(&metadata["labels"][PROVIDER])?;
-            // The same number for a reinstalled one.
+            // A reinstalled provider gets the same ports.
             Some(Self {
                 port: port(&label, number)?,
                 workload_ports: number.workload_ports(),
@@ -97,7 +98,7 @@ impl Manager {
         OURS.contains(&self.label.as_str())
     }
 
-    /// The arguments of its container, with its own ports and without what only pods have.
+    /// The arguments of its container, with its own ports and without settings that only work in pods.
     fn command_line(&self, address: &str, certificates: &Path) -> Vec<String> {
         let is_extension = self.label == release::RUNTIME_EXTENSION_LABEL;
         let serving = if is_extension { "--runtime-extension-port" } else { "--webhook-port" };
@@ -110,7 +111,7 @@ impl Manager {
             own.push(format!("--webhook-cert-dir={}", certificates.display()));
         }
         if self.label == release::LABEL {
-            // The same on both sides of a move, as with a load balancer in front of both.
+            // Endpoints are the same on both sides of a move, as with a load balancer in front of both.
             own.extend(["--advertise-host=127.0.0.1", "--bind-address=127.0.0.1"].map(str::to_owned));
             own.push(format!("--workload-ports={}", self.workload_ports));
         }
@@ -137,8 +138,8 @@ pub(super) fn runtime_extension_port(number: Number) -> u16 {
     port(release::RUNTIME_EXTENSION_LABEL, number).expect("it is one of ours")
 }
 
-/// Starts the manager of each installed provider that has none yet, or one of an earlier Deployment, and waits
-/// until all are ready. Ours run this program.
+/// Starts the manager of each installed provider that has no manager yet, or one of an earlier Deployment, and waits
+/// until all are ready. Our managers run this program.
 pub(super) fn up(
     layout: &Layout,
     tools: &Tools,
@@ -218,7 +219,7 @@ fn expose(kubectl: &Kubectl, manager: &Manager, address: &str) -> anyhow::Result
             "metadata": {
                 "name": format!("{}-process", name.as_str().unwrap_or_default()),
                 "namespace": manager.namespace,
-                // Not the controller's label, so the controller leaves it alone.
+                // Without the controller's label, the controller ignores the slice.
                 "labels": {
                     "kubernetes.io/service-name": name, "endpointslice.kubernetes.io/managed-by": "nephele-e2e",
                 },
@@ -232,7 +233,7 @@ fn expose(kubectl: &Kubectl, manager: &Manager, address: &str) -> anyhow::Result
     Ok(())
 }
 
-/// Writes the certificate in a Secret to a folder as a mount would, once it is issued.
+/// Writes the certificate in a Secret to a folder, as a mount would, once it is issued.
 fn certificate(kubectl: &Kubectl, namespace: &str, secret: &str, folder: &Path) -> anyhow::Result<()> {
     let what = format!("Secret {namespace}/{secret}");
     let data = wait::until(&what, CERTIFICATE_LIMIT, LOOK_EVERY, || {

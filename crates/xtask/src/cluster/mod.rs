@@ -125,7 +125,7 @@ impl Layout {
         Ok(Self { state: paths::cache()?.join("cluster") })
     }
 
-    /// Of a cluster without a node.
+    /// The folders of a cluster without a node.
     fn bare(name: &str) -> anyhow::Result<Self> {
         Ok(Self { state: paths::cache()?.join(format!("cluster-{name}")) })
     }
@@ -164,7 +164,7 @@ pub(crate) struct Cluster {
     pub(crate) kubectl: Kubectl,
 }
 
-/// Starts the cluster. What is running stays as it is.
+/// Starts the cluster. Running processes stay as they are.
 pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
     let mut steps = Steps::new();
     packages::install(with_node)?;

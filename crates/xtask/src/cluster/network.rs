@@ -10,7 +10,7 @@ use crate::command::capture;
 pub(super) struct Network;
 
 impl Network {
-    /// The node's own address, on a link made for it alone.
+    /// The node's own address, on its own link.
     pub(super) const NODE: &str = "10.251.0.1";
     pub(super) const PODS: &str = "10.245.0.0/24";
     pub(super) const SERVICES: &str = "10.97.0.0/16";
@@ -35,7 +35,7 @@ pub(super) fn down() -> anyhow::Result<()> {
     [Network::POD_BRIDGE, Network::NODE_LINK].into_iter().try_for_each(remove)
 }
 
-/// Adds an address to this machine, on a link made for it alone.
+/// Adds an address to this machine, on a new link.
 pub(super) fn carry(link: &str, address: &str) -> anyhow::Result<()> {
     if !exists(link) {
         ip(&["link", "add", link, "type", "bridge"])?;
@@ -44,13 +44,13 @@ pub(super) fn carry(link: &str, address: &str) -> anyhow::Result<()> {
     ip(&["link", "set", link, "up"])
 }
 
-/// Removes a link, if it is there.
+/// Removes a link, if it exists.
 pub(super) fn remove(link: &str) -> anyhow::Result<()> {
     if exists(link) { ip(&["link", "delete", link]) } else { Ok(()) }
 }
 
-/// Uses `ip` to ask the kernel: /sys shows the links of the network namespace it was mounted in, which may be
-/// another one.
+/// Whether a link exists. Asks the kernel with `ip`: /sys shows the links of the network namespace it was mounted in,
+/// which may be another one.
 fn exists(link: &str) -> bool {
     ip(&["link", "show", link]).is_ok()
 }

@@ -2,7 +2,7 @@
 //!
 //! The settings suit CI sandboxes without CAP_SYS_RESOURCE: containerd must not lower OOM scores
 //! (`restrict_oom_score_adj`), the kubelet must not set kernel parameters (`KubeletInUserNamespace`) nor manage its
-//! own cgroups, and kube-proxy must leave connection tracking limits alone.
+//! own cgroups, and kube-proxy must not change connection tracking limits.
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
@@ -162,7 +162,7 @@ fn kubelet_config(layout: &Layout) -> String {
         "failCgroupV1": false,
         "failSwapOn": false,
         "featureGates": {"KubeletInUserNamespace": true},
-        // The disk is shared with everything else on this machine: the kubelet must not free space on it.
+        // Other programs use the same disk, so the kubelet must not free space on it.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {
             "memory.available": "1Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%",

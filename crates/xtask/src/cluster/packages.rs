@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use crate::command::{is_installed, show};
 
-/// A program, or a file, and its Debian package.
+/// Programs or files, with their Debian packages.
 const PACKAGES: [(&str, &str); 6] = [
     ("runc", "runc"),
     ("/usr/lib/cni/bridge", "containernetworking-plugins"),

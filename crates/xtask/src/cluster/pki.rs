@@ -50,7 +50,7 @@ pub(super) fn create(layout: &Layout, site: &Site) -> anyhow::Result<()> {
         let kubeconfig = kubeconfig(site, &authority.certificate_pem(), &user);
         write_secret(&layout.at(&format!("{name}.kubeconfig")), &kubeconfig)?;
     }
-    // A key for service account tokens alone.
+    // This key only signs service account tokens.
     let tokens = authority.issue(&request("service-accounts", "service-accounts"))?;
     write(&folder.join("service-accounts.crt"), tokens.certificate_pem())?;
     write_secret(&folder.join("service-accounts.key"), &tokens.key_pem())
@@ -71,7 +71,7 @@ pub(super) fn authority(folder: &Path, name: &str) -> anyhow::Result<Authority> 
     Ok(authority)
 }
 
-/// A request for a certificate that serves and authenticates.
+/// A request for a certificate for servers and clients.
 pub(super) fn request(identity: &str, common_name: &str) -> LeafRequest {
     let (not_before, not_after) = validity();
     LeafRequest {

@@ -43,7 +43,7 @@ pub(super) struct Processes {
     logs: PathBuf,
 }
 
-/// A process id may be reused; together with the start time it identifies one process.
+/// A started process. Process ids are reused, but a process id and a start time identify one process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Started {
     pid: i32,
@@ -96,7 +96,7 @@ impl Processes {
         self.running(name).is_some()
     }
 
-    /// Fails with the end of its log when a process is not running.
+    /// Fails with the end of the log when a process is not running.
     pub(super) fn check(&self, name: &str) -> anyhow::Result<()> {
         if self.is_running(name) { Ok(()) } else { bail!("{name} is not running: {}", self.log_tail(name)) }
     }
@@ -142,7 +142,7 @@ impl Processes {
     }
 }
 
-/// Sends a signal; succeeds if the process is already gone.
+/// Sends a signal. Succeeds if the process is already gone.
 pub(super) fn signal(pid: i32, signal: Signal) -> anyhow::Result<()> {
     let pid = Pid::from_raw(pid).context("not a process id")?;
     match kill_process(pid, signal) {
@@ -151,7 +151,7 @@ pub(super) fn signal(pid: i32, signal: Signal) -> anyhow::Result<()> {
     }
 }
 
-/// When a process started; none if it has ended, whether it was waited for or not.
+/// When a process started; `None` if it has ended, even if it is a zombie.
 fn start_ticks(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     parse_start_ticks(&stat)

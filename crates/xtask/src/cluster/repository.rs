@@ -21,13 +21,13 @@ const PROVIDERS: [(&str, &str); 3] = [
     ("control-plane-kubeadm", "control-plane-components.yaml"),
 ];
 
-/// The repository and the configuration that leads clusterctl to it.
+/// The repository, and clusterctl's configuration for it.
 pub(crate) struct Repository {
     folder: PathBuf,
 }
 
 impl Repository {
-    /// The providers whose programs are images of their own.
+    /// The providers whose programs have their own images.
     pub(super) fn programs() -> impl Iterator<Item = &'static str> {
         PROVIDERS.into_iter().map(|(label, ..)| label)
     }
@@ -37,7 +37,7 @@ impl Repository {
         layout.at("repository/clusterctl.yaml")
     }
 
-    /// Renders the components of Cluster API itself. Our providers join them when released there.
+    /// Renders the components of Cluster API itself. The release of our providers adds theirs.
     pub(super) fn lay_out(layout: &Layout, tools: &Tools) -> anyhow::Result<Self> {
         let folder = layout.at("repository");
         let release = tools.cluster_api();
@@ -61,7 +61,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// The folder that holds the providers.
+    /// The folder with the providers.
     pub(crate) fn folder(layout: &Layout) -> PathBuf {
         layout.at("repository")
     }
@@ -94,21 +94,21 @@ providers:
     }
 }
 
-/// How long managers keep their lease while nobody renews it: what Cluster API gives its kubeadm control plane provider
-/// (controlplane/kubeadm/main.go, `InitFlags`). The 15 s of the other two are short for two processors that a whole run of
-/// the tests shares, and a manager that loses its lease takes the webhooks along.
+/// The lease settings of managers: the defaults of Cluster API's kubeadm control plane provider
+/// (controlplane/kubeadm/main.go, `InitFlags`). The 15 s of the other two providers are short on two CPUs that all
+/// tests share, and a manager that loses its lease ends together with its webhooks.
 const LEASE: [&str; 3] = [
     "--leader-elect-lease-duration=1m0s",
     "--leader-elect-renew-deadline=40s",
     "--leader-elect-retry-period=5s",
 ];
 
-/// Seconds that a probe may take. By default it is one: while eighteen clusters came up at once, the kubelet killed a
-/// manager that was only slow.
+/// The timeout of a probe in seconds. With the default of one second, the kubelet killed a manager that was only slow,
+/// while eighteen clusters came up at once.
 const PROBE_SECONDS: u8 = 10;
 
-/// The components with our image, which is never pulled, and with more time for leases and probes. Line by line, so that
-/// nothing else changes.
+/// The components with our image, which is never pulled, and with more time for leases and probes. The text is edited
+/// line by line, so that nothing else changes.
 fn for_tests(components: &str, image: &str) -> String {
     let mut text = String::with_capacity(components.len());
     for line in components.lines() {

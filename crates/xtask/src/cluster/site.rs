@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use super::{Layout, Network, network, write};
 use crate::paths;
 
-/// Where the servers of a cluster listen, and where clients reach them.
+/// The addresses on which the servers of a cluster listen, and at which clients reach them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Site {
     /// The API server's address for others.
@@ -47,7 +47,7 @@ pub(super) struct Number(u8);
 const NUMBER_MAX: u8 = 9;
 
 impl Number {
-    /// The number of this cluster; assigns one if it has none.
+    /// The number of this cluster. Assigns one if the cluster has none.
     pub(super) fn of(layout: &Layout) -> anyhow::Result<Self> {
         if let Some(number) = Self::read(layout) {
             return Ok(number);
@@ -62,13 +62,13 @@ impl Number {
         bail!("no more than {} clusters without a node can be up", NUMBER_MAX - 1)
     }
 
-    /// Claims the number for a cluster; false when another cluster that starts at the same time has it.
+    /// Claims the number for a cluster. Returns `false` when another cluster that starts at the same time has it.
     fn claim(self, layout: &Layout) -> anyhow::Result<bool> {
         let claim = self.claim_file()?;
         let attempt = || format!("failed to write {}", claim.display());
         let owner = fs::read_to_string(&claim).unwrap_or_default();
         if !owner.is_empty() && !Path::new(&owner).exists() {
-            // Its state was removed by hand.
+            // Somebody removed the state of that cluster by hand.
             fs::remove_file(&claim).with_context(attempt)?;
         }
         fs::create_dir_all(claim.parent().expect("a file lies in a folder")).with_context(attempt)?;
@@ -119,8 +119,8 @@ impl Number {
         9000 + 100 * u16::from(self.0) + index
     }
 
-    /// The ports of its workload clusters' API servers, in the form of the flag. They are all on one address of
-    /// this machine, and a cluster that moves keeps its port.
+    /// The ports of its workload clusters' API servers, in the form of the flag. The ports of different management
+    /// clusters differ: they are all on one address of this machine, and a cluster that moves keeps its port.
     pub(super) fn workload_ports(self) -> String {
         let first = 20_000 + 1_000 * u16::from(self.0 - 2);
         format!("{first}-{}", first + 999)

@@ -48,7 +48,7 @@ const MODULES: [Module; 5] = [
             ("containerd-shim-runc-v2", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"),
             ("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
         ],
-        // Snapshotters that need C libraries and that no test uses.
+        // Without the snapshotters that need C libraries. No test uses them.
         tags: "no_btrfs no_zfs no_devmapper",
         linker_flags: "",
     },
@@ -69,14 +69,14 @@ const MODULES: [Module; 5] = [
 /// A release of Cluster API that tests use. Each has its own programs and sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum ClusterApi {
-    /// The newest one, contract v1beta2.
+    /// The newest release, contract v1beta2.
     #[default]
     #[value(name = "1.14")]
     V1_14,
-    /// The one before, contract v1beta2.
+    /// The previous release, contract v1beta2.
     #[value(name = "1.13")]
     V1_13,
-    /// The newest one that has only contract v1beta1 and can be built from its Go module.
+    /// The newest release that has only contract v1beta1 and can be built from its Go module.
     #[value(name = "1.8")]
     V1_8,
 }
@@ -113,7 +113,7 @@ impl ClusterApi {
         Module { name, programs, tags: "", linker_flags: "" }
     }
 
-    /// The folder of its Go module: its kustomize folders are part of it.
+    /// The folder of its Go module, which includes its kustomize folders.
     pub(crate) fn sources(self) -> anyhow::Result<PathBuf> {
         let mut go = Command::new("go");
         go.arg("list").arg("-C").arg(module_folder(self.module().name));
@@ -134,7 +134,7 @@ const fn cluster_api(core: &'static str) -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// Helm, which the chart's checks need and no cluster does.
+/// Helm. Only the chart's checks need it, no cluster does.
 const HELM: Module = Module {
     name: "helm",
     programs: &[("helm", "helm.sh/helm/v4/cmd/helm")],
@@ -142,7 +142,7 @@ const HELM: Module = Module {
     linker_flags: "-X helm.sh/helm/v4/internal/version.version=v4.3.1",
 };
 
-/// Helm's path; builds it if the cache does not have it.
+/// Helm's path. Builds Helm if the cache does not have it.
 pub(crate) fn helm() -> anyhow::Result<PathBuf> {
     let mut programs = BTreeMap::new();
     HELM.build(&capture(Command::new("go").arg("version"))?, &mut programs)?;
@@ -182,7 +182,7 @@ impl Tools {
         Ok(Self { programs, cluster_api })
     }
 
-    /// Their release of Cluster API.
+    /// The release of Cluster API.
     pub(crate) fn cluster_api(&self) -> ClusterApi {
         self.cluster_api
     }
@@ -199,7 +199,7 @@ impl Tools {
         format!("{name}-{}", folder.to_string_lossy())
     }
 
-    /// Links the programs for people into one folder.
+    /// Links the programs that people use into one folder.
     pub(crate) fn link(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         for name in ["kubectl", "clusterctl", "ctr", "kube-proxy"] {
@@ -220,8 +220,8 @@ pub(crate) fn module_folder(name: &str) -> PathBuf {
 }
 
 fn compile(module: &Module, package: &str, program: &Path) -> anyhow::Result<()> {
-    // Renamed when complete, so that an interrupted build leaves no broken program. Clusters that start at the same
-    // time may build the same program.
+    // The program is renamed when it is complete, so that an interrupted build leaves no broken program. Clusters that
+    // start at the same time may build the same program.
     let unfinished = program.with_extension(format!("unfinished-{}", std::process::id()));
     let linker_flags = format!("-s -w {}", module.linker_flags);
     let mut go = Command::new("go");

@@ -9,8 +9,8 @@
 //!  output of test runs ───────────┴─▶ those tests ran and passed               (--ran)
 //! ```
 //!
-//! A row that holds names at least one test that would fail if it did not. Nothing is taken on trust: a renamed
-//! test fails tidy, and one that did not run fails CI.
+//! A row that holds names at least one test that would fail if the row did not hold. A renamed test fails tidy, and a
+//! test that did not run fails CI.
 
 mod ran;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use self::{
 };
 use crate::paths;
 
-/// Rows about one thing, and the page that is made from them.
+/// Rows about one subject, and the page that is made from them.
 struct Book {
     /// The rows within the repository.
     rows: &'static str,
@@ -95,7 +95,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     for book in &BOOKS {
         let page = fs::read_to_string(paths::repository().join(book.page));
         if page.ok() != Some(table::render(book, &groups(book)?)) {
-            bail!("{} is not what {} says; run `cargo xtask contract`", book.page, book.rows);
+            bail!("{} is out of date with {}; run `cargo xtask contract`", book.page, book.rows);
         }
     }
     Ok(())
@@ -115,14 +115,10 @@ fn groups(book: &Book) -> anyhow::Result<Vec<Group>> {
             }
         }
     }
-    if missing.is_empty() {
-        Ok(groups)
-    } else {
-        bail!("{file} names what is not there:\n{}", missing.join("\n"))
-    }
+    if missing.is_empty() { Ok(groups) } else { bail!("{file} names missing tests:\n{}", missing.join("\n")) }
 }
 
-/// Fails with the rows that claim to hold but have a test that did not pass.
+/// Fails with the rows that should hold but have a test that did not pass.
 fn shown(groups: &[Group], ran: &Ran) -> anyhow::Result<()> {
     let rows = || groups.iter().flat_map(|group| &group.rows);
     let mut wrong = Vec::new();

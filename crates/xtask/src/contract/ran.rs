@@ -1,4 +1,4 @@
-//! Which tests ran and how they ended, from the output of `cargo test`: the program, then a line for each of its
+//! The tests that ran and their results, from the output of `cargo test`: the program, then a line for each of its
 //! tests.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use super::source::{CHART, parts};
 /// The results of runs.
 #[derive(Debug, Default)]
 pub(super) struct Ran {
-    /// By program and path of the test: whether it passed each time.
+    /// By program and path of the test: whether all its runs passed.
     tests: BTreeMap<(String, String), bool>,
     /// The result of `cargo xtask chart`, if it ran.
     chart: Option<bool>,
@@ -28,7 +28,7 @@ impl Ran {
             {
                 let path = path.split(' ').next().unwrap_or_default();
                 let passed = self.tests.entry((program.clone(), path.to_owned())).or_insert(true);
-                // Followed by the time it took, if that was requested: `ok <1.203s>`.
+                // The outcome may be followed by the time: `ok <1.203s>`.
                 *passed &= outcome.split(' ').next() == Some("ok");
             } else if let Some((_, failed)) = line.split_once(" checks of the chart, ") {
                 self.chart = Some(self.chart.unwrap_or(true) && failed == "0 failed");
@@ -36,7 +36,7 @@ impl Ran {
         }
     }
 
-    /// Fails with the reason why the test shows nothing.
+    /// Fails with the reason why the test does not count.
     pub(super) fn passed(&self, test: &str) -> Result<(), &'static str> {
         let (file, function) = parts(test).ok_or("no test's name")?;
         let programs = programs(file).ok_or("in no crate")?;
@@ -75,7 +75,8 @@ fn programs(file: &str) -> Option<Vec<(String, Vec<String>)>> {
     }
     let crate_name = package.replace('-', "_");
     let program = match (place.as_str(), package) {
-        // All files are modules of one program, named for the package; or each file or folder is a program.
+        // Either all files are modules of one program with the name of the package, or each file or folder is a
+        // program.
         ("tests", _) => {
             let (file, in_file) = modules.split_first()?;
             return Some(vec![(file.clone(), in_file.to_vec()), (crate_name, modules)]);

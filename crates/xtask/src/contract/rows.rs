@@ -1,11 +1,11 @@
-//! The rows in their file.
+//! The rows in a file.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-/// Rows on one subject, whose ids begin with the same letters.
+/// Rows about one subject. Their ids begin with the same letters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Group {
@@ -13,7 +13,7 @@ pub(super) struct Group {
     pub(super) group: String,
     /// The subject.
     pub(super) about: String,
-    /// The number of rows, so that none gets lost.
+    /// The number of rows, so that no row gets lost.
     count: usize,
     pub(super) rows: Vec<Row>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Row {
     /// `file::function` of tests that fail when the row does not hold.
     #[serde(default)]
     pub(super) tests: Vec<String>,
-    /// What is missing; tests beside it show a part.
+    /// What is missing. Tests of an open row show that a part holds.
     pub(super) open: Option<String>,
     /// Why it does not apply to us.
     pub(super) does_not_apply: Option<String>,

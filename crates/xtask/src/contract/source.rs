@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, bail};
 
-/// Functions in this folder are checks of `cargo xtask chart`, where they are not tests.
+/// Functions in this folder that are not tests are checks of `cargo xtask chart`.
 pub(super) const CHART: &str = "crates/xtask/src/chart/";
 
 /// The file and the function in a test's name.
@@ -12,14 +12,14 @@ pub(super) fn parts(test: &str) -> Option<(&str, &str)> {
     test.split_once("::").filter(|(file, function)| file.ends_with(".rs") && !function.is_empty())
 }
 
-/// Fails unless the file has the test, and it is run.
+/// Fails unless the file has the test and the test is not ignored.
 pub(super) fn find(root: &Path, test: &str) -> anyhow::Result<()> {
     let (file, function) = parts(test).context("not path/of/file.rs::function")?;
     let text = fs::read_to_string(root.join(file)).with_context(|| format!("failed to read {file}"))?;
     match look(&text, function) {
         Found::Test => Ok(()),
         Found::Function if file.starts_with(CHART) => Ok(()),
-        Found::Function => bail!("a function, but no test"),
+        Found::Function => bail!("the function is not a test"),
         Found::Ignored => bail!("ignored"),
         Found::Nothing => bail!("no such function"),
     }

@@ -54,7 +54,7 @@ fn told(row: &Row) -> (&'static str, String) {
     }
 }
 
-/// Text without the end of a cell.
+/// The text with escaped ends of cells.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

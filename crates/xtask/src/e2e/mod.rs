@@ -22,13 +22,13 @@ use crate::{
 const ALONE: [&str; 1] = ["alone"];
 /// The tests that share the cluster with a node, the slowest first.
 const TOGETHER: [&str; 3] = ["lifecycle", "ipam", "input"];
-/// Most of their time they wait: 18 at once create some 18 clusters. Nothing runs beside them: on CPUs that are too
-/// busy, Cluster API's managers lose their leases and restart.
+/// The number of these tests at a time. They mostly wait, and 18 tests create about 18 clusters. No other tests run
+/// beside them: on CPUs that are too busy, Cluster API's managers lose their leases and restart.
 const TOGETHER_AT_ONCE: usize = 18;
-/// The tests that start their own management clusters: one or two each, so two tests at once are enough for two
-/// cores, and one is enough beside a test that must be alone on its cluster.
+/// The tests that start one or two management clusters of their own. Two of them at a time are enough for two cores,
+/// and one is enough beside a test that must be alone on its cluster.
 const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["runtime", "clusterctl", "releases"];
-/// The kubelet's wait gets longer each time a manager is killed.
+/// Long enough for the kubelet's back-off, which grows each time a manager is killed.
 const AVAILABLE_LIMIT: &str = "--timeout=300s";
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
         let (alone, together, apart) = (of(&ALONE), of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN));
         tests.announce();
-        // A failure in one does not keep the others from running.
+        // A failure of one group does not keep the others from running.
         let results = thread::scope(|scope| {
             let first = scope.spawn(|| [tests.run(&alone, 1), tests.run(&apart, 1)]);
             let second = scope.spawn(|| tests.run(&apart, 1));
@@ -63,10 +63,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// The variables by which tests find the cluster and its programs.
+/// The environment variables with which tests find the cluster and its programs.
 fn environment(found: &Found) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let mut environment = vec![("KUBECONFIG", found.kubeconfig.clone().into_os_string())];
-    // For tests that need several management clusters: this starts them, with this program.
+    // Tests that need several management clusters start them with `this`, to run `program`.
     if let Some(program) = &found.program {
         let this = std::env::current_exe().context("failed to find this program")?;
         let program = std::path::absolute(program).context("failed to find our program")?;

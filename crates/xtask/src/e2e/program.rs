@@ -24,7 +24,7 @@ use crate::{
 /// The test target, and its package in the repository.
 const TARGET: &str = "e2e";
 const FOLDER: &str = "e2e/tests";
-/// No test takes half as long on two busy cores.
+/// The time limit of a test. No test takes half as long on two busy cores.
 const SECONDS_MAX: &str = "1200";
 
 /// Tests that run once each, on the next free worker.
@@ -55,7 +55,7 @@ pub(crate) struct Tests {
 }
 
 impl Tests {
-    /// Builds them with the features that `cargo test --workspace` resolves, so that nothing is built twice.
+    /// Builds the tests with the features that `cargo test --workspace` resolves, so that nothing is built twice.
     pub(crate) fn build() -> anyhow::Result<Self> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -116,7 +116,7 @@ impl Tests {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=10", SECONDS_MAX]).arg(&self.program).args(["--exact", name]);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        // The errors say where and what; a backtrace of the test harness would hide them.
+        // The errors name the place and the cause. A backtrace of the test harness would hide them.
         command.env("RUST_BACKTRACE", "0").current_dir(paths::repository().join(FOLDER));
         let result = show_failure(&mut command);
         let outcome = if result.is_ok() { "ok" } else { "FAILED" };

@@ -86,7 +86,7 @@ fn every_variable_of_the_components_is_ours_and_has_a_default() {
     }
 }
 
-/// All providers may be installed in one namespace.
+/// All providers may be installed in the same namespace.
 #[test]
 fn services_select_the_pods_of_their_own_provider_alone() {
     let all = PROVIDERS.map(|(role, ..)| components(role));
@@ -104,7 +104,7 @@ fn services_select_the_pods_of_their_own_provider_alone() {
     }
 }
 
-/// An endpoint never changes, and `clusterctl upgrade` makes another pod: the host is a name that leads to the
+/// An endpoint never changes, but `clusterctl upgrade` creates a new pod. So the host of endpoints is a DNS name of the
 /// current pod.
 #[test]
 fn endpoints_are_under_the_name_of_a_service_that_finds_the_pod() {
@@ -116,9 +116,9 @@ fn endpoints_are_under_the_name_of_a_service_that_finds_the_pod() {
         default.and_then(|host| host.strip_suffix(".$(POD_NAMESPACE).svc")).expect("a Service's name");
     let service = of_kind(&objects, "Service").find(|object| text(object, "/metadata/name") == service);
     let spec = &service.expect("there is one of this name")["spec"];
-    // Headless: each cluster has its own port, and there are thousands.
+    // The Service is headless, because each of thousands of clusters has its own port.
     assert_eq!((&spec["clusterIP"], &spec["publishNotReadyAddresses"]), (&json!("None"), &json!(true)));
-    // The kubelet sets these variables, for a host with a name or with an address.
+    // The kubelet sets these variables, for a host that is a name or an address.
     let fields: Vec<_> = (items(container, "/env").iter())
         .map(|variable| (text(variable, "/name"), text(variable, "/valueFrom/fieldRef/fieldPath")))
         .filter(|(name, _)| ["POD_NAMESPACE", "POD_IP"].contains(name))
@@ -126,8 +126,8 @@ fn endpoints_are_under_the_name_of_a_service_that_finds_the_pod() {
     assert_eq!(fields, [("POD_IP", "status.podIP"), ("POD_NAMESPACE", "metadata.namespace")]);
 }
 
-/// clusterctl, cmd/clusterctl/client/repository/components.go, replaces it in metadata, subjects and references of
-/// webhooks to Services.
+/// clusterctl, cmd/clusterctl/client/repository/components.go, replaces the namespace in metadata, subjects and
+/// references of webhooks to Services.
 #[test]
 fn the_namespace_is_named_only_where_clusterctl_replaces_it() {
     for (role, _, namespace) in PROVIDERS {
@@ -298,7 +298,7 @@ fn permissions_are_those_that_the_contracts_ask_for() {
         ("ipam.cluster.x-k8s.io/ipaddresses", "get list watch"),
     ]);
     assert_eq!(wanted.difference(&infrastructure).collect::<Vec<_>>(), [""; 0]);
-    // Cluster API alone deletes clusters.
+    // Only Cluster API deletes clusters.
     for what in ["infrastructure.cluster.x-k8s.io/inmemoryclusters", "cluster.x-k8s.io/clusters"] {
         let deletes = infrastructure.iter().find(|may| may.starts_with(what) && may.contains(" delete"));
         assert_eq!(deletes, None);

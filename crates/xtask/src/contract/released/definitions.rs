@@ -1,4 +1,4 @@
-//! Requirements of Cluster API for definitions and the release they are in.
+//! Requirements of Cluster API for definitions.
 
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn no_stored_kind_has_fields_for_terminal_failures() {
     }
 }
 
-/// Cluster API, util/contract/contract.go, CalculateCRDName; our kinds all have regular plurals.
+/// Cluster API, util/contract/contract.go, CalculateCRDName. All our kinds have regular plurals.
 #[test]
 fn every_kind_is_named_and_scoped_as_cluster_api_looks_for_it() {
     for definition in nephele_api::crds() {
@@ -119,7 +119,7 @@ fn every_kind_is_named_and_scoped_as_cluster_api_looks_for_it() {
     }
 }
 
-/// A rule in a schema cannot recognise a dry run, with which the topology controller compares templates.
+/// The topology controller compares templates with dry runs, which a rule in a schema cannot recognise.
 #[test]
 fn no_rule_in_a_schema_makes_a_template_immutable() {
     let mut seen = 0;

@@ -1,4 +1,4 @@
-//! Rows that released files show: components, definitions, templates.
+//! Tests of contract rows about released files: components, definitions, templates.
 
 mod components;
 mod definitions;
@@ -120,12 +120,12 @@ fn a_release_has_the_files_that_clusterctl_asks_for() {
     }
 }
 
-/// cluster-api, cmd/clusterctl/client/repository/repository_local.go: the folder is the version. An image has a tag
-/// of that name too.
+/// cluster-api, cmd/clusterctl/client/repository/repository_local.go: the name of the folder is the version. It is also
+/// the tag of the image.
 #[test]
 fn folders_metadata_and_images_of_a_release_are_of_the_version_of_the_workspace() {
     let folder = std::env::temp_dir().join(format!("nephele-version-{}", std::process::id()));
-    // As `cargo xtask release` does without an image.
+    // As `cargo xtask release` does by default.
     release::run(&release::Args::of(&folder)).expect("laid out");
     let files = files_below(&folder);
     let read = |path: &String| fs::read_to_string(folder.join(path)).expect("readable");

@@ -1,6 +1,5 @@
-//! Requirements of the Cluster API Operator for a release, and the examples of how to use it for ours
-//! (cluster-api-operator 0.29, `internal/controller`: `preflight_checks.go`, `phase_load.go`,
-//! `component_customizer.go`).
+//! Requirements of the Cluster API Operator for a release, and our examples for the operator (cluster-api-operator
+//! 0.29, `internal/controller`: `preflight_checks.go`, `phase_load.go`, `component_customizer.go`).
 //!
 //! This release of the operator was run with the examples once, by hand, on an API server with Cluster API 1.14. It
 //! installed the infrastructure and the IPAM provider from ConfigMaps made as in the examples, set the flags of
@@ -24,7 +23,7 @@ const CONFIG_MAP_MAX: usize = 1024 * 1024;
 /// Contracts that the operator supports.
 const CONTRACTS: [&str; 2] = ["v1beta1", "v1beta2"];
 
-/// An example, and what it has to install.
+/// An example, and the provider that it has to install.
 struct Example {
     file: &'static str,
     kind: &'static str,
@@ -88,7 +87,7 @@ fn every_provider_of_a_release_has_an_example_with_its_name_version_and_namespac
         let (name, namespace) = (text(&provider, "/metadata/name"), text(&provider, "/metadata/namespace"));
         assert!(example.label.ends_with(&format!("-{name}")), "{name} is not in {}", example.label);
         assert_eq!(text(&provider, "/spec/version"), release::VERSION, "{}", example.file);
-        // Names are unique among providers of a kind, in all namespaces.
+        // Names have to be unique among providers of a kind, over all namespaces.
         assert!(names.insert((example.kind, name.to_owned())), "{name} twice");
         let namespaces: BTreeSet<_> = documents(&render(example.role, IMAGE))
             .iter()
@@ -103,7 +102,7 @@ fn every_provider_of_a_release_has_an_example_with_its_name_version_and_namespac
     }
 }
 
-/// Exactly one source, and the labels that the example puts on the ConfigMap.
+/// The provider has exactly one source, which selects the labels that the example gives the ConfigMap.
 #[test]
 fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_files_are_released() {
     for example in &EXAMPLES {
@@ -113,7 +112,7 @@ fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_file
         let labels = json!({
             format!("{prefix}/type"): example.of_type,
             format!("{prefix}/name"): name,
-            // It may match only one, and there is one for each version.
+            // The selector may match only one ConfigMap, and each version has its own.
             format!("{prefix}/version"): text(&provider, "/spec/version"),
         });
         assert_eq!(provider["spec"]["fetchConfig"], json!({"selector": {"matchLabels": labels}}));
@@ -144,8 +143,8 @@ fn components_fit_into_a_config_map_with_the_metadata() {
     }
 }
 
-/// The operator owns namespaced objects, and an owner is in the same namespace. It reads health from the Deployment
-/// with the provider's label, and changes the container of that name.
+/// The operator owns namespaced objects, so they have to be in its provider's namespace. It reads health from the
+/// Deployment with the provider's label, and changes the container named `manager`.
 #[test]
 fn what_has_a_namespace_is_in_the_providers_and_the_operator_finds_the_manager() {
     const WITHOUT_NAMESPACE: [&str; 7] = [

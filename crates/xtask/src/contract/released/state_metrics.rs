@@ -1,4 +1,4 @@
-//! The configuration of kube-state-metrics for our kinds: in Cluster API's words, and with existing fields only.
+//! The configuration of kube-state-metrics for our kinds has Cluster API's names, and only fields that exist.
 //!
 //! kube-state-metrics 2.18.0 was run with the file once, by hand, on a cluster with addresses from a pool: it
 //! accepted the file, and every metric of clusters, machines and pools existed with the objects' values.
@@ -31,7 +31,7 @@ fn metric<'a>(resource: &'a Value, name: &str) -> Option<(&'a str, &'a Value)> {
     Some((form, each.get(&field).unwrap_or_else(|| panic!("{name} says nothing of its {field}"))))
 }
 
-/// A kind with its schemas, including the fields of every object.
+/// A kind with its schemas, including the fields that every object has.
 struct Kind {
     group: String,
     plural: String,
@@ -77,7 +77,7 @@ fn resolve<'a>(schema: &'a Value, path: &Value) -> Option<&'a Value> {
     })
 }
 
-/// What can be a sample's value: a number, a boolean or a time.
+/// Whether a field can be a sample's value: a number, a boolean or a time.
 fn is_measurable(schema: &Value) -> bool {
     let kind = text(schema, "/type");
     ["integer", "number", "boolean"].contains(&kind) || text(schema, "/format") == "date-time"

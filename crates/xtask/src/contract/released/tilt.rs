@@ -37,7 +37,7 @@ fn tilt_finds_a_folder_of_kustomizations_and_a_version_of_a_released_series_for_
         let (name, config) = (text(provider, "/name"), &provider["config"]);
         let keys: Vec<_> = config.as_object().expect("a configuration").keys().collect();
         assert!(keys.iter().all(|key| KEYS.contains(&key.as_str())), "{name}: {keys:?}");
-        // It becomes the name of a group of resources and, in lower case, of one of them.
+        // The label becomes the name of a group of resources and, in lower case, of one of the resources.
         let label = text(config, "/label");
         assert!(!label.is_empty() && label.chars().all(char::is_alphanumeric), "{name}: {label:?}");
         // With an image, Tilt would build a Go program.
