@@ -21,7 +21,7 @@ use crate::Management;
 /// A management cluster: a real API server, unmodified Cluster API, and our providers, all of them processes of
 /// this machine. [`Bare::down`] removes it; after a failure it stays for inspection.
 pub struct Bare {
-    /// The management cluster, with its administrator's rights.
+    /// The management cluster, with administrator permissions.
     pub management: Management,
     name: String,
     /// The arguments it was started with.
@@ -30,7 +30,7 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Starts one. Our providers are in a namespace of that name, or else in their own.
+    /// Starts a management cluster. Our providers are in this namespace, or else each in its own.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl Bare {
         Self::up_with(name, namespace.as_ref().map_or(&[], |args| &args[..])).await
     }
 
-    /// Starts one with this release of Cluster API: `1.13`.
+    /// Starts a management cluster with this release of Cluster API, such as `1.13`.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Bare {
         Self::up_with(name, &["--cluster-api", cluster_api]).await
     }
 
-    /// Starts one with our runtime extension, registered with Cluster API as `nephele`.
+    /// Starts a management cluster with our runtime extension, registered with Cluster API as `nephele`.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Bare {
         Self::up_with(name, &["--runtime-extension"]).await
     }
 
-    /// The same with this release of Cluster API: `1.8`.
+    /// The same with this release of Cluster API, such as `1.8`.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Bare {
     ///
     /// # Errors
     ///
-    /// When one does not become ready, with the end of its log.
+    /// When a manager does not become ready, with the end of its log.
     pub async fn follow_deployments(&self) -> anyhow::Result<()> {
         bring_up(&self.name, &self.more.iter().map(String::as_str).collect::<Vec<_>>()).await
     }
@@ -95,7 +95,7 @@ impl Bare {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When the provider has no manager.
     pub async fn kill_manager(&self, label: &str) -> anyhow::Result<()> {
         let state = self.repository().parent().map(Path::to_owned).unwrap_or_default();
         let file = state.join("pid").join(label);
@@ -122,7 +122,7 @@ impl Bare {
         Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
     }
 
-    /// Starts another manager of ours, as a process of this machine with these credentials, until it is dropped.
+    /// Starts another manager of ours with these credentials, as a process of this machine, until it is dropped.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Bare {
         Ok(Manager { process, addresses, log })
     }
 
-    /// Stops it and deletes its state.
+    /// Stops the management cluster and deletes its state.
     ///
     /// # Errors
     ///
@@ -156,14 +156,14 @@ impl Bare {
         self.environment.get("KUBECONFIG").map(PathBuf::from).unwrap_or_default()
     }
 
-    /// The folders of its releases.
+    /// The folder of its releases.
     #[must_use]
     pub fn repository(&self) -> PathBuf {
         let configuration = self.environment.get("CLUSTERCTL_CONFIG").map(PathBuf::from).unwrap_or_default();
         configuration.parent().map(Path::to_owned).unwrap_or_default()
     }
 
-    /// Runs clusterctl on it and returns the output.
+    /// Runs clusterctl on the management cluster and returns the output.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl Bare {
         run(command).await
     }
 
-    /// Runs kubectl on it as its administrator and returns the output.
+    /// Runs kubectl on the management cluster as its administrator and returns the output.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl Manager {
     ///
     /// When it has ended, with its log.
     pub async fn is_ready(&mut self) -> anyhow::Result<bool> {
-        if let Some(status) = self.process.try_wait().context("failed to look after a manager")? {
+        if let Some(status) = self.process.try_wait().context("failed to check a manager")? {
             bail!("the manager ended: {status}\n{}", self.log());
         }
         let answer = get(self.addresses[0], "/readyz").await.unwrap_or_default();
@@ -227,7 +227,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The manager may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

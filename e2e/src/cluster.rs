@@ -14,32 +14,32 @@ use crate::{
 /// The label of everything that belongs to a cluster.
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
-/// Which machines.
+/// A role of machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Those of the control plane.
+    /// Machines of the control plane.
     ControlPlane,
-    /// The others.
+    /// All other machines.
     Worker,
 }
 
 /// A workload cluster.
 #[derive(Clone)]
 pub struct Cluster {
-    /// The management cluster it is described in.
+    /// The management cluster with its objects.
     pub management: Management,
-    /// The namespace it is described in.
+    /// The namespace of its objects.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
 impl Cluster {
-    /// Waits until the cluster is available with exactly so many machines, all of them up to date and ready.
+    /// Waits until the cluster is available with exactly these numbers of machines, all up to date and ready.
     ///
     /// # Errors
     ///
-    /// When it is not in time, with the conditions of all that belongs to it.
+    /// When it is not available in time, with the conditions of all its objects.
     pub async fn settled(&self, control_plane: usize, workers: usize) -> anyhow::Result<()> {
         let what = format!("{} to be available with {control_plane} + {workers} machines", self.name);
         self.until(&what, async || {
@@ -62,7 +62,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When it is not in time, with the conditions of all that belongs to it.
+    /// When it is not available in time, with the conditions of all its objects.
     pub async fn available(&self) -> anyhow::Result<()> {
         self.until(&format!("{} to be available", self.name), async || {
             let found = self.get().await?;
@@ -71,12 +71,12 @@ impl Cluster {
         .await
     }
 
-    /// Waits until something has happened to the cluster.
+    /// Waits until a condition holds for the cluster.
     ///
     /// # Errors
     ///
-    /// When it has not in time, with the conditions of all that belongs to the cluster. They are asked for only then:
-    /// that takes six requests, and many tests wait at once.
+    /// When it does not hold in time, with the conditions of all objects of the cluster. They are read only then,
+    /// because that takes six requests, and many tests wait at once.
     pub async fn until<T>(
         &self,
         what: &str,
@@ -95,35 +95,35 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When it is not there.
+    /// When it does not exist.
     pub async fn get(&self) -> anyhow::Result<Value> {
         self.management.get(kinds::CLUSTER, &self.namespace, &self.name).await
     }
 
-    /// An object of the cluster's namespace that has to be there.
+    /// An object in the cluster's namespace that has to exist.
     ///
     /// # Errors
     ///
-    /// When it is not.
+    /// When it does not exist.
     pub async fn object(&self, kind: Kind, name: &str) -> anyhow::Result<Value> {
         self.management.get(kind, &self.namespace, name).await
     }
 
-    /// The InMemoryCluster. A cluster with ClusterClass has one of another name.
+    /// The InMemoryCluster. With a ClusterClass, its name differs from that of the cluster.
     ///
     /// # Errors
     ///
-    /// When there is not one.
+    /// When the cluster has no InMemoryCluster.
     pub async fn infrastructure(&self) -> anyhow::Result<Value> {
         let found = self.of_kind(kinds::IN_MEMORY_CLUSTER).await?;
         found.into_iter().next().with_context(|| format!("{} has no InMemoryCluster", self.name))
     }
 
-    /// The Machines, or those of a role.
+    /// The Machines, or the Machines of a role.
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn machines(&self, role: Option<Role>) -> anyhow::Result<Vec<Value>> {
         let mut machines = self.of_kind(kinds::MACHINE).await?;
         machines.retain(|machine| match role {
@@ -138,7 +138,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn of_kind(&self, kind: Kind) -> anyhow::Result<Vec<Value>> {
         self.management.list(kind, &self.namespace, &format!("{CLUSTER_LABEL}={}", self.name)).await
     }
@@ -147,7 +147,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn scale_control_plane(&self, replicas: u32) -> anyhow::Result<()> {
         self.patch(kinds::CONTROL_PLANE, &self.control_plane(), &json!({"spec": {"replicas": replicas}}))
             .await
@@ -157,7 +157,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn scale_workers(&self, replicas: u32) -> anyhow::Result<()> {
         self.patch(kinds::MACHINE_DEPLOYMENT, &self.workers(), &json!({"spec": {"replicas": replicas}})).await
     }
@@ -174,20 +174,20 @@ impl Cluster {
         format!("{}-workers", self.name)
     }
 
-    /// Changes an object of the cluster's namespace by a merge patch.
+    /// Applies a merge patch to an object in the cluster's namespace.
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn patch(&self, kind: Kind, name: &str, patch: &Value) -> anyhow::Result<()> {
         self.management.patch(kind, &self.namespace, name, patch).await
     }
 
-    /// Asks for the cluster to be deleted.
+    /// Deletes the cluster, without waiting until it is gone.
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn delete(&self) -> anyhow::Result<()> {
         self.management.delete(kinds::CLUSTER, &self.namespace, &self.name).await
     }
@@ -196,7 +196,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When there are none yet.
+    /// When there is no endpoint yet.
     pub async fn endpoint(&self) -> anyhow::Result<(String, u16)> {
         let cluster = self.get().await?;
         let endpoint = &cluster["spec"]["controlPlaneEndpoint"];
@@ -209,7 +209,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When there is none yet.
+    /// When there is no kubeconfig yet.
     pub async fn kubeconfig(&self) -> anyhow::Result<String> {
         let secret = self.object(kinds::SECRET, &format!("{}-kubeconfig", self.name)).await?;
         let value = secret["data"]["value"].as_str().context("the kubeconfig Secret is empty")?;
@@ -226,7 +226,7 @@ impl Cluster {
         Workload::connect(&self.kubeconfig().await?).await
     }
 
-    /// The cluster as its administrator sees it at this address, where the host of its endpoint is a name for pods alone.
+    /// The cluster as its administrator sees it at this address, for endpoints whose host only pods can resolve.
     ///
     /// # Errors
     ///
@@ -248,11 +248,11 @@ impl Cluster {
         Workload::connect(&kubeconfig).await
     }
 
-    /// The conditions that are not well, of the cluster and all that belongs to it.
+    /// The bad conditions of the cluster and of all its objects.
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn state(&self) -> anyhow::Result<String> {
         let mut lines = vec![state::line(&self.get().await?)];
         for kind in [

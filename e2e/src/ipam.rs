@@ -1,4 +1,4 @@
-//! Pools, claims and addresses, as their users write and read them.
+//! Pools, claims and addresses, as users write and read them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     wait::until,
 };
 
-/// The group of all of them.
+/// The API group of these kinds.
 pub const GROUP: &str = "ipam.cluster.x-k8s.io";
 
 /// How long a claim may take on a busy machine.
@@ -29,13 +29,13 @@ const SCOPE_LABEL: &str = "e2e.nephele.dev/scope";
 /// The address counts in a pool's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// How many it can allocate.
+    /// How many addresses the pool can allocate.
     pub total: i64,
     /// How many of them are free.
     pub free: i64,
-    /// How many are in use.
+    /// How many addresses are in use.
     pub used: i64,
-    /// How many of these it could not allocate any more.
+    /// How many of the addresses in use the pool could not allocate any more.
     pub out_of_range: i64,
 }
 
@@ -75,7 +75,7 @@ pub fn claim(name: &str, kind: Kind, pool: &str) -> Value {
     })
 }
 
-/// An IPAddress made by hand, before there is a claim of its name.
+/// An IPAddress that is created by hand, before there is a claim of the same name.
 #[must_use]
 pub fn address(name: &str, kind: Kind, pool: &str, address: &str, prefix: u8) -> Value {
     let (group, version, address_kind) = kinds::ADDRESS;
@@ -88,7 +88,7 @@ pub fn address(name: &str, kind: Kind, pool: &str, address: &str, prefix: u8) ->
     })
 }
 
-/// The name of the IPAddress of a claim that has one.
+/// The name of a claim's IPAddress, if the claim has one.
 #[must_use]
 pub fn address_name(claim: &Value) -> Option<&str> {
     claim["status"]["addressRef"]["name"].as_str()
@@ -99,7 +99,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it is refused, or its status has no counts.
+    /// When the pool is refused, or its status has no counts.
     pub async fn pool(&self, kind: Kind, name: &str, spec: Value) -> anyhow::Result<()> {
         self.apply_pool(kind, name, spec).await?;
         until(&format!("{} {name} to count its addresses", kind.2), LIMIT, async || {
@@ -113,7 +113,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn apply_pool(&self, kind: Kind, name: &str, spec: Value) -> anyhow::Result<()> {
         let mut object = pool(kind, name, &spec);
         object["metadata"]["labels"] = json!({SCOPE_LABEL: self.namespace});
@@ -124,7 +124,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn claim(&self, name: &str, kind: Kind, pool: &str) -> anyhow::Result<()> {
         self.management.apply(&self.namespace, &[claim(name, kind, pool)]).await
     }
@@ -133,7 +133,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When one gets none.
+    /// When a claim gets no address.
     pub async fn claim_in_turn(&self, names: &[&str], kind: Kind, pool: &str) -> anyhow::Result<Vec<String>> {
         let mut addresses = Vec::new();
         for name in names {
@@ -147,7 +147,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it gets none.
+    /// When the claim gets no address.
     pub async fn bound(&self, claim: &str) -> anyhow::Result<String> {
         let address = self.address(claim).await?;
         let text = address["spec"]["address"].as_str();
@@ -158,7 +158,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it gets none, with its conditions.
+    /// When the claim gets no address, with its conditions.
     pub async fn address(&self, claim: &str) -> anyhow::Result<Value> {
         until(&format!("{claim} to have an address"), LIMIT, async || {
             let object = self.get(kinds::CLAIM, claim).await?;
@@ -175,7 +175,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it does not.
+    /// When it does not in time.
     pub async fn waits(&self, claim: &str, reason: &str) -> anyhow::Result<String> {
         until(&format!("{claim} to wait because of {reason}"), LIMIT, async || {
             let object = self.get(kinds::CLAIM, claim).await?;
@@ -194,7 +194,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it does not.
+    /// When it does not in time.
     pub async fn counts(&self, kind: Kind, pool: &str, counts: Counts) -> anyhow::Result<()> {
         self.counts_within(LIMIT, kind, pool, counts).await
     }
@@ -203,7 +203,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it does not.
+    /// When it does not in time.
     pub async fn counts_within(
         &self,
         limit: Duration,
@@ -223,7 +223,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it does not.
+    /// When it does not in time.
     pub async fn pool_says(
         &self,
         kind: Kind,
@@ -247,7 +247,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When one stays.
+    /// When a claim or an address stays.
     pub async fn release(&self, claims: &[&str]) -> anyhow::Result<()> {
         let delete = |name| self.management.delete(kinds::CLAIM, &self.namespace, name);
         try_join_all(claims.iter().map(|name| delete(name))).await?;
@@ -262,7 +262,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// When it stays.
+    /// When the object stays.
     pub async fn gone(&self, kind: Kind, name: &str) -> anyhow::Result<()> {
         until(&format!("{} {name} to be gone", kind.2), LIMIT, async || {
             let object = self.management.find(kind, &self.namespace, name).await?;
@@ -273,25 +273,25 @@ impl Scope {
         .await
     }
 
-    /// An object of the scope that has to be there.
+    /// An object of the scope that has to exist.
     ///
     /// # Errors
     ///
-    /// When it is not.
+    /// When it does not exist.
     pub async fn get(&self, kind: Kind, name: &str) -> anyhow::Result<Value> {
         self.management.get(kind, &self.namespace, name).await
     }
 
-    /// Changes an object of the scope by a merge patch.
+    /// Applies a merge patch to an object of the scope.
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn patch(&self, kind: Kind, name: &str, patch: &Value) -> anyhow::Result<()> {
         self.management.patch(kind, &self.namespace, name, patch).await
     }
 
-    /// Deletes every claim and pool of the scope, and waits until they and all addresses are gone.
+    /// Deletes all claims and pools of the scope, and waits until they and all addresses are gone.
     pub(crate) async fn release_all(&self) -> anyhow::Result<()> {
         let Self { management, namespace } = self;
         for name in management.names(kinds::CLAIM, namespace).await? {

@@ -33,5 +33,5 @@ fn blocking(kubeconfig: &str, args: &[String]) -> anyhow::Result<String> {
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    String::from_utf8(output.stdout).context("kubectl printed something else than text")
+    String::from_utf8(output.stdout).context("the output of kubectl is not text")
 }

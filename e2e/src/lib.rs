@@ -1,5 +1,5 @@
-//! The tools of the black-box tests: namespaces for each test on a management cluster, clusters from the released
-//! templates, waits whose errors include the last state, and the ways in which users look into a workload cluster.
+//! The tools of the black-box tests: a namespace for each test on a management cluster, clusters from the released
+//! templates, waits whose errors include the last state, and users' access to workload clusters.
 //!
 //! ```text
 //!  Scope (a namespace) ──apply templates──▶ management cluster ──▶ Cluster API + provider
@@ -8,9 +8,8 @@
 //! ```
 //!
 //! The tests are in `tests/`: `lifecycle` and `ipam` in parallel, `alone` one after the other with nothing else
-//! running, `clusterctl` on their own management clusters, `helm` and `installed` in place of the providers that
-//! the others use. They know the product by its published parts: objects, endpoints, a process. They use nothing of
-//! its insides.
+//! running, `clusterctl` on their own management clusters, `helm` and `installed` in place of the providers that the
+//! other tests use. The tests only use the public parts of the product: objects, endpoints, a process.
 
 pub mod bare;
 pub mod cluster;

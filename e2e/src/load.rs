@@ -1,5 +1,5 @@
-//! Many claims at once: created and released with few requests at a time, and followed by watches, so that the load
-//! takes little of the machine that it shares with the providers.
+//! Many claims at once. They are created and released with few requests at a time, and followed with watches, so that
+//! the load uses little of the machine that it shares with the providers.
 //!
 //! ```text
 //!  Load ──POST, DELETE──▶ API server ──watch claims────▶ Tally     which are bound, which are gone, since when
@@ -42,7 +42,7 @@ use crate::{
 /// Requests in flight: enough to keep an API server on two cores busy.
 const REQUESTS_MAX: usize = 32;
 
-/// Claims in one namespace. Names are used once.
+/// Claims in one namespace. Each name is used only once.
 pub struct Load {
     claims: Api<IPAddressClaim>,
     bound: Following<Tally>,
@@ -69,7 +69,7 @@ impl Load {
     ///
     /// # Errors
     ///
-    /// When one is refused.
+    /// When a request is refused.
     pub async fn create(
         &self,
         claims: impl IntoIterator<Item = (String, String)>,
@@ -96,7 +96,7 @@ impl Load {
     ///
     /// # Errors
     ///
-    /// When one is refused.
+    /// When a request is refused.
     pub async fn delete(&self, names: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
         stream::iter(names)
             .map(async |name| {
@@ -108,11 +108,11 @@ impl Load {
             .await
     }
 
-    /// Waits until this holds for the claims.
+    /// Waits until a condition holds for the claims.
     ///
     /// # Errors
     ///
-    /// When it does not in time, with their state.
+    /// When it does not hold in time, with their state.
     pub async fn until(
         &self,
         what: &str,
@@ -122,11 +122,11 @@ impl Load {
         self.bound.until(what, limit, holds).await
     }
 
-    /// Waits until this holds for the addresses.
+    /// Waits until a condition holds for the addresses.
     ///
     /// # Errors
     ///
-    /// When it does not in time, with their state.
+    /// When it does not hold in time, with their state.
     pub async fn until_addresses(
         &self,
         what: &str,
@@ -147,7 +147,7 @@ impl Load {
     }
 }
 
-/// State made from the events of a watch.
+/// State that is built from the events of a watch.
 trait Follow: Debug + Default + Send + 'static {
     type Kind;
 
@@ -170,7 +170,7 @@ impl<S: Follow> Following<S> {
         let (sender, changed) = watch::channel(());
         let followed = Arc::clone(&state);
         let task = tokio::spawn(async move {
-            // Errors are not reported: a caller that waits sees what is missing.
+            // Errors are not reported: the error of a wait shows what is missing.
             let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
             while let Some(event) = events.next().await {
                 let Ok(event) = event else { continue };

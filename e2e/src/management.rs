@@ -1,4 +1,4 @@
-//! The management cluster: any object by kind, as JSON.
+//! The management cluster: objects of any kind, as JSON.
 
 use std::path::Path;
 
@@ -106,7 +106,7 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When KUBECONFIG has no usable cluster.
     pub async fn connect() -> anyhow::Result<Self> {
         let client = Client::try_default().await.context("failed to reach the management cluster")?;
         Ok(Self { client })
@@ -116,7 +116,7 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// When it cannot be used.
+    /// When the file cannot be used.
     pub async fn of(kubeconfig: &Path) -> anyhow::Result<Self> {
         let attempt = || format!("failed to use {}", kubeconfig.display());
         let kubeconfig = Kubeconfig::read_from(kubeconfig).with_context(attempt)?;
@@ -140,14 +140,14 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// When it is not.
+    /// When it does not exist.
     pub async fn get(&self, kind: Kind, namespace: &str, name: &str) -> anyhow::Result<Value> {
         self.find(kind, namespace, name)
             .await?
-            .with_context(|| format!("{} {namespace}/{name} is not there", kind.2))
+            .with_context(|| format!("{} {namespace}/{name} does not exist", kind.2))
     }
 
-    /// The objects of a namespace with these labels; none if the kind is not served.
+    /// The objects in a namespace with these labels. Empty if the kind is not served.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Management {
             list => list.with_context(|| format!("failed to list {} in {namespace}", kind.2))?,
         };
         let with_kind = |mut object: DynamicObject| {
-            // Items of a list come without their kind.
+            // Items of a list have no kind.
             object.types.get_or_insert_with(|| kube::api::TypeMeta {
                 api_version: resource(kind).api_version,
                 kind: kind.2.to_owned(),
@@ -172,7 +172,7 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// When one is refused.
+    /// When an object is refused.
     pub async fn apply(&self, namespace: &str, objects: &[Value]) -> anyhow::Result<()> {
         for object in objects {
             let (api, name) = (self.api_of(namespace, object), state::name(object));
@@ -183,12 +183,12 @@ impl Management {
         Ok(())
     }
 
-    /// Replaces an object with a changed copy, as clients do that read it, change it and know only their own
-    /// version.
+    /// Replaces an object with a changed copy. Clients that only know their own version read, change and replace
+    /// objects like this.
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn replace(&self, namespace: &str, object: &Value) -> anyhow::Result<()> {
         let (api, name) = (self.api_of(namespace, object), state::name(object));
         let body = serde_json::from_value(object.clone()).context("failed to write an object")?;
@@ -196,17 +196,17 @@ impl Management {
         replaced.map(drop).with_context(|| format!("failed to replace {} {namespace}/{name}", object["kind"]))
     }
 
-    /// Why the API server would refuse to create an object; none if it would accept it. Creates nothing.
+    /// Why the API server would refuse to create an object; `None` if it would accept the object. Creates nothing.
     ///
     /// # Errors
     ///
-    /// When it does not answer.
+    /// When the API server does not answer.
     pub async fn refusal(&self, namespace: &str, object: &Value) -> anyhow::Result<Option<String>> {
         let body = serde_json::from_value(object.clone()).context("failed to write an object")?;
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
         match self.api_of(namespace, object).create(&dry_run, &body).await {
             Ok(_) => Ok(None),
-            // A refusal by a conversion arrives as an internal error.
+            // A refusal by a conversion webhook is an internal error.
             Err(kube::Error::Api(status)) if (400..=500).contains(&status.code) => Ok(Some(status.message)),
             Err(error) => Err(error).with_context(|| format!("failed to try to create {}", object["kind"])),
         }
@@ -216,7 +216,7 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn create_namespace(&self, name: &str) -> anyhow::Result<()> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let api = self.api(kinds::NAMESPACE, "");
@@ -228,18 +228,18 @@ impl Management {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn patch(&self, kind: Kind, namespace: &str, name: &str, patch: &Value) -> anyhow::Result<()> {
         let patched =
             self.api(kind, namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.map(drop).with_context(|| format!("failed to patch {} {namespace}/{name}", kind.2))
     }
 
-    /// Deletes an object without waiting until it is gone; succeeds if it is gone already.
+    /// Deletes an object without waiting until it is gone. Succeeds if it is gone already.
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn delete(&self, kind: Kind, namespace: &str, name: &str) -> anyhow::Result<()> {
         match self.api(kind, namespace).delete(name, &DeleteParams::background()).await {
             Ok(_) => Ok(()),
@@ -250,7 +250,7 @@ impl Management {
         }
     }
 
-    /// Names of the objects of a kind, without reading the rest.
+    /// The names of the objects of a kind. Only the names are requested.
     ///
     /// # Errors
     ///
@@ -259,7 +259,7 @@ impl Management {
         self.names_with(kind, namespace, "").await
     }
 
-    /// Names of the objects of a kind with these labels; none if the kind is not served.
+    /// The names of the objects of a kind with these labels. Empty if the kind is not served.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl Management {
         }
     }
 
-    /// A client for it.
+    /// A client of the management cluster.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -289,7 +289,7 @@ impl Management {
         self.scoped(&resource(kind), namespace)
     }
 
-    /// Of the kind that an object says it is of.
+    /// The API for the kind in an object.
     fn api_of(&self, namespace: &str, object: &Value) -> Api<DynamicObject> {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
         let (group, version) = text("apiVersion").rsplit_once('/').unwrap_or(("", text("apiVersion")));

@@ -1,4 +1,4 @@
-//! The managers: their processes on this machine, and which of them leads.
+//! The managers: their processes on this machine, and their leader.
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt as _, path::Path, process::Command, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{Look, Management, management::kinds, until};
 
-/// How long managers may take to start, or to take over from one that died.
+/// How long managers may take to start, or to take over from a manager that died.
 const LIMIT: Duration = Duration::from_secs(120);
 
 const POD: &[u8] = b"POD_NAME=";
@@ -15,12 +15,12 @@ const POD: &[u8] = b"POD_NAME=";
 /// The port of metrics in managers' pods.
 const DIAGNOSTICS: u16 = 8443;
 
-/// A provider with managers of its own.
+/// A provider with its own managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
-    /// Clusters and machines.
+    /// The provider of clusters and machines.
     Infrastructure,
-    /// Pools and claims.
+    /// The provider of pools and claims.
     Ipam,
 }
 
@@ -66,8 +66,8 @@ pub fn process(provider: Provider) -> anyhow::Result<u32> {
     }
 }
 
-/// A provider's managers on this machine, as far as they are visible: those of the cluster without a node whose
-/// kubeconfig `KUBECONFIG` is, otherwise those in pods.
+/// The visible managers of a provider on this machine. If `KUBECONFIG` is that of a cluster without a node, these are
+/// the managers of that cluster, otherwise those in pods.
 ///
 /// # Errors
 ///
@@ -137,7 +137,7 @@ pub async fn add_arguments(
     settled(management, provider, 1).await
 }
 
-/// Waits until a provider has this many managers, none from before its last change, and one of them leads.
+/// Waits until a provider has this many managers, all started after the last change of its Deployment, and one leads.
 async fn settled(management: &Management, provider: Provider, replicas: usize) -> anyhow::Result<()> {
     until(&format!("{replicas} managers of {provider:?} to run"), LIMIT, async || {
         let deployment =
@@ -164,7 +164,7 @@ pub async fn leader(management: &Management, provider: Provider) -> anyhow::Resu
     let holder = holder(management, provider).await?;
     let processes = processes(provider)?;
     let found = processes.iter().find(|process| process.pod == holder).cloned();
-    found.with_context(|| format!("{holder:?} leads, which is none of {processes:?}"))
+    found.with_context(|| format!("the leader {holder:?} is not among {processes:?}"))
 }
 
 /// Waits until another manager leads.
@@ -223,7 +223,7 @@ fn signal(pid: u32, signal: &str) -> anyhow::Result<()> {
     if status.success() { Ok(()) } else { bail!("failed to send {signal} to process {pid}: {status}") }
 }
 
-/// Bytes that a provider's manager has allocated and not freed, by its own metric. It has to run with
+/// Bytes that a provider's manager has allocated and not freed, by its own metric. The manager has to run with
 /// `--insecure-diagnostics=true`.
 ///
 /// # Errors
@@ -265,10 +265,10 @@ pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
         .context("failed to read the times of a process")
 }
 
-/// What user space sees, whatever the kernel's own tick is (USER_HZ, time(7)).
+/// The ticks per second in user space, which do not depend on the kernel's own tick (USER_HZ, time(7)).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Time in user and in kernel mode (proc_pid_stat(5), fields 14 and 15), read past a name with any characters in it.
+/// The time in user and in kernel mode (proc_pid_stat(5), fields 14 and 15). The process name may have any characters.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ').skip(11).map(str::parse::<u64>);

@@ -1,6 +1,6 @@
 //! Metrics in the text format of Prometheus, as servers write them.
 
-/// One line with labels.
+/// A sample with labels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
     /// The name of the metric.
@@ -11,7 +11,7 @@ pub struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// Parses a line; none when it has no labels, or is not a sample.
+    /// Parses a line; `None` when it has no labels, or is not a sample.
     #[must_use]
     pub fn read(line: &'a str) -> Option<Self> {
         let (name, rest) = line.split_once('{')?;
@@ -20,7 +20,7 @@ impl<'a> Sample<'a> {
         Some(Self { name, labels, value: value.parse().ok()? })
     }
 
-    /// The value of a label; none without it.
+    /// The value of a label; `None` without the label.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&'a str> {
         let value = self.labels.match_indices(name).find_map(|(at, _)| {
@@ -31,7 +31,7 @@ impl<'a> Sample<'a> {
         value.split_once('"').map(|(value, _)| value)
     }
 
-    /// The value of a label; empty without it, which is the same to Prometheus.
+    /// The value of a label; empty without the label, which is the same to Prometheus.
     #[must_use]
     pub fn label(&self, name: &str) -> &'a str {
         self.find(name).unwrap_or_default()

@@ -38,7 +38,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Creates a namespace named after the test.
+    /// Creates a namespace with the name of the test.
     ///
     /// # Errors
     ///
@@ -47,11 +47,11 @@ impl Scope {
         Self::on(Management::connect().await?, test).await
     }
 
-    /// Creates a namespace named after the test on this management cluster.
+    /// Creates a namespace with the name of the test on this management cluster.
     ///
     /// # Errors
     ///
-    /// When it cannot be reached.
+    /// When the management cluster cannot be reached.
     pub async fn on(management: Management, test: &str) -> anyhow::Result<Self> {
         let suffix = jiff::Timestamp::now().as_millisecond() % 1_000_000;
         let namespace = format!("e2e-{test}-{suffix}");
@@ -123,11 +123,11 @@ impl Scope {
         Ok(self.cluster(name))
     }
 
-    /// Deletes every cluster, claim and pool, waits until nothing of them is left, and removes the namespace.
+    /// Deletes all clusters, claims and pools, waits until none of their objects is left, and removes the namespace.
     ///
     /// # Errors
     ///
-    /// When something is left.
+    /// When an object is left.
     pub async fn finish(self) -> anyhow::Result<()> {
         for name in self.management.names(kinds::CLUSTER, &self.namespace).await? {
             self.management.delete(kinds::CLUSTER, &self.namespace, &name).await?;
@@ -137,11 +137,11 @@ impl Scope {
         self.management.delete(kinds::NAMESPACE, "", &self.namespace).await
     }
 
-    /// Waits until nothing that was created for a cluster is left.
+    /// Waits until no object that was created for a cluster is left.
     ///
     /// # Errors
     ///
-    /// When something is left.
+    /// When an object is left.
     pub async fn nothing_is_left(&self) -> anyhow::Result<()> {
         until(&format!("{} to be empty", self.namespace), DELETION_LIMIT, async || {
             let mut left = Vec::new();

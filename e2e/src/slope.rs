@@ -1,7 +1,7 @@
-//! The growth of a figure from one measurement to the next, in spite of noise.
+//! The growth of a figure between measurements, despite noise.
 
-/// The median of the slopes between all pairs of measurements (Theil-Sen): a few that are off do not move it. Zero for
-/// less than two.
+/// The median of the slopes between all pairs of measurements (Theil-Sen), which a few outliers do not change. Zero for
+/// less than two measurements.
 #[must_use]
 pub fn of(measured: &[f64]) -> f64 {
     let mut slopes: Vec<_> = (0..measured.len())
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     const KIB: f64 = 1024.0;
-    /// Of a quiet manager, around 30 MiB.
+    /// The noise of a quiet manager, around 30 MiB.
     const NOISE: [f64; 6] = [31.0, -62.0, 85.0, -40.0, 12.0, 97.0];
     const CLUSTERS: f64 = 4.0;
 

@@ -1,4 +1,4 @@
-//! Reads the conditions of objects, for decisions and for people.
+//! Reads the conditions of objects, for waits and for messages.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// One line: the object, and its bad conditions.
+/// One line with the object and its bad conditions.
 #[must_use]
 pub fn line(object: &Value) -> String {
     let unwell: Vec<_> = conditions(object)

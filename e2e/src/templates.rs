@@ -1,4 +1,4 @@
-//! The released templates, filled in.
+//! Objects from the released templates.
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -9,10 +9,10 @@ const MACHINE_POOL: &str = include_str!("../../config/templates/cluster-template
 const TOPOLOGY: &str = include_str!("../../config/templates/cluster-template-topology.yaml");
 const CLASS: &str = include_str!("../../config/templates/clusterclass-in-memory.yaml");
 
-/// The Kubernetes version that clusters have unless it matters.
+/// The default Kubernetes version of clusters.
 pub const VERSION: &str = "v1.36.3";
 
-/// How large a cluster is, and of which version.
+/// The size and version of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Number of control plane machines.
@@ -24,7 +24,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// So many machines of the usual version.
+    /// These numbers of machines, with the default version.
     #[must_use]
     pub fn new(control_plane: u32, workers: u32) -> Self {
         Self { control_plane, workers, version: VERSION }
@@ -79,7 +79,7 @@ fn fill(template: &str, namespace: &str, name: &str, shape: Shape) -> String {
     expand(template, value)
 }
 
-/// Replaces `${NAME}` and `${NAME:=default}`, as clusterctl does. A variable with neither value nor default stays.
+/// Replaces `${NAME}` and `${NAME:=default}`, as clusterctl does. A variable with neither value nor default is kept.
 fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;

@@ -1,37 +1,37 @@
-//! Waiting on a condition.
+//! Waits for a condition.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// How long a cluster may take to come to a state, on a small machine with others at work.
+/// How long a cluster may take to reach a state, on a small machine that runs other tests too.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// How often is looked.
+/// The time between two checks.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// What a look found.
+/// The result of a check.
 #[derive(Debug)]
 pub enum Look<T> {
-    /// It has happened.
+    /// The condition holds.
     Done(T),
-    /// It has not; this is how things are.
+    /// The condition does not hold yet. The text is the current state.
     NotYet(String),
 }
 
 impl Look<()> {
-    /// Done when it holds; else the state, which is only made when needed.
+    /// `Done` when the condition holds. Otherwise the state, which is only built if needed.
     pub fn when(holds: bool, state: impl FnOnce() -> String) -> Self {
         if holds { Self::Done(()) } else { Self::NotYet(state()) }
     }
 }
 
-/// Looks until it has happened.
+/// Checks until the condition holds.
 ///
 /// # Errors
 ///
-/// When it has not within the limit, with the last state; a look that fails counts as a state, since the API server
-/// may be busy.
+/// When the condition does not hold within the limit, with the last state. A failed check counts as a state, because
+/// the API server may be busy.
 pub async fn until<T>(
     what: &str,
     limit: Duration,

@@ -31,11 +31,11 @@ impl Workload {
         Ok(Self { client: Client::try_from(config.clone()).context("failed to make a client")?, config })
     }
 
-    /// The status code that a client gets that shows no certificate.
+    /// The status code of the answer to a client without a certificate.
     ///
     /// # Errors
     ///
-    /// When it gets none.
+    /// When there is no answer.
     pub async fn status_without_certificate(&self) -> anyhow::Result<u16> {
         let mut config = self.config.clone();
         config.auth_info = AuthInfo::default();
@@ -51,7 +51,7 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn nodes(&self) -> anyhow::Result<Vec<Node>> {
         Ok(Api::<Node>::all(self.client.clone())
             .list(&ListParams::default())
@@ -64,7 +64,7 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn set_node_condition(&self, node: &str, kind: &str, status: &str) -> anyhow::Result<()> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let patch = json!({"status": {"conditions": [{
@@ -76,11 +76,11 @@ impl Workload {
         patched.map(drop).with_context(|| format!("failed to patch the status of node {node}"))
     }
 
-    /// Creates a Pod on a Node, which keeps a finalizer when it is deleted.
+    /// Creates a Pod on a Node. The Pod has a finalizer, so it stays when it is deleted.
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn create_pod(&self, name: &str, node: &str, finalizer: &str) -> anyhow::Result<()> {
         let pod = serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -92,20 +92,20 @@ impl Workload {
         created.map(drop).with_context(|| format!("failed to create pod {name}"))
     }
 
-    /// A Pod of the default namespace, if it is there.
+    /// A Pod in the default namespace, if it exists.
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn pod(&self, name: &str) -> anyhow::Result<Option<Pod>> {
         self.pods().get_opt(name).await.with_context(|| format!("failed to get pod {name}"))
     }
 
-    /// Takes the finalizers off a Pod.
+    /// Removes the finalizers of a Pod.
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the request is refused.
     pub async fn release_pod(&self, name: &str) -> anyhow::Result<()> {
         let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let patched = self.pods().patch(name, &PatchParams::default(), &patch).await;
@@ -116,7 +116,7 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// When there is no such thing.
+    /// When there is no such object.
     pub async fn image<K>(&self, name: &str) -> anyhow::Result<String>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
@@ -135,7 +135,7 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// When the API server cannot say.
+    /// When the API server does not answer.
     pub async fn node_identities(&self) -> anyhow::Result<Vec<(String, String)>> {
         let mut nodes: Vec<_> = self
             .nodes()

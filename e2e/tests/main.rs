@@ -1,12 +1,12 @@
-//! Every black-box test, in one program, which is linked once. `cargo xtask e2e` runs each test as its own process,
-//! so it can decide what runs in parallel:
+//! All black-box tests, in one program, so that only one program is linked. `cargo xtask e2e` runs each test as its own
+//! process, so it can decide what runs in parallel:
 //!
 //! | Module | Runs |
 //! |---|---|
-//! | `lifecycle`, `ipam`, `input` | side by side, each test in a namespace of its own |
+//! | `lifecycle`, `ipam`, `input` | in parallel, each test in its own namespace |
 //! | `alone` | one by one: the tests kill the managers, or measure them |
-//! | `clusterctl`, `releases`, `runtime` | beside `alone`, each on management clusters of its own |
-//! | `helm`, `installed` | where our providers are not installed: `cargo xtask helm`, `cargo xtask installed` |
+//! | `clusterctl`, `releases`, `runtime` | beside `alone`, each test on its own management clusters |
+//! | `helm`, `installed` | on a cluster without our providers: `cargo xtask helm`, `cargo xtask installed` |
 
 mod alone;
 mod clusterctl;

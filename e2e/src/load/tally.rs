@@ -15,7 +15,7 @@ use super::Follow;
 #[derive(Default)]
 pub struct Tally {
     listed: bool,
-    /// Existing claims; while a list is read, those it has shown.
+    /// The existing claims.
     live: HashSet<String>,
     relisted: HashSet<String>,
     sent: HashMap<String, Instant>,
@@ -25,14 +25,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// How many claims of a group got an address, whether or not they still exist. A claim's group is its name up
-    /// to the first dash.
+    /// How many claims of a group got an address, whether or not they still exist. A claim's group is its name up to
+    /// the first dash.
     #[must_use]
     pub fn bound(&self, group: &str) -> usize {
         self.bound_by_group.get(group).copied().unwrap_or_default()
     }
 
-    /// How many of a group are gone.
+    /// How many claims of a group are gone.
     #[must_use]
     pub fn gone(&self, group: &str) -> usize {
         self.gone_by_group.get(group).copied().unwrap_or_default()
@@ -44,14 +44,14 @@ impl Tally {
         self.bound.contains_key(name)
     }
 
-    /// Whether there is no claim.
+    /// Whether no claim exists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
 
-    /// For each of these that got an address, the time from the request that created the claim until the address
-    /// was seen; sorted.
+    /// For each of these claims with an address, the time from the request that created the claim until the address was
+    /// seen, sorted.
     #[must_use]
     pub fn latencies(&self, names: &[String]) -> Vec<Duration> {
         let latency = |name: &String| Some(self.bound.get(name)?.duration_since(*self.sent.get(name)?));
@@ -127,7 +127,7 @@ impl fmt::Debug for Tally {
         waiting.sort();
         write!(
             formatter,
-            "{} claims asked for, {} there, {} bound so far, {} gone; {} without an address",
+            "{} claims requested, {} exist, {} bound so far, {} gone; {} without an address",
             self.sent.len(),
             self.live.len(),
             self.bound.len(),

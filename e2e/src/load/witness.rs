@@ -1,4 +1,4 @@
-//! The holder of each address, and whether two ever had the same one.
+//! The holder of each address, and a check that no two ever had the same address.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,8 +11,8 @@ use nephele_api::ipam::v1beta2::IPAddress;
 
 use super::Follow;
 
-/// The holder of each address. Looks at every version of every IPAddress that the API server reports, in the order
-/// in which they were written: finds two with the same address even if one of them is soon gone.
+/// The holder of each address. Checks every version of every IPAddress that the API server reports, in the order of
+/// writes. So it finds two with the same address even if one is soon gone.
 #[derive(Default)]
 pub struct Witness {
     listed: bool,
@@ -27,7 +27,7 @@ pub struct Witness {
 type Held = (String, String);
 
 impl Witness {
-    /// Names of the IPAddresses, and their addresses.
+    /// The names of the IPAddresses, with their addresses.
     pub fn held(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.held.iter().map(|(name, (_, address))| (name.as_str(), address.as_str()))
     }
@@ -76,7 +76,7 @@ impl Follow for Witness {
             Event::Init => self.relisted.clear(),
             Event::InitApply(object) => drop(self.relisted.insert(object.name_any(), held(&object))),
             Event::InitDone => {
-                // An IPAddress that is not in the list is gone, and may have made room for others.
+                // An IPAddress that is not in the list is gone, and another one may have its address.
                 let relisted = std::mem::take(&mut self.relisted);
                 let gone: Vec<_> =
                     self.held.keys().filter(|name| !relisted.contains_key(*name)).cloned().collect();

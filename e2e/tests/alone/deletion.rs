@@ -1,4 +1,4 @@
-//! Clusters come and go.
+//! Clusters are created and deleted.
 
 use std::{io::ErrorKind, time::Duration};
 
@@ -11,14 +11,14 @@ use nephele_e2e::{
 };
 use tokio::net::TcpStream;
 
-/// Rounds of clusters that come and go, after a first one.
+/// Rounds of clusters that are created and deleted, after a first round.
 const ROUNDS: usize = 5;
-/// Clusters of a round, side by side.
+/// Clusters of a round, in parallel.
 const LANES: usize = 4;
-/// Bytes that a cluster may leave behind. Where nothing leaks these are 14 to 20 KiB, because the journal fills up
-/// meanwhile: it keeps its last 4,096 records, and these clusters make fewer. A leak of 40 KiB is to be found.
+/// Bytes that a cluster may leave behind. Without a leak these are 14 to 20 KiB, because the journal fills up: it keeps
+/// its last 4,096 records, and these clusters write fewer. The test has to find a leak of 40 KiB.
 const LEFT_MAX: f64 = 32.0 * 1024.0;
-/// How often the manager's memory is looked at to see it quiet: six seconds in all.
+/// How often the manager's memory is read: for six seconds in all.
 const LOOKS: u32 = 12;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ async fn port_of_a_deleted_cluster_is_free() -> anyhow::Result<()> {
     })
     .await?;
 
-    // The next cluster can have it.
+    // The next cluster can have the port.
     let second = scope
         .plain_with("second", Shape::new(1, 0), |object| {
             if object["kind"] == "InMemoryCluster" {
@@ -64,7 +64,7 @@ async fn clusters_that_went_leave_no_memory_behind() -> anyhow::Result<()> {
     )
     .await?;
     let scope = Scope::on(management, "memory").await?;
-    // What is only ever allocated once is no leak.
+    // The first round shows what is allocated only once, which is not a leak.
     round(&scope, "first").await?;
     let mut allocated = vec![quiet(&scope.management).await?];
     for number in 0..ROUNDS {
@@ -91,7 +91,7 @@ async fn round(scope: &Scope, name: &str) -> anyhow::Result<()> {
     scope.nothing_is_left().await
 }
 
-/// What the manager has allocated when it is quiet: the least of several looks, as what it is busy with only adds to it.
+/// The bytes that the quiet manager has allocated: the minimum of several readings, because work only adds to it.
 async fn quiet(management: &Management) -> anyhow::Result<f64> {
     let mut least = f64::INFINITY;
     for _ in 0..LOOKS {

@@ -12,13 +12,13 @@ use nephele_e2e::{
 };
 use serde_json::json;
 
-/// Claims that are released, and as many that are bound meanwhile.
+/// The number of claims that are released, and of claims that are bound meanwhile.
 const CLAIMS: usize = 500;
 /// Fewer addresses than claims, so that most new claims get an address that an old one releases.
 const ADDRESSES: usize = 600;
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One test, because each disturbance leaves addresses reserved for 90 s: the three wait for that together.
+/// This is one test, because each disturbance leaves addresses reserved for 90 s, and the three wait for that together.
 #[tokio::test]
 async fn no_address_is_doubled_leaked_or_lost_when_managers_are_killed_replaced_or_suspended()
 -> anyhow::Result<()> {
@@ -46,7 +46,7 @@ async fn killed_twice(load: &Load) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The leader is told to stop, and hands over; the next one is killed.
+/// The leader is stopped and hands over. The next leader is killed.
 async fn taken_over(management: &Management, load: &Load) -> anyhow::Result<()> {
     progress(load, CLAIMS / 5).await?;
     let leader = manager::leader(management, Ipam).await?;
@@ -58,25 +58,25 @@ async fn taken_over(management: &Management, load: &Load) -> anyhow::Result<()> 
     in_the_middle(load)
 }
 
-/// The leader goes on after another one leads.
+/// The leader is suspended, and resumes after another manager leads.
 async fn suspended(management: &Management, load: &Load) -> anyhow::Result<()> {
     progress(load, CLAIMS / 5).await?;
     let leader = manager::leader(management, Ipam).await?;
     manager::stall(leader.id)?;
     let taken_over = async {
         manager::another_leads(management, Ipam, &leader).await?;
-        // As soon as the other one writes: the kubelet kills a manager that is suspended for longer than its probe
-        // allows.
+        // Wait only until the other manager writes: the kubelet kills a manager that is suspended for longer than its
+        // probe allows.
         let bound = load.claims(|tally| tally.bound("new"));
         progress(load, bound + 1).await
     };
     let result = taken_over.await;
-    // It resumes in the middle of a write.
+    // The old leader resumes in the middle of a write.
     manager::resume(leader.id).and(result)?;
     in_the_middle(load)
 }
 
-/// Binds claims, then releases them while as many others are bound and `disturb` interferes. Releases those, too.
+/// Binds claims, then releases them while as many others are bound and `disturb` interferes. Then releases the others.
 async fn turnover(
     test: &str,
     disturb: impl AsyncFnOnce(&Load) -> anyhow::Result<()>,
@@ -119,7 +119,7 @@ async fn turnover(
     Ok(scope)
 }
 
-/// The pool has all of its addresses again.
+/// All addresses of the pool are free again.
 async fn nothing_stays_reserved(scope: Scope) -> anyhow::Result<()> {
     // The decisions of a killed manager stay reserved for 90 s, as its requests may take effect until then.
     scope.counts_within(LIMIT, kinds::IP_POOL, "pool", Counts::of(i64::try_from(ADDRESSES)?, 0)).await?;
@@ -128,7 +128,7 @@ async fn nothing_stays_reserved(scope: Scope) -> anyhow::Result<()> {
     scope.finish().await
 }
 
-/// Reads the objects again: each claim refers to the IPAddress of its name, which is for its uid.
+/// Reads the objects again. Each claim refers to the IPAddress of its name, which refers to the claim's uid.
 async fn every_claim_has_its_own(scope: &Scope, names: &[String]) -> anyhow::Result<()> {
     let claims = scope.management.list(kinds::CLAIM, &scope.namespace, "").await?;
     let addresses = scope.management.list(kinds::ADDRESS, &scope.namespace, "").await?;
@@ -146,13 +146,13 @@ async fn every_claim_has_its_own(scope: &Scope, names: &[String]) -> anyhow::Res
     Ok(())
 }
 
-/// Waits until so many of the new claims are bound.
+/// Waits until this number of the new claims is bound.
 async fn progress(load: &Load, bound: usize) -> anyhow::Result<()> {
     let what = format!("{bound} of the new claims to be bound");
     load.until(&what, LIMIT, |tally| tally.bound("new") >= bound).await
 }
 
-/// Claims were still waiting during the disturbance; otherwise the test shows nothing.
+/// Claims were still waiting during the disturbance. Otherwise the test would show nothing.
 fn in_the_middle(load: &Load) -> anyhow::Result<()> {
     let (bound, gone) = load.claims(|tally| (tally.bound("new"), tally.gone("old")));
     anyhow::ensure!(bound < CLAIMS, "{bound} of the new claims are bound, {gone} of the old ones gone");

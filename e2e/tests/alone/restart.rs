@@ -13,7 +13,7 @@ use nephele_e2e::{
 use serde_json::json;
 
 const CLUSTERS: usize = 5;
-/// So many that a Node whose share of the pod network was chosen again would get another one.
+/// So many workers that a Node whose pod network was chosen again would get another one.
 const WORKERS: u32 = 39;
 const RESTART_LIMIT: Duration = Duration::from_secs(60);
 

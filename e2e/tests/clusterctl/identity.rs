@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use nephele_e2e::{Cluster, Look, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-/// What has to be equal on every management cluster.
+/// Everything that has to be equal on every management cluster.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Identity {
     /// Host and port of the API server.
@@ -20,14 +20,14 @@ pub(crate) struct Identity {
     nodes: BTreeMap<String, Value>,
     /// InMemoryMachines by name: provider id, addresses, addresses from pools, failure domain, start.
     machines: BTreeMap<String, Value>,
-    /// Machines and what belongs to them, by kind and name.
+    /// Machines and their objects, by kind and name.
     objects: BTreeMap<String, Vec<String>>,
     /// IPAddresses by name, with their specs.
     addresses: BTreeMap<String, Value>,
 }
 
 impl Identity {
-    /// Reads it once every machine is provisioned and has its Node.
+    /// Reads the identity once every machine is provisioned and has its Node.
     pub(crate) async fn of(cluster: &Cluster) -> anyhow::Result<Self> {
         let endpoint = cluster.endpoint().await?;
         let workload = cluster.workload().await?;

@@ -11,7 +11,7 @@ const PROVIDER: &str = "infrastructure-in-memory";
 const NAMESPACE: &str = "nephele-system";
 const DEPLOYMENT: &str = "deployment/nephele-controller-manager";
 
-/// Objects that a client creates: a definition first, then an object of its kind.
+/// Objects that a client creates: first a definition, then an object of its kind.
 const OBJECTS: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -71,7 +71,7 @@ async fn what_clients_wrote_survives_the_death_of_the_manager() -> anyhow::Resul
     apply(&cluster, THING).await?;
     let kubeconfig = cluster.kubeconfig().await?;
     kubectl::run(&kubeconfig, &["label", "nodes", "--all", "example.com/team=blue"]).await?;
-    // Its finalizer holds it.
+    // The ConfigMap has a finalizer, so it stays.
     let delete = ["delete", "configmap", "settings", "-n", "team", "--wait=false"];
     kubectl::run(&kubeconfig, &delete).await?;
     let before = kept(&cluster).await?;
@@ -117,7 +117,7 @@ async fn apply(cluster: &Cluster, objects: &str) -> anyhow::Result<()> {
     fs::remove_file(&file).with_context(|| format!("failed to remove {}", file.display()))
 }
 
-/// The objects, complete.
+/// The complete objects.
 async fn kept(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
     let kubeconfig = cluster.kubeconfig().await?;
     let mut found = Vec::new();

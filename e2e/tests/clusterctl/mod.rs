@@ -1,5 +1,5 @@
-//! What users do with clusterctl, on management clusters that belong to the tests: each is a real API server with
-//! unmodified Cluster API, started for its test and stopped after it.
+//! Users' tasks with clusterctl. Each test has its own management clusters: a real API server with unmodified Cluster
+//! API, started for the test and stopped after it.
 
 mod identity;
 mod kept;

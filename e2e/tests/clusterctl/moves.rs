@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::clusterctl::identity::Identity;
 
-/// The namespace of both providers on the other side, which is neither one's own.
+/// The namespace of both providers on the other management cluster. It is not the default of either provider.
 const ELSEWHERE: &str = "nephele-elsewhere";
 
-/// Kinds of which a move leaves nothing behind.
+/// Kinds whose objects all move.
 const MOVED: [Kind; 18] = [
     kinds::CLUSTER,
     kinds::CLUSTER_CLASS,
@@ -59,7 +59,7 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     settled(&there, 1).await?;
     same(&identities(&there).await?, &before);
     assert_eq!(names(&objects(&target.management, &namespace).await?), names(&everything));
-    // It works: what is added there comes along on the way back.
+    // The moved cluster works. The machines that are added there move back too.
     let [plain, ..] = &there;
     plain.scale_workers(2).await?;
     plain.settled(1, 2).await?;
@@ -73,7 +73,7 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     plain.scale_workers(1).await?;
     plain.settled(1, 1).await?;
 
-    // A management cluster is lost, but there is a backup of its objects.
+    // A management cluster is lost, but its objects were backed up.
     let kept = identities(&here).await?;
     let folder = std::env::temp_dir().join(&namespace);
     let copy = folder.to_str().context("the path of a folder is not text")?;
@@ -89,8 +89,7 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     target.down().await
 }
 
-/// Clusters of each kind: one in a SimulatedCloud, with addresses from pools; one of a class; one with a machine
-/// pool.
+/// One cluster in a SimulatedCloud with addresses from pools, one of a class, and one with a machine pool.
 async fn clusters(scope: &Scope) -> anyhow::Result<[Cluster; 3]> {
     let namespaced = pool_reference(kinds::IP_POOL, "workers");
     let global_name = format!("{}-control-planes", scope.namespace);
@@ -143,7 +142,7 @@ async fn identities(clusters: &[Cluster; 3]) -> anyhow::Result<Vec<Identity>> {
     futures::future::try_join_all(clusters.iter().map(Identity::of)).await
 }
 
-/// Cluster by cluster, so that differences are readable.
+/// Compares cluster by cluster, so that differences are readable.
 fn same(after: &[Identity], before: &[Identity]) {
     for (after, before) in after.iter().zip(before) {
         assert_eq!(after, before);
@@ -170,8 +169,8 @@ fn names(objects: &[Value]) -> BTreeSet<String> {
     objects.iter().map(|object| format!("{} {}", object["kind"], state::name(object))).collect()
 }
 
-/// Nothing is left except addresses of global pools. clusterctl copies objects that belong to cluster-scoped ones,
-/// and never deletes them: the pool exists on both sides, and so do its addresses.
+/// Nothing is left except addresses of global pools. clusterctl copies objects with a cluster-scoped owner and never
+/// deletes them: the pool exists on both sides, and so do its addresses.
 async fn nothing_is_left(management: &Management, namespace: &str) -> anyhow::Result<()> {
     let mut left = objects(management, namespace).await?;
     left.retain(|object| {
@@ -182,8 +181,8 @@ async fn nothing_is_left(management: &Management, namespace: &str) -> anyhow::Re
     Ok(())
 }
 
-/// Every object has a chain of owners up to one that clusterctl moves by itself: a Cluster, a ClusterClass, or a
-/// pool or cloud, whose definitions are labelled for it.
+/// Every object has a chain of owners up to an object that clusterctl moves by itself: a Cluster, a ClusterClass, or a
+/// pool or cloud, whose definitions have clusterctl's label for that.
 fn everything_belongs_to_something_that_moves(objects: &[Value]) -> anyhow::Result<()> {
     let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let by_uid: BTreeMap<String, &Value> = objects.iter().map(|object| (uid(object), object)).collect();

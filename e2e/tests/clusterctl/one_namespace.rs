@@ -6,9 +6,9 @@ use anyhow::{Context, ensure};
 use nephele_e2e::{Bare, Look, Scope, Shape, bare::Manager, management::kinds, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-/// The namespace of the release; its clusters are in another.
+/// The namespace of the release. Its clusters are in another namespace.
 const RELEASE: &str = "nephele-of-one";
-/// Managers of all namespaces, which have to be removed.
+/// The providers whose managers watch all namespaces, which have to be removed.
 const LABELS: [&str; 2] = ["infrastructure-in-memory", "ipam-in-cluster"];
 /// The kinds of objects that grant permissions.
 const PERMISSIONS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
@@ -23,7 +23,7 @@ async fn manager_with_a_role_of_the_charts_in_one_namespace_makes_clusters_there
     let bare = Bare::up("namespaced", None).await?;
     for label in LABELS {
         bare.kill_manager(label).await?;
-        // Nothing serves them any more.
+        // Nothing serves the webhooks any more.
         let selector = format!("--selector=cluster.x-k8s.io/provider={label}");
         let webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
         bare.kubectl(&["delete", webhooks, &selector]).await?;
@@ -57,7 +57,7 @@ async fn manager_with_a_role_of_the_charts_in_one_namespace_makes_clusters_there
     })
     .await?;
 
-    // With addresses from a pool, so that both providers are busy.
+    // The cluster has addresses from a pool, so that both providers are tested.
     let pool = json!({
         "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "InClusterIPPool", "metadata": {"name": "nodes"},
         "spec": {"addresses": ["10.20.0.10-10.20.0.99"], "prefix": 24, "gateway": "10.20.0.1"},
@@ -85,7 +85,7 @@ fn is_one_of(object: &Value, kinds: &[&str]) -> bool {
     object["kind"].as_str().is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// The manager's permissions for namespaced kinds are only in Roles: of that namespace, and of the release's own.
+/// The manager's permissions for namespaced kinds are only in Roles in that namespace and in the release's own.
 fn are_of_the_namespace(permissions: &[Value], namespace: &str) -> anyhow::Result<()> {
     let roles = |kind: &'static str| permissions.iter().filter(move |object| object["kind"] == kind);
     let is_managers = |role: &&Value| {
@@ -119,7 +119,7 @@ async fn credentials(bare: &Bare, account: &str) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-/// According to the manager's own metrics.
+/// No request was refused, by the manager's own metrics.
 async fn never_refused(manager: &Manager) -> anyhow::Result<()> {
     let metrics = manager.metrics().await?;
     let counted = |permitted: &str| -> Vec<&str> {

@@ -21,11 +21,11 @@ use serde_json::Value;
 
 use crate::clusterctl::identity::Identity;
 
-/// Our providers, as clusterctl labels what belongs to them.
+/// clusterctl's labels of our providers.
 const LABELS: [&str; 2] = ["infrastructure-in-memory", "ipam-in-cluster"];
 /// The kind of clusterctl's inventory.
 const PROVIDER: Kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
-/// Their namespaces.
+/// The namespaces of our providers.
 const NAMESPACES: [&str; 2] = ["nephele-system", "capi-ipam-in-cluster-system"];
 
 #[tokio::test]
@@ -52,8 +52,8 @@ async fn provider_makes_clusters_of_all_templates_is_upgraded_under_them_and_lea
     bare.down().await
 }
 
-/// Without configuration, no infrastructure provider has our name, and the IPAM provider of our name is the one
-/// that we replace.
+/// In clusterctl's default configuration, no infrastructure provider has our name, and the IPAM provider of our name is
+/// the provider that we replace.
 async fn names_are_free(bare: &Bare) -> anyhow::Result<()> {
     let config = bare.repository().join("nothing.yaml");
     fs::write(&config, "").context("failed to write a configuration")?;
@@ -77,14 +77,14 @@ async fn names_are_free(bare: &Bare) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cluster of every template, with only the variables that clusterctl has flags for: one machine of each role.
+/// A cluster of every template, with only the variables that clusterctl has flags for, and one machine of each role.
 async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
     let mut clusters = Vec::new();
     for flavor in flavors(&release(&bare.repository(), LABELS[0])?)? {
         let name = format!("of-{}", if flavor.is_empty() { "default" } else { flavor.as_str() });
         let mut args = vec!["generate", "cluster", &name, "--target-namespace", &scope.namespace];
         args.extend(["--infrastructure", "in-memory", "--kubernetes-version", templates::VERSION]);
-        // Without it clusterctl uses zero.
+        // The default of clusterctl is zero.
         args.extend(["--worker-machine-count", "1"]);
         if !flavor.is_empty() {
             args.extend(["--flavor", &flavor]);
@@ -92,7 +92,7 @@ async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
         let variables = bare.clusterctl(&[args.as_slice(), &["--list-variables"]].concat()).await?;
         let required = variables.split("Optional Variables").next().unwrap_or_default();
         let asked: Vec<_> = required.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
-        // Those that clusterctl has flags or arguments for.
+        // The variables that clusterctl has flags or arguments for.
         let given = ["CLUSTER_NAME", "NAMESPACE", "KUBERNETES_VERSION"];
         assert!(asked.iter().all(|variable| given.contains(variable)), "{flavor}: {variables}");
 
@@ -110,7 +110,7 @@ async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
     Ok(clusters)
 }
 
-/// The flavors in a folder of a release; the empty one is the default.
+/// The flavors in the folder of a release. The empty name is the default flavor.
 fn flavors(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut flavors = BTreeSet::new();
     for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
@@ -150,7 +150,7 @@ async fn described(bare: &Bare, cluster: &Cluster) -> anyhow::Result<()> {
         let at =
             lines.iter().position(|line| line.contains(&format!("{kind} {}/{name} ", cluster.namespace)));
         let at = at.with_context(|| format!("{kind} {name} is not shown:\n{text}"))?;
-        // Its conditions follow, with the same indent.
+        // The conditions of the object follow, with the same indent.
         let shown = lines[at + 1..].iter().take_while(|line| !line.contains('/'));
         let ready = shown.into_iter().any(|line| line.contains("Ready") && line.contains("True"));
         anyhow::ensure!(ready, "{kind} {name} is not shown as ready:\n{text}");
@@ -194,7 +194,7 @@ async fn upgraded(bare: &Bare, clusters: &[Cluster]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Watches the clusters until it is told to stop.
+/// Watches until `stop` whether the clusters stay available.
 async fn available_until(stop: &AtomicBool, clusters: &[Cluster]) -> anyhow::Result<()> {
     while !stop.load(Ordering::Relaxed) {
         for cluster in clusters {
@@ -237,21 +237,22 @@ fn next_release(folder: &Path) -> anyhow::Result<String> {
     Ok(next)
 }
 
-/// clusterctl removes what it installed: first everything but definitions and namespaces, which need flags of their
-/// own, then those too.
+/// clusterctl removes our providers: first everything but definitions and namespaces, which need their own flags, then
+/// those too.
 async fn deleted(bare: &Bare) -> anyhow::Result<()> {
     let delete = ["delete", "--infrastructure", "in-memory", "--ipam", "in-cluster"];
     bare.clusterctl(&delete).await?;
     let kinds: BTreeSet<_> = left(bare).await?.into_iter().map(|(kind, _)| kind).collect();
-    // Objects that the managers made in their namespaces: leases, and the certificates of their webhooks. The
-    // slices are the test's, in place of pods.
+    // The managers create leases and the certificates of their webhooks in their namespaces. The slices are from
+    // the test, in place of pods.
     let of_managers = ["EndpointSlice", "Lease", "Secret"];
     let expected = ["CustomResourceDefinition", "Namespace"].into_iter().chain(of_managers);
     assert_eq!(kinds, expected.map(str::to_owned).collect());
 
-    // It can be installed again over what is left.
+    // The providers can be installed again while these objects are left.
     bare.follow_deployments().await?;
-    // One after the other: clusterctl cannot list the rest of one while the kinds of another are being deleted.
+    // One provider after the other: clusterctl cannot list the objects of one provider while the kinds of another are
+    // being deleted.
     for ([kind, name], label) in
         [["--infrastructure", "in-memory"], ["--ipam", "in-cluster"]].into_iter().zip(LABELS)
     {
@@ -271,7 +272,7 @@ async fn left(bare: &Bare) -> anyhow::Result<BTreeSet<(String, String)>> {
     let resources = bare.kubectl(&["api-resources", "--verbs=list", "-o", "name"]).await?;
     let columns = "custom-columns=K:.kind,N:.metadata.name,S:.metadata.namespace,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
     let mut found = BTreeSet::new();
-    // Events are in the namespace, and expire.
+    // Events are in the namespace too, but they expire.
     let lasting = resources.lines().filter(|resource| !resource.starts_with("events"));
     for resource in lasting {
         let args = ["get", resource, "--all-namespaces", "--no-headers", "-o", columns];
@@ -282,7 +283,7 @@ async fn left(bare: &Bare) -> anyhow::Result<BTreeSet<(String, String)>> {
             let [kind, name, namespace, label] = fields[..] else { continue };
             let ours = LABELS.contains(&label)
                 || NAMESPACES.iter().any(|ours| namespace == *ours || name.starts_with(ours));
-            // Every namespace has these.
+            // Every namespace has these objects.
             let of_namespace = ["kube-root-ca.crt", "default"].contains(&name);
             if ours && !of_namespace {
                 found.insert((kind.to_owned(), name.to_owned()));

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
 
-/// The release, its namespace, and the name that the chart makes of both.
+/// The name of the release.
 pub(crate) const RELEASE: &str = "nephele";
 pub(crate) const NAMESPACE: &str = "nephele-system";
 
@@ -16,7 +16,7 @@ pub(crate) struct Chart {
 }
 
 impl Chart {
-    /// As `cargo xtask helm` passes them.
+    /// Reads the environment that `cargo xtask helm` sets.
     pub(crate) fn from_environment() -> anyhow::Result<Self> {
         let variable = |name: &str| {
             std::env::var(name).with_context(|| format!("{name} is not set: run cargo xtask helm"))
@@ -59,5 +59,5 @@ async fn run(program: &'static str, arguments: &[&str]) -> anyhow::Result<String
     if !output.status.success() {
         bail!("{said}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("{said} printed something else than text"))
+    String::from_utf8(output.stdout).with_context(|| format!("the output of {said} is not text"))
 }

@@ -9,20 +9,20 @@ use serde_json::Value;
 /// Verb, API group, and plural with its subresource.
 pub(crate) type Permission = (String, String, String);
 
-/// Permissions that are granted although no test needs them: verbs, resources, and why. A star matches any
+/// Permissions that are granted although no test needs them: verbs, resources, and the reason. A star matches any
 /// beginning or end.
 const UNUSED: [(&str, &str, &str); 11] = [
-    ("update", "*/finalizers", "asked by an admission plugin about owners, and not by a request"),
+    ("update", "*/finalizers", "an admission plugin checks it for owners; it is not requested"),
     ("get update", "ipaddressclaims/status", "Cluster API's contract of IPAM providers lists it"),
     ("update", "ipaddressclaims", "as above"),
     ("update", "*pools/status", "as above"),
-    ("update patch", "ipaddresses", "as above; those that somebody else made are patched"),
+    ("update patch", "ipaddresses", "as above; IPAddresses that somebody else created are patched"),
     ("create", "tokenreviews", "metrics are served to everyone here"),
     ("create", "subjectaccessreviews", "as above"),
     ("update", "secrets", "certificates are renewed after months"),
-    ("create patch", "events", "of what failed, or keeps failing, which nothing here does"),
-    ("get", "namespaces", "of extensions that answer, whether they have a say in the machines of one"),
-    ("delete", "inmemorymachines", "a pool lets those go that Cluster API has made no Machine for"),
+    ("create patch", "events", "for failures, which do not happen here"),
+    ("get", "namespaces", "to match the namespace selectors of extensions that answer"),
+    ("delete", "inmemorymachines", "a pool deletes those for which Cluster API has made no Machine"),
 ];
 
 /// The requests in the metrics of one pod.
@@ -82,8 +82,8 @@ pub(crate) fn compare(asked: &BTreeSet<Permission>, granted: &BTreeSet<Permissio
         _ => resource == pattern,
     };
     let has_reason = |(verb, group, resource): &&Permission| {
-        // A single object is read when the answer to its creation was lost; a client that may list learns no more
-        // by that.
+        // A single object is read when the answer to its creation was lost. A client that may list could read it
+        // anyway.
         let listed = (verb == "get").then(|| ("list".to_owned(), group.clone(), resource.clone()));
         listed.is_some_and(|list| asked.contains(&list))
             || UNUSED

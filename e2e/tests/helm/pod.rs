@@ -31,7 +31,7 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// The running pod, once it is the only one and does not have this name.
+    /// Waits until only one pod exists, which runs and does not have this name.
     pub(crate) async fn other_than(management: &Management, name: &str) -> anyhow::Result<Self> {
         until("one pod of the manager to run", LIMIT, async || {
             let pods = management.list(kinds::POD, NAMESPACE, "control-plane=controller-manager").await?;
@@ -47,13 +47,13 @@ impl Pod {
         .await
     }
 
-    /// Deletes it, and returns its successor.
+    /// Deletes the pod, and returns its successor.
     pub(crate) async fn replaced(self, management: &Management) -> anyhow::Result<Self> {
         management.delete(kinds::POD, NAMESPACE, &self.name).await?;
         Self::other_than(management, &self.name).await
     }
 
-    /// The object.
+    /// The Pod object.
     pub(crate) async fn object(&self, management: &Management) -> anyhow::Result<Value> {
         management.get(kinds::POD, NAMESPACE, &self.name).await
     }
@@ -68,12 +68,12 @@ impl Pod {
         .with_context(|| format!("pod {}", self.name))
     }
 
-    /// Its readiness report.
+    /// The pod's readiness report.
     pub(crate) async fn readiness(&self) -> anyhow::Result<String> {
         self.http(HEALTH, "/readyz?verbose").await
     }
 
-    /// Its metrics.
+    /// The pod's metrics.
     pub(crate) async fn metrics(&self) -> anyhow::Result<String> {
         self.http(METRICS, "/metrics").await
     }
@@ -90,7 +90,7 @@ impl Pod {
         answer.with_context(|| format!("failed to get {path} of {}", self.address))
     }
 
-    /// The kernel's view of the process: checks that the security settings are in effect.
+    /// Checks in `/proc` that the security settings of the process are in effect.
     pub(crate) fn is_restricted() -> anyhow::Result<()> {
         let id = manager::process(Provider::Infrastructure)?;
         let read = |name: &str| {

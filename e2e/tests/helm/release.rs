@@ -35,7 +35,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     });
     management.apply("", &[namespace]).await?;
     beside_clusterctl_it_is_refused(&management, &chart).await?;
-    // Without authentication, so that the test needs no token of its own.
+    // Without authentication, so that the test needs no token.
     chart.apply("install", &["metrics.authentication=false"]).await?;
     let pod = Pod::other_than(&management, "").await?;
     Pod::is_restricted()?;
@@ -76,7 +76,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
         Ok(Look::when(now == nodes, || format!("{now:?}")))
     })
     .await?;
-    // Cluster API still reaches the clusters: otherwise it would not see a new machine's Node.
+    // Cluster API still reaches the clusters. Otherwise it would not see a new machine's Node.
     addressed.scale_workers(2).await?;
     addressed.settled(1, 2).await?;
     assert_eq!(available_since(&cluster).await?, since, "it was not available all through the upgrade");
@@ -101,7 +101,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     nothing_is_left(&management).await
 }
 
-/// clusterctl's inventory has one of our providers, so the chart refuses.
+/// While clusterctl's inventory has one of our providers, the chart refuses to install.
 async fn beside_clusterctl_it_is_refused(management: &Management, chart: &Chart) -> anyhow::Result<()> {
     let provider = json!({
         "apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Provider",
@@ -117,7 +117,7 @@ async fn beside_clusterctl_it_is_refused(management: &Management, chart: &Chart)
         .map(drop)
 }
 
-/// A role loses a rule: the next manager names it, and is not ready until the rule is back.
+/// A role loses a rule. The next manager names the missing permission, and is not ready until the rule is back.
 async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Result<Pod> {
     const LOST: &str = "permission to list machinepools.cluster.x-k8s.io";
     let role: Value = serde_json::from_str(&kubectl(&["get", "clusterrole", MANAGER_ROLE, "-o=json"]).await?)
@@ -144,7 +144,7 @@ async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Resu
     .await?;
     let log = kubectl(&["logs", "--namespace", NAMESPACE, &pod.name]).await?;
     assert!(log.contains(&format!("Missing {LOST}; not ready before a role grants it")), "{log}");
-    // It may have been ready while it waited for the lease, as a standby replica is.
+    // The pod may have been ready while it waited for the lease, like a standby replica.
     until("the pod not to be ready", LIMIT, async || {
         let object = pod.object(management).await?;
         Ok(Look::when(state::is(&object, "Ready", "False"), || state::line(&object)))
@@ -154,18 +154,18 @@ async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Resu
     pod.ready(management).await?;
     let object = pod.object(management).await?;
     assert_eq!(object["status"]["containerStatuses"][0]["restartCount"], 0);
-    // A new pod, which was never refused anything.
+    // A new pod, whose requests were never refused.
     let pod = pod.replaced(management).await?;
     pod.ready(management).await?;
     Ok(pod)
 }
 
-/// Nodes with their uids, read through the pod: its name only resolves for other pods.
+/// Nodes with their uids, read at the address of the pod, because only pods can resolve the name of the endpoint.
 async fn nodes(cluster: &Cluster, pod: &Pod) -> anyhow::Result<Vec<(String, String)>> {
     cluster.workload_at(&pod.address).await?.node_identities().await
 }
 
-/// Since when the cluster has been available; any interruption would make it later.
+/// The time since which the cluster has been available. Any interruption would make it later.
 async fn available_since(cluster: &Cluster) -> anyhow::Result<String> {
     let object = cluster.get().await?;
     let condition = state::condition(&object, "Available").context("no condition")?;
@@ -183,7 +183,7 @@ async fn every_permission_is_used(asked: &BTreeSet<Permission>) -> anyhow::Resul
     permissions::compare(asked, &permissions::granted(&roles, &bindings, "nephele-manager"))
 }
 
-/// Uses what clusters do not: pools of every kind, and a cloud.
+/// Uses the objects that clusters do not use: pools of every kind, and a cloud.
 async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
     let pool = |third: u8| json!({"addresses": [format!("10.66.{third}.10-10.66.{third}.19")], "prefix": 24});
     let prefixes =
@@ -218,8 +218,8 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
     an_extension_is_given_its_authority(&scope.management).await
 }
 
-/// Applies the sample extension. It reports that its Secret is missing, then gets the authority from it and is
-/// called; nothing answers.
+/// Applies the sample extension. Its object reports the missing Secret, then gets the authority from the Secret. Then
+/// the extension is called, but nothing answers.
 async fn an_extension_is_given_its_authority(management: &Management) -> anyhow::Result<()> {
     const OWNER: &str = "quota-system";
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/cloud_extension_config.yaml");
@@ -244,8 +244,8 @@ async fn an_extension_is_given_its_authority(management: &Management) -> anyhow:
     management.delete(kinds::NAMESPACE, "", OWNER).await
 }
 
-/// Uninstalls, and checks that only what the chart's README says is left: definitions, until they are deleted too,
-/// and the manager's own objects, which are deleted with the namespace.
+/// Uninstalls, and checks that only the objects that the chart's README names are left: definitions, until they are
+/// deleted too, and the manager's own objects, which are deleted with the namespace.
 async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
     helm("uninstall", &["--wait", "--timeout=2m"]).await?;
     let left = async || -> anyhow::Result<String> {
@@ -258,7 +258,7 @@ async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
         let kinds: Vec<_> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
         kubectl(&["get", &kinds.join(","), "--all-namespaces", "-l", OF_RELEASE, "-o=name"]).await
     };
-    // Pods go after their Deployment, when they have stopped.
+    // Pods are deleted after their Deployment, when they have stopped.
     until("nothing but definitions to be left", LIMIT, async || {
         let left = left().await?;
         let others: Vec<_> =

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::input::{schema::Kind, wrong::Case};
 
-/// How often a status is retried after a conflict.
+/// How often a status update is tried while there are conflicts.
 const ATTEMPTS: usize = 20;
 
 /// Sends requests to the API server, in a namespace.
@@ -21,12 +21,12 @@ impl Asker {
         Self { client: scope.management.client(), namespace: scope.namespace.clone() }
     }
 
-    /// The case's id, and why its spec is refused; none if it is accepted.
+    /// The case's id, and why its spec is refused; `None` if it is accepted.
     pub(crate) async fn spec(&self, case: &Case<'_>) -> anyhow::Result<(String, Option<String>)> {
         Ok((case.id(), self.create(case.kind, &case.value).await?))
     }
 
-    /// The case's id, and why its status is refused; none if it is accepted. The object has to exist.
+    /// The case's id, and why its status is refused; `None` if it is accepted. The object has to exist.
     pub(crate) async fn status(&self, case: &Case<'_>) -> anyhow::Result<(String, Option<String>)> {
         for _ in 0..ATTEMPTS {
             let mut object = self.object(case.kind).await?;
@@ -40,14 +40,14 @@ impl Asker {
         bail!("{} is always written by somebody else", case.kind)
     }
 
-    /// Why an object with this spec is refused; none if it would be created.
+    /// Why an object with this spec is refused; `None` if it would be created.
     pub(crate) async fn create(&self, kind: &Kind, spec: &Value) -> anyhow::Result<Option<String>> {
         let path = format!("{}?dryRun=All&fieldValidation=Strict", self.path(kind, false));
         let refused = self.send("POST", &path, &self.named(kind, spec)).await?;
         Ok(refused.map(|(_, message)| message))
     }
 
-    /// Creates an object with this spec for real.
+    /// Creates an object with this spec, without a dry run.
     pub(crate) async fn make(&self, kind: &Kind, spec: &Value) -> anyhow::Result<()> {
         match self.send("POST", &self.path(kind, false), &self.named(kind, spec)).await? {
             None | Some((409, _)) => Ok(()),
@@ -55,7 +55,7 @@ impl Asker {
         }
     }
 
-    /// Deletes it.
+    /// Deletes the object.
     pub(crate) async fn remove(&self, kind: &Kind) -> anyhow::Result<()> {
         match self.send("DELETE", &self.path(kind, true), &json!({})).await? {
             None | Some((404, _)) => Ok(()),
@@ -63,14 +63,14 @@ impl Asker {
         }
     }
 
-    /// Why a merge patch is refused, by a dry run; none if it is accepted.
+    /// Why a merge patch is refused, by a dry run; `None` if it is accepted.
     pub(crate) async fn change(&self, kind: &Kind, patch: &Value) -> anyhow::Result<Option<String>> {
         let path = format!("{}?dryRun=All", self.path(kind, true));
         let refused = self.send("PATCH", &path, patch).await?;
         Ok(refused.map(|(_, message)| message))
     }
 
-    /// Applies a merge patch for real.
+    /// Applies a merge patch, without a dry run.
     pub(crate) async fn patch(&self, kind: &Kind, patch: &Value) -> anyhow::Result<()> {
         match self.send("PATCH", &self.path(kind, true), patch).await? {
             None => Ok(()),
@@ -112,7 +112,7 @@ impl Asker {
         let request = http::Request::builder().method(verb).uri(path).header("content-type", content);
         match self.client.request_text(request.body(serde_json::to_vec(body)?)?).await {
             Ok(_) => Ok(None),
-            // A refusal by a conversion arrives as an internal error.
+            // A refusal by a conversion webhook is an internal error.
             Err(kube::Error::Api(status)) if (400..=500).contains(&status.code) => {
                 Ok(Some((status.code, status.message)))
             }

@@ -11,7 +11,7 @@ use crate::input::{
     schema::{Kind, kinds, nodes},
 };
 
-/// An object, and merge patches of its spec with their refusals; none where a patch is allowed.
+/// An object, and merge patches of its spec with their refusals. A refusal is `None` if the patch is allowed.
 struct Changes {
     kind: &'static str,
     before: Value,
@@ -86,11 +86,11 @@ fn table() -> Vec<Changes> {
     ]
 }
 
-/// In the old version both parts of an endpoint are required, and it is that which is told.
+/// In the old version both parts of an endpoint are required, so the refusal names the missing part.
 const HOST_GONE: &str = "spec.controlPlaneEndpoint.host";
 const PORT_GONE: &str = "spec.controlPlaneEndpoint.port";
 
-/// Tries all of them in every version of each kind. Fails if a rule about changes is never broken.
+/// Tries all changes in every version of each kind. Fails if a rule about changes is never broken.
 pub(crate) async fn check(scope: &Scope) -> anyhow::Result<()> {
     let asker = Asker::new(scope);
     let mut left = rules()?;
@@ -116,11 +116,11 @@ pub(crate) async fn check(scope: &Scope) -> anyhow::Result<()> {
         }
     }
     left.retain(|_, unbroken| *unbroken > 0);
-    ensure!(left.is_empty(), "nobody breaks these rules: {left:?}");
+    ensure!(left.is_empty(), "no change breaks these rules: {left:?}");
     Ok(())
 }
 
-/// An externally managed cluster stays so, in every version, for every client and kind of request.
+/// An externally managed cluster stays externally managed, in every version and for every kind of request.
 pub(crate) async fn stays_elsewhere(scope: &Scope) -> anyhow::Result<()> {
     let asker = Asker::new(scope);
     let told = "metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be removed";
@@ -150,7 +150,7 @@ pub(crate) async fn stays_elsewhere(scope: &Scope) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The messages of the rules about changes, by kind, with the number of rules for each: for instance one for a
+/// The messages of the rules about changes, by kind, with the number of rules for each message: for instance one for a
 /// change and one for a removal, which both have to be broken.
 fn rules() -> anyhow::Result<BTreeMap<(String, String), usize>> {
     let mut found = BTreeMap::new();
@@ -168,7 +168,7 @@ fn rules() -> anyhow::Result<BTreeMap<(String, String), usize>> {
     Ok(found)
 }
 
-/// Waits until the object is gone: the next version's is of the same name.
+/// Waits until the object is gone, because the object of the next version has the same name.
 async fn gone(asker: &Asker, kind: &Kind) -> anyhow::Result<()> {
     nephele_e2e::until(&format!("{kind} to be gone"), nephele_e2e::wait::LIMIT, async || {
         let left = asker.change(kind, &json!({})).await?;

@@ -26,11 +26,11 @@ use self::{
     wrong::Case,
 };
 
-/// Requests under way at a time.
+/// Requests in flight at a time.
 const CONCURRENCY: usize = 16;
-/// There were some 800 of specs, and as many of statuses, when this was written.
+/// The fewest cases. When this was written, there were about 800 for specs, and as many for statuses.
 const CASES_MIN: usize = 700;
-/// How many failures are listed.
+/// The most failures that are listed.
 const TOLD_MAX: usize = 40;
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_cluster_that_somebody_else_looks_after_stays_theirs() -> anyhow::Resu
     scope.finish().await
 }
 
-/// Checks each case against its answer. Fails with those that were accepted, or refused without the field's name.
+/// Checks each case against its answer. Fails with the cases that were accepted, or refused without the field's name.
 fn judge(cases: &[Case<'_>], answers: Vec<anyhow::Result<(String, Option<String>)>>) -> anyhow::Result<()> {
     let mut by_id = BTreeMap::new();
     for answer in answers {
@@ -112,7 +112,7 @@ fn texts(errors: &[anyhow::Error]) -> String {
     errors.iter().map(|error| format!("{error:#}")).collect::<Vec<_>>().join("\n")
 }
 
-/// How messages of the API server and our paths write the entry of a map.
+/// Normalises the entries of maps, which messages of the API server and our paths write differently.
 fn normal(text: &str) -> String {
     text.replace("[key]", ".key")
 }

@@ -53,7 +53,7 @@ fn text(schema: &Value) -> anyhow::Result<String> {
     }
 }
 
-/// `current` with `value` at a path; adds what is required on the way and beside it.
+/// `current` with `value` at a path. Adds the required fields on the path and beside it.
 pub(crate) fn placed(schema: &Value, current: Value, path: &[Step], value: Value) -> anyhow::Result<Value> {
     let Some((step, rest)) = path.split_first() else { return Ok(value) };
     Ok(match step {

@@ -1,4 +1,4 @@
-//! The schemas of all kinds, walked.
+//! Walks the schemas of all kinds.
 
 use anyhow::Context;
 use serde_json::Value;
@@ -49,7 +49,7 @@ pub(crate) fn kinds() -> anyhow::Result<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// A step from a value to one in it.
+/// A step from a value to a value in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A field of an object.
@@ -63,7 +63,7 @@ pub(crate) enum Step {
 /// A place in a schema.
 #[derive(Debug, Clone)]
 pub(crate) struct Node<'a> {
-    /// From the spec or the status.
+    /// The path from the spec or the status.
     pub(crate) path: Vec<Step>,
     pub(crate) schema: &'a Value,
 }
@@ -89,7 +89,7 @@ fn walk<'a>(schema: &'a Value, path: &[Step], found: &mut Vec<Node<'a>>) {
     }
 }
 
-/// As the API server writes it: `spec.list[0].field`; entries of maps are under `key`.
+/// The path as the API server writes it: `spec.list[0].field`. Entries of maps have the key `key`.
 pub(crate) fn text(top: &str, path: &[Step]) -> String {
     path.iter().fold(top.to_owned(), |text, step| match step {
         Step::Field(name) => format!("{text}.{name}"),

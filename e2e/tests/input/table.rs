@@ -1,4 +1,4 @@
-//! What a schema does not express: strings of a format, valid specs, values that break a rule.
+//! Values that cannot be derived from a schema: strings of a format, valid specs, and values that break a rule.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(crate) enum Entry {
 /// A valid spec.
 pub(crate) fn right(kind: &Kind) -> Value {
     match (kind.name.as_str(), kind.version.as_str()) {
-        // What the old version alone has counts where there are no addresses.
+        // The fields that only the old version has are used if there are no addresses.
         ("InClusterIPPool" | "GlobalInClusterIPPool", "v1alpha1") => {
             json!({"subnet": "10.0.0.0/24", "start": "10.0.0.10", "end": "10.0.0.20", "gateway": "10.0.0.1"})
         }
@@ -55,7 +55,7 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
     samples.into_iter().find(|(part, _)| pattern.contains(part)).map(|(_, sample)| sample)
 }
 
-/// A value that breaks a rule where the rule is. Rules are identified by their messages.
+/// A value for the place of a rule that breaks the rule. Rules are identified by their messages.
 pub(crate) fn breaking(message: &str) -> Option<Value> {
     Some(match message {
         "controlPlaneEndpoint belongs to a single object and cannot be in a template" => {
@@ -84,11 +84,11 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
     })
 }
 
-/// A range, a block or an address that is none.
+/// An invalid range, block or address.
 const NONSENSE: &str = "nonsense";
 
-/// Values that the schema does not restrict, by the end of the kind's name, its version, if only one has it, and
-/// the path, or the end of it after `…`.
+/// Values that the schema does not restrict: the end of the kind's name, its version if only one version has the value,
+/// and the path, or the end of the path after `…`.
 const ENTRIES: &[(&str, &str, &str, Entry)] = &[
     ("", "", "….attributes.key", Entry::Anything),
     ("Template", "", "spec.template.metadata.annotations.key", Entry::Anything),
@@ -100,7 +100,7 @@ const ENTRIES: &[(&str, &str, &str, Entry)] = &[
         Entry::Wrong { value: NONSENSE, named: "spec.excludedAddresses" },
     ),
     ("InClusterIPPool", "", "spec.gateway", Entry::Wrong { value: NONSENSE, named: "spec.gateway" }),
-    // Only in the old version. The conversion refuses a subnet, and makes an address range of the other two.
+    // Only in the old version. The conversion refuses a wrong subnet, and makes an address range of the other two.
     ("InClusterIPPool", "v1alpha1", "spec.start", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
     ("InClusterIPPool", "v1alpha1", "spec.end", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
     ("InClusterIPPool", "v1alpha1", "spec.subnet", Entry::Wrong { value: NONSENSE, named: "spec.subnet" }),
@@ -115,7 +115,7 @@ const ENTRIES: &[(&str, &str, &str, Entry)] = &[
     ("CloudExtensionConfig", "", "spec.settings.key", Entry::Anything),
     ("CloudExtensionConfig", "", "….matchExpressions[0].values[0]", Entry::Anything),
     ("CloudExtensionConfig", "", "….matchLabels.key", Entry::Anything),
-    // Counted, not thought of.
+    // These are written by controllers, so any value is accepted.
     ("Pool", "", "status.allocator.revision", Entry::Anything),
     ("Pool", "", "status.ipAddresses.free", Entry::Anything),
     ("Pool", "", "status.ipAddresses.outOfRange", Entry::Anything),

@@ -1,4 +1,4 @@
-//! Every sort of invalid value for every node of a schema.
+//! Every kind of invalid value for every node of a schema.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -15,9 +15,9 @@ use crate::input::{
 pub(crate) struct Case<'a> {
     pub(crate) kind: &'a Kind,
     path: String,
-    /// What is wrong.
+    /// The mistake.
     why: String,
-    /// What the answer has to name.
+    /// The field that the answer has to name.
     pub(crate) named: String,
     /// The whole spec or status.
     pub(crate) value: Value,
@@ -64,7 +64,7 @@ fn cases<'a>(kind: &'a Kind, top: &str, schema: &'a Value, right: &Value) -> any
             };
             cases.push(Case { kind, path: path.clone(), why, named, value });
         }
-        // An unknown field is only refused under strict validation, which kubectl requests.
+        // An unknown field is only refused with strict validation, which kubectl requests.
         if top == "spec" && node.schema["properties"].is_object() {
             let mut steps = node.path.clone();
             steps.push(Step::Field("nonsense".to_owned()));
@@ -77,18 +77,18 @@ fn cases<'a>(kind: &'a Kind, top: &str, schema: &'a Value, right: &Value) -> any
     Ok(cases)
 }
 
-/// A wrong value of a place.
+/// A wrong value for a place.
 struct Wrong {
     why: String,
     value: Value,
     named: Named,
 }
 
-/// What the answer has to name.
+/// The field that the answer has to name.
 enum Named {
-    /// The place, or one in it.
+    /// The place, or a place in it.
     Below(String),
-    /// The place by the last part of its path.
+    /// The place, by the last part of its path.
     Last(String),
     /// Another field, which the API server names instead.
     Other(&'static str),
@@ -115,14 +115,14 @@ impl Wrong {
             all.push(Self::here("no time", json!("yesterday")));
         }
         if let Some(least) = bound("minimum") {
-            // A zero may stand for a default.
+            // Zero may mean a default.
             let value = if least == 1 { -1 } else { least - 1 };
             all.push(Self::here("too small", json!(value)));
         }
         if let Some(most) = bound("maximum") {
             all.push(Self::here("too large", json!(most + 1)));
         } else if schema["format"] == "int32" {
-            // Reported for the field's parent, with the field's own name.
+            // The error is reported for the parent of the field, with the field's own name.
             let named = Named::Last(path.rsplit('.').next().unwrap_or_default().to_owned());
             let wrong = Self::here("too large for its format", json!(i64::from(i32::MAX) + 1));
             all.push(Self { named, ..wrong });
@@ -155,8 +155,8 @@ impl Wrong {
             (_, Some(Entry::Wrong { value, named })) => {
                 all.push(Self { named: Named::Other(named), ..Self::here("nonsense", json!(value)) });
             }
-            (true, None) => anyhow::bail!("no value is known to be wrong: add one, or that anything goes"),
-            (false, Some(Entry::Anything)) => anyhow::bail!("the schema does not let anything through"),
+            (true, None) => anyhow::bail!("no wrong value is known: add one, or `Entry::Anything`"),
+            (false, Some(Entry::Anything)) => anyhow::bail!("the schema does not accept every value"),
         }
         Ok(all)
     }
@@ -193,7 +193,7 @@ fn another_type(schema: &Value) -> anyhow::Result<Value> {
     })
 }
 
-/// Whether every text, or every number, is fine by the schema.
+/// Whether the schema accepts every string or every number.
 fn is_unrestricted(schema: &Value) -> bool {
     let restrictions = ["minLength", "maxLength", "pattern", "enum", "minimum", "maximum"];
     let is_leaf = matches!(schema["type"].as_str(), Some("string" | "integer" | "number"))

@@ -1,4 +1,5 @@
-//! Clusters that have to be available all the time, followed by a watch: polling would miss a moment.
+//! Clusters that have to be available all the time. They are followed with a watch, because polling would miss short
+//! interruptions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,10 +15,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-/// How many states are recorded: enough to find a cause.
+/// The most states that are recorded, which is enough to find a cause.
 const MOMENTS_MAX: usize = 40;
 
-/// What was seen of the clusters of a namespace since they were all available.
+/// The interruptions of the clusters in a namespace since all were available.
 pub(crate) struct Witness {
     seen: Arc<Mutex<Seen>>,
     task: JoinHandle<()>,
@@ -25,9 +26,9 @@ pub(crate) struct Witness {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Since when each is available.
+    /// The time since which each cluster is available.
     since: BTreeMap<String, Value>,
-    /// Times when one was not available, with the reason.
+    /// States in which a cluster was not available, with the reason.
     moments: Vec<String>,
 }
 

@@ -27,7 +27,7 @@ impl Releases {
         })
     }
 
-    /// Runs clusterctl and returns what it prints.
+    /// Runs clusterctl and returns its output.
     pub(crate) async fn clusterctl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("clusterctl");
         command.arg("--config").arg(&self.config).args(arguments);
@@ -36,7 +36,7 @@ impl Releases {
     }
 }
 
-/// Runs kubectl and returns what it prints.
+/// Runs kubectl and returns its output.
 pub(crate) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new("kubectl");
     command.args(arguments);
@@ -50,5 +50,5 @@ async fn run(mut command: Command) -> anyhow::Result<String> {
     if !status.success() {
         bail!("{said}: {status}: {}", String::from_utf8_lossy(&stderr).trim());
     }
-    String::from_utf8(stdout).with_context(|| format!("{said} printed something else than text"))
+    String::from_utf8(stdout).with_context(|| format!("the output of {said} is not text"))
 }

@@ -26,7 +26,7 @@ const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 const ROLLING: usize = 10;
 /// The kind of clusterctl's inventory.
 const PROVIDER: Kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
-/// Our providers, as clusterctl labels what belongs to them, with their namespaces.
+/// clusterctl's labels of our providers, with their namespaces.
 const PROVIDERS: [(&str, &str); 2] =
     [("infrastructure-in-memory", "nephele-system"), ("ipam-in-cluster", "capi-ipam-in-cluster-system")];
 
@@ -55,7 +55,8 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
     rolled_under_changing_leaders(&scope, &zoned, &rolling).await?;
 
     scope.finish().await?;
-    // One after the other: clusterctl cannot list the rest of one while the kinds of another are being deleted.
+    // One provider after the other: clusterctl cannot list the objects of one provider while the kinds of another are
+    // being deleted.
     for provider in [["--ipam", "in-cluster"], ["--infrastructure", "in-memory"]] {
         let delete = ["delete", "--include-crd", "--include-namespace"];
         releases.clusterctl(&[&delete[..], &provider].concat()).await?;
@@ -71,7 +72,7 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
     Ok(())
 }
 
-/// The namespaces enforce the restricted pod security standard, with our pods in them.
+/// Our pods run in namespaces that enforce the restricted pod security standard.
 async fn are_restricted(management: &Management) -> anyhow::Result<()> {
     for (_, name) in PROVIDERS {
         let namespace = management.get(kinds::NAMESPACE, "", name).await?;
@@ -81,8 +82,8 @@ async fn are_restricted(management: &Management) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cluster of the released class over three zones: three control plane machines, a worker in each zone, and three in a
-/// machine pool.
+/// A cluster of the released class over three zones: three control plane machines, a worker in each zone, and three
+/// machines in a machine pool.
 async fn zoned(releases: &Releases, scope: &Scope) -> anyhow::Result<Cluster> {
     use serde::Deserialize;
     let name = "zoned";
@@ -114,7 +115,7 @@ async fn all_settled(clusters: &[Cluster]) -> anyhow::Result<()> {
     try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await.map(drop)
 }
 
-/// Each zone has machines of both roles, and those of the pool have no failure domain.
+/// Each zone has machines of both roles, and the machines of the pool have no failure domain.
 async fn in_every_zone(cluster: &Cluster) -> anyhow::Result<()> {
     for role in [Role::ControlPlane, Role::Worker] {
         let machines = cluster.machines(Some(role)).await?;
@@ -134,8 +135,8 @@ async fn address_of_leader(management: &Management) -> anyhow::Result<String> {
     pod["status"]["podIP"].as_str().map(str::to_owned).context("the leader's pod has no address")
 }
 
-/// Nodes with their uids, once they are as expected; read through the pod, since its name only resolves for other
-/// pods.
+/// Nodes with their uids, once they are as expected. They are read at the address of the pod, because only pods can
+/// resolve the name of the endpoint.
 async fn nodes_are(cluster: &Cluster, expected: Option<&[(String, String)]>) -> anyhow::Result<Nodes> {
     until("the Nodes to be there", LIMIT, async || {
         let address = address_of_leader(&cluster.management).await?;
@@ -151,7 +152,7 @@ async fn nodes_are(cluster: &Cluster, expected: Option<&[(String, String)]>) -> 
 
 type Nodes = Vec<(String, String)>;
 
-/// The next release replaces this one while clusters run: they stay available, and Cluster API continues with them.
+/// The next release replaces this one while clusters run. They stay available, and Cluster API still manages them.
 async fn upgraded(
     releases: &Releases,
     scope: &Scope,
@@ -170,7 +171,7 @@ async fn upgraded(
         ensure!(provider["version"] == *releases.next, "{label} is {}", provider["version"]);
     }
     nodes_are(zoned, Some(&before)).await?;
-    // Cluster API still reaches the clusters: otherwise no change of machines would be seen.
+    // Cluster API still reaches the clusters. Otherwise it would not see changes of machines.
     pool(zoned, 2).await?;
     zoned.settled(3, 5).await?;
     witness.all_the_time(all.len())
@@ -209,7 +210,7 @@ async fn rolled_under_changing_leaders(
         async move { cluster.patch(kinds::MACHINE_DEPLOYMENT, &workers, rollout).await }
     }))
     .await?;
-    // At the beginning, and in the middle.
+    // A leader is deleted at the beginning and in the middle.
     for still in [ROLLING, ROLLING / 2] {
         until(&format!("{still} workers at most to be left"), LIMIT, async || {
             let old = of_all().await?.intersection(&before).count();
@@ -231,7 +232,7 @@ async fn rolled_under_changing_leaders(
     zoned.settled(3, 5).await?;
     nodes_are(zoned, Some(&nodes)).await?;
     for cluster in rolling {
-        // Nothing is stuck: all objects belong to existing machines.
+        // No object is stuck: all belong to existing machines.
         let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
         let lines: Vec<_> = machines.iter().map(state::line).collect();
         ensure!(machines.len() == 2, "{}:\n{}", cluster.name, lines.join("\n"));
@@ -246,7 +247,7 @@ fn uid(object: &Value) -> &str {
 /// All existing objects, one a line: kind, namespace, name, and provider.
 async fn left() -> anyhow::Result<String> {
     let resources = kubectl(&["api-resources", "--verbs=list", "--output=name"]).await?;
-    // Events are in the namespace, and expire.
+    // Events are in the namespace too, but they expire.
     let lasting: Vec<_> = resources.lines().filter(|resource| !resource.starts_with("events")).collect();
     let columns = "--output=custom-columns=K:.kind,S:.metadata.namespace,N:.metadata.name,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
     kubectl(&["get", &lasting.join(","), "--all-namespaces", "--no-headers", columns]).await
@@ -257,7 +258,7 @@ fn is_ours(line: &str) -> bool {
     ["in-memory", "in-cluster"].iter().any(|provider| of(provider, line))
 }
 
-/// Whether it is about an object of this provider.
+/// Whether a line is about an object of this provider.
 fn of(provider: &str, line: &str) -> bool {
     let fields: Vec<_> = line.split_whitespace().collect();
     let (label, namespace) = PROVIDERS

@@ -1,4 +1,4 @@
-//! IPAddresses made by hand.
+//! IPAddresses that are created by hand.
 
 use nephele_e2e::{
     Scope,
@@ -26,7 +26,7 @@ async fn address_by_hand_is_kept_for_the_claim_of_its_name() -> anyhow::Result<(
     assert_eq!(adopted["metadata"]["finalizers"], json!(["ipam.cluster.x-k8s.io/ProtectAddress"]));
     let owners = adopted["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
     assert_eq!(owners, 2, "{}", adopted["metadata"]);
-    // It belongs to the claim from now on, and is deleted with it.
+    // The IPAddress belongs to the claim from now on, and is deleted with it.
     scope.release(&["kept"]).await?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(2, 1)).await?;
     scope.finish().await
@@ -37,7 +37,7 @@ async fn address_that_is_none_of_the_pools_harms_nobody_and_is_told() -> anyhow:
     let scope = Scope::new("foreign").await?;
     let spec = json!({"addresses": ["10.5.0.10-10.5.0.20"], "prefix": 24});
     scope.pool(kinds::IP_POOL, "pool", spec).await?;
-    // Of the other family, and outside of the pool's subnet.
+    // Addresses of the other family, and outside of the pool's subnet.
     let foreign = [
         address("six", kinds::IP_POOL, "pool", "fd00::1", 64),
         address("outside", kinds::IP_POOL, "pool", "10.99.0.1", 24),

@@ -1,4 +1,4 @@
-//! Which address a claim gets, and what is written about it.
+//! The address that a claim gets, and its IPAddress.
 
 use nephele_e2e::{
     Scope,
@@ -60,7 +60,7 @@ async fn excluded_and_reserved_addresses_and_the_gateway_are_not_handed_out() ->
     assert_eq!(addresses, ["10.1.1.6", "10.1.1.8", "10.1.1.9"]);
     scope.counts(kinds::IP_POOL, "pool", Counts::of(3, 3)).await?;
 
-    // The first and last address of the subnet are used if the pool allows it, its gateway never.
+    // The first and last address of the subnet are used if the pool allows it. The gateway is never used.
     let ends = json!(["10.1.2.0-10.1.2.1", "10.1.2.255"]);
     let spec = json!({
         "addresses": ends, "prefix": 24, "gateway": "10.1.2.1", "allocateReservedIPAddresses": true,
@@ -91,7 +91,7 @@ async fn global_pool_gives_no_address_twice_over_two_namespaces() -> anyhow::Res
     assert_eq!(addresses, ["10.2.0.2", "10.2.0.3"]);
     first.counts(kinds::GLOBAL_IP_POOL, &pool, Counts::of(253, 2)).await?;
 
-    // A pool of that name in a namespace is another one.
+    // A namespaced pool of the same name is a different pool.
     let spec = json!({"addresses": ["10.2.0.2"], "prefix": 24});
     second.pool(kinds::IP_POOL, &pool, spec).await?;
     assert_eq!(second.claim_in_turn(&["local"], kinds::IP_POOL, &pool).await?, ["10.2.0.2"]);
@@ -129,7 +129,7 @@ async fn pool_of_more_addresses_than_can_be_counted_is_like_any_other() -> anyho
     scope.pool(kinds::IP_POOL, "pool", json!({"addresses": ["fd20::/48"], "prefix": 48})).await?;
     let all = Counts { total: i64::MAX, free: i64::MAX, used: 0, out_of_range: 0 };
     scope.counts(kinds::IP_POOL, "pool", all).await?;
-    // The first one is reserved.
+    // The first address is reserved.
     assert_eq!(scope.claim_in_turn(&["a", "b"], kinds::IP_POOL, "pool").await?, ["fd20::1", "fd20::2"]);
     scope.finish().await
 }
@@ -153,7 +153,7 @@ async fn claim_may_ask_for_an_address() -> anyhow::Result<()> {
         assert!(message.contains(address), "{message}");
     }
     assert_eq!(scope.claim_in_turn(&["any"], kinds::IP_POOL, "pool").await?, ["10.3.0.10"]);
-    // It is served when the address it wants becomes free.
+    // The claim is served when the requested address becomes free.
     scope.release(&["first"]).await?;
     assert_eq!(scope.bound("taken").await?, "10.3.0.15");
     scope.finish().await

@@ -29,7 +29,7 @@ async fn address_that_somebody_deletes_stays_as_long_as_its_claim() -> anyhow::R
     scope.pool(kinds::IP_POOL, "pool", spec).await?;
     scope.claim_in_turn(&["a"], kinds::IP_POOL, "pool").await?;
     scope.management.delete(kinds::ADDRESS, &scope.namespace, "a").await?;
-    // A later claim does not get the address, though its claim is being deleted.
+    // A later claim does not get the address of a claim that is being deleted.
     assert_eq!(scope.claim_in_turn(&["b"], kinds::IP_POOL, "pool").await?, ["10.8.0.11"]);
     let address = scope.get(kinds::ADDRESS, "a").await?;
     assert!(address["metadata"]["deletionTimestamp"].is_string(), "{}", address["metadata"]);
@@ -76,7 +76,7 @@ async fn pool_that_is_deleted_nevertheless_waits_for_its_addresses() -> anyhow::
     scope.management.delete(kinds::IP_POOL, &scope.namespace, "pool").await?;
     let message = scope.pool_says(kinds::IP_POOL, "pool", "False", "Deleting").await?;
     assert!(message.contains("1 address"), "{message}");
-    // It serves no new claims; bound claims keep their addresses.
+    // The pool serves no new claims. Bound claims keep their addresses.
     scope.claim("late", kinds::IP_POOL, "pool").await?;
     scope.waits("late", "PoolNotReady").await?;
     until("the first claim to be as it was", LIMIT, async || {

@@ -11,7 +11,7 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-/// Lets the machines of a cluster have an address from each of these pools.
+/// Gives the machines of a cluster an address from each of these pools.
 fn from_pools(pools: &[&str]) -> impl Fn(&mut Value) {
     let pools: Vec<_> = (pools.iter())
         .map(|name| json!({"apiGroup": GROUP, "kind": kinds::IP_POOL.2, "name": name}))
@@ -49,7 +49,7 @@ async fn cluster_on_a_dual_stack_pair_of_pools_becomes_available() -> anyhow::Re
     })
     .await?;
 
-    // A machine that goes gives its addresses back.
+    // A deleted machine releases its addresses.
     cluster.scale_workers(1).await?;
     cluster.settled(1, 1).await?;
     for pool in ["v4", "v6"] {
@@ -69,7 +69,7 @@ async fn machine_without_an_address_says_why_and_recovers_when_the_pool_grows() 
     let scope = Scope::new("short").await?;
     let pool = |last: u8| json!({"addresses": [format!("10.23.0.10-10.23.0.{last}")], "prefix": 24});
     scope.pool(kinds::IP_POOL, "pool", pool(12)).await?;
-    // One control plane machine and three workers: one address is missing.
+    // One control plane machine and three workers need one address more than the pool has.
     let cluster = scope.plain_with("cluster", Shape::new(1, 3), from_pools(&["pool"])).await?;
     let machine = cluster
         .until("the last Machine to say that the pool has no address", async || {
@@ -86,7 +86,7 @@ async fn machine_without_an_address_says_why_and_recovers_when_the_pool_grows() 
             };
             let short: Vec<_> = machines.iter().filter(says).map(state::name).collect();
             let [machine] = *short.as_slice() else { return Ok(Look::NotYet(format!("{short:?}"))) };
-            // The rest is through.
+            // The other machines are ready.
             let ready = machines.iter().filter(|machine| state::is(machine, "Ready", "True")).count();
             if (ready, machines.len()) != (3, 4) {
                 return Ok(Look::NotYet(format!("{ready} of {} are ready", machines.len())));

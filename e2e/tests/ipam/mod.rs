@@ -1,5 +1,5 @@
-//! Addresses from pools, as claims, machines and clients of either version get them from a real API server, next to
-//! Cluster API's own webhooks. The tests run side by side, each in a namespace of its own.
+//! Addresses from pools, as claims, machines and clients of both versions get them from a real API server with Cluster
+//! API's own webhooks. The tests run in parallel, each in its own namespace.
 
 mod adoption;
 mod allocation;

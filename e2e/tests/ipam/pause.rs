@@ -1,4 +1,4 @@
-//! Paused objects are left alone.
+//! Paused objects are not reconciled.
 
 use nephele_e2e::{
     Scope,
@@ -21,7 +21,7 @@ async fn paused_claim_waits_until_it_is_unpaused() -> anyhow::Result<()> {
     paused["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
     scope.management.apply(&scope.namespace, &[paused]).await?;
     scope.waits("paused", "Paused").await?;
-    // The pool goes on: a later claim is served before it.
+    // The pool goes on: a later claim is served before the paused one.
     assert_eq!(scope.claim_in_turn(&["later"], kinds::IP_POOL, "pool").await?, ["10.12.0.10"]);
     assert_eq!(address_name(&scope.get(kinds::CLAIM, "paused").await?), None);
     scope.patch(kinds::CLAIM, "paused", &pausing(false)).await?;
@@ -63,7 +63,7 @@ async fn claims_of_a_paused_cluster_wait_until_it_is_unpaused() -> anyhow::Resul
     let scope = Scope::new("paused-cluster").await?;
     let spec = json!({"addresses": ["10.14.0.10-10.14.0.20"], "prefix": 24});
     scope.pool(kinds::IP_POOL, "pool", spec).await?;
-    // One names its Cluster in the spec, the other in a label.
+    // One claim names its Cluster in the spec, the other in a label.
     let mut by_name = claim("by-name", kinds::IP_POOL, "pool");
     by_name["spec"]["clusterName"] = json!("cluster");
     let mut by_label = claim("by-label", kinds::IP_POOL, "pool");

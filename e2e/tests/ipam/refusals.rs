@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const NOT_AN_ENTRY: &str = "provided address is not a valid IP, range, nor CIDR";
 const SUBNET: &str = "provided address belongs to a different subnet than others";
 
-/// A refusal: the invalid spec, the field, the value in the message, the reason.
+/// A refusal: the invalid spec, the field, the value in the message, and the reason.
 type Case = (Value, &'static str, &'static str, &'static str);
 
 fn wrong_addresses() -> Vec<Case> {
@@ -225,7 +225,7 @@ async fn pools_are_not_changed_under_their_addresses() -> anyhow::Result<()> {
     for change in changes {
         refused(&scope, kinds::IP_POOL, "pool", &change, taken).await?;
     }
-    // What nobody has may go.
+    // Unused addresses may be removed.
     let change =
         json!({"spec": {"addresses": ["10.21.0.10-10.21.0.15"], "excludedAddresses": ["10.21.0.11"]}});
     scope.patch(kinds::IP_POOL, "pool", &change).await?;

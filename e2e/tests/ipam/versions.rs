@@ -1,4 +1,4 @@
-//! Clients of either version of a pool.
+//! Clients of both versions of a pool.
 
 use nephele_e2e::{
     Scope,
@@ -21,7 +21,7 @@ async fn pool_of_an_older_client_is_like_any_other() -> anyhow::Result<()> {
         let seen = scope.get(new, &name).await?["spec"].take();
         let expected = json!({"addresses": ["10.18.0.1-10.18.0.254"], "prefix": 24, "gateway": "10.18.0.1"});
         assert_eq!(seen, expected);
-        // Read in the version it was written in, it has the written fields, and their meaning.
+        // Read in the version in which it was written, the pool has the written fields.
         let seen = scope.get(old, &name).await?["spec"].take();
         for (field, value) in spec.as_object().into_iter().flatten() {
             assert_eq!(seen[field], *value, "{seen}");
@@ -57,11 +57,11 @@ async fn what_an_older_client_does_not_know_survives_its_changes() -> anyhow::Re
         let mut expected = spec;
         expected["addresses"] = json!(["10.19.0.0-10.19.0.30"]);
         assert_eq!(scope.get(new, &name).await?["spec"], expected);
-        // 31 addresses minus the gateway and eight others.
+        // 31 addresses minus the gateway and eight excluded addresses.
         scope.counts(new, &name, Counts::of(22, 0)).await?;
         assert_eq!(scope.claim_in_turn(&["a", "b"], new, &name).await?, ["10.19.0.0", "10.19.0.10"]);
 
-        // And the other way: a change in the new version is seen in the old one.
+        // In the other direction, a change in the new version is seen in the old one.
         let change = json!({"spec": {"gateway": "10.19.0.5", "excludedAddresses": null}});
         scope.patch(new, &name, &change).await?;
         assert_eq!(scope.get(old, &name).await?["spec"]["gateway"], "10.19.0.5");
@@ -113,7 +113,7 @@ async fn claim_of_an_older_client_may_leave_out_the_group_of_its_pool() -> anyho
     assert!(address["spec"]["poolRef"]["apiGroup"].take().as_str().is_none_or(str::is_empty), "{address}");
     assert_eq!(address["metadata"]["finalizers"], json!(["ipam.cluster.x-k8s.io/ProtectAddress"]));
     scope.counts(kinds::IP_POOL, "pool", Counts::of(2, 2)).await?;
-    // All writes in either version end up in the newer one, which requires a group.
+    // All writes are stored in the newer version, which requires a group.
     scope.release(&["with", "without"]).await?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(2, 0)).await?;
     scope.finish().await

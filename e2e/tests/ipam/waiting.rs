@@ -19,7 +19,7 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
     scope.counts(kinds::IP_POOL, "pool", Counts::of(5, 5)).await?;
     scope.pool_says(kinds::IP_POOL, "pool", "True", "Ready").await?;
 
-    // Their age and their names have different orders.
+    // The orders by age and by name differ.
     let waiting = ["z", "y", "x", "w", "v"];
     for name in waiting {
         scope.claim(name, kinds::IP_POOL, "pool").await?;
@@ -43,7 +43,7 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
     assert_eq!(scope.bound("w").await?, "10.15.0.10");
     assert_eq!(served(&scope, &["v"]).await?, [false]);
 
-    // A pool that grows serves the rest.
+    // When the pool grows, it serves the rest.
     scope
         .apply_pool(kinds::IP_POOL, "pool", json!({"addresses": ["10.15.0.10-10.15.0.20"], "prefix": 24}))
         .await?;
@@ -53,7 +53,7 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
     scope.finish().await
 }
 
-/// Waits until the pool says how many claims wait: it says so after they do.
+/// Waits until the pool's status has this number of waiting claims. It is written after the claims.
 async fn pool_counts_waiting(scope: &Scope, claims: usize) -> anyhow::Result<()> {
     until("the pool to count the claims that wait", LIMIT, async || {
         let message = scope.pool_says(kinds::IP_POOL, "pool", "False", "PoolExhausted").await?;
@@ -88,14 +88,14 @@ async fn claim_on_a_pool_of_another_kind_is_not_touched() -> anyhow::Result<()> 
     scope.pool(kinds::IP_POOL, "pool", pool).await?;
     let foreign = ("ipam.cluster.x-k8s.io", "v1alpha2", "UnknownIPPool");
     scope.claim("foreign", foreign, "pool").await?;
-    // A later one on another pool is served.
+    // A later claim on another pool is served.
     assert_eq!(scope.claim_in_turn(&["ours"], kinds::IP_POOL, "pool").await?, ["10.17.0.10"]);
     let foreign = scope.get(kinds::CLAIM, "foreign").await?;
     assert_eq!((&foreign["status"], &foreign["metadata"]["finalizers"]), (&json!(null), &json!(null)));
     scope.finish().await
 }
 
-/// Waits until a new claim would be younger than this one: ages are in seconds.
+/// Waits until a new claim would be younger than this one. Creation times are in whole seconds.
 async fn next_second(scope: &Scope, claim: &str) -> anyhow::Result<()> {
     let created = scope.get(kinds::CLAIM, claim).await?["metadata"]["creationTimestamp"].take();
     let created: Timestamp = serde_json::from_value(created)?;

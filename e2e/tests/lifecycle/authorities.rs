@@ -33,7 +33,7 @@ async fn broken_authority_is_told_by_a_condition_and_harms_nobody_else() -> anyh
 
     let sound = scope.plain("sound", Shape::new(1, 0)).await?;
     sound.settled(1, 0).await?;
-    // The Secret belongs to the user: it is not deleted with the cluster.
+    // The Secret belongs to the user, so it is not deleted with the cluster.
     scope.management.delete(kinds::CLUSTER, &scope.namespace, "broken").await?;
     scope.management.delete(kinds::SECRET, &scope.namespace, "broken-ca").await?;
     scope.finish().await

@@ -34,7 +34,7 @@ async fn cluster_with_elliptic_curve_authorities_becomes_available() -> anyhow::
         })
         .await?;
     cluster.settled(1, 1).await?;
-    // Its kubeconfig holds a key of that kind too.
+    // The key in its kubeconfig has that type too.
     assert_eq!(cluster.workload().await?.nodes().await?.len(), 2);
     scope.finish().await
 }

@@ -1,4 +1,4 @@
-//! The effect of a ClusterClass's variables, and that its clusters come to rest.
+//! The effect of a ClusterClass's variables, and a check that writes to its clusters end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-/// How long nothing may change.
+/// The time in which nothing may change.
 const QUIET: Duration = Duration::from_secs(300);
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
@@ -62,7 +62,7 @@ async fn cluster_over_three_zones_with_a_machine_pool_comes_to_rest_and_keeps_it
         .await?;
     cluster.settled(3, 6).await?;
     assert_eq!(placement(&cluster, Role::ControlPlane).await?, ZONES.map(str::to_owned));
-    // Those of the pool have no failure domain.
+    // The machines of the pool have no failure domain.
     let asked: Vec<_> =
         placement(&cluster, Role::Worker).await?.into_iter().filter(|zone| !zone.is_empty()).collect();
     assert_eq!(asked, ZONES.map(str::to_owned));
@@ -118,8 +118,8 @@ async fn written(cluster: &Cluster) -> anyhow::Result<Written> {
     Ok(all)
 }
 
-/// The objects, once they are equal in two reads ten seconds apart: all effects of a cluster's last step are
-/// written within that time.
+/// The objects, once two reads ten seconds apart are equal: all effects of a cluster's last step are written within
+/// that time.
 async fn at_rest(cluster: &Cluster) -> anyhow::Result<Written> {
     let mut last = written(cluster).await?;
     let mut since = std::time::Instant::now();

@@ -47,8 +47,8 @@ async fn scale(cluster: &Cluster, replicas: u32) -> anyhow::Result<()> {
     cluster.patch(kinds::MACHINE_POOL, &pool(cluster), &json!({"spec": {"replicas": replicas}})).await
 }
 
-/// Waits until Cluster API has recorded that exactly these machines exist, has a Machine for each, and the cluster
-/// has their Nodes, of this version.
+/// Waits until Cluster API has recorded exactly these machines, each has a Machine, and the cluster has their Nodes,
+/// with this version.
 async fn settled(cluster: &Cluster, machines: &[String], version: &str) -> anyhow::Result<()> {
     until(&format!("the pool to have {machines:?} of {version}"), LIMIT, async || {
         let owner = cluster.object(kinds::MACHINE_POOL, &pool(cluster)).await?;
@@ -62,7 +62,7 @@ async fn settled(cluster: &Cluster, machines: &[String], version: &str) -> anyho
         let running: BTreeSet<&str> = running.map(|machine| state::name(machine)).collect();
         let nodes = match cluster.workload().await {
             Ok(workload) => workload.nodes().await.unwrap_or_default(),
-            // Before the control plane exists.
+            // The control plane does not exist yet.
             Err(_) => Vec::new(),
         };
         let nodes: BTreeSet<_> = nodes

@@ -1,11 +1,11 @@
-//! Labels and annotations that Cluster API keeps in step on machines, beside ours.
+//! Labels and annotations that Cluster API updates on machines, beside ours.
 
 use std::time::{Duration, Instant};
 
 use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-/// How long nothing may be written.
+/// The time in which nothing may be written.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[tokio::test]

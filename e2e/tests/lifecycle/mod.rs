@@ -1,5 +1,5 @@
-//! The lifecycle of clusters, with unmodified Cluster API. The tests run in parallel, each in its own namespace,
-//! which is removed at the end after a check that nothing is left of the clusters in it.
+//! The lifecycle of clusters with unmodified Cluster API. The tests run in parallel, each in its own namespace. At the
+//! end of a test, its namespace is removed after a check that no object of a cluster is left.
 
 mod authorities;
 mod available;

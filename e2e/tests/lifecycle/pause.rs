@@ -1,4 +1,4 @@
-//! Paused objects are left alone.
+//! Paused objects are not reconciled.
 
 use nephele_e2e::{Look, Scope, Shape, management::kinds, state, until, wait::LIMIT};
 use serde_json::json;
@@ -26,7 +26,7 @@ async fn paused_cluster_is_left_alone_until_it_is_unpaused() -> anyhow::Result<(
     cluster.patch(kinds::IN_MEMORY_CLUSTER, &cluster.name, &unpause).await?;
     cluster.settled(1, 1).await?;
 
-    // The whole cluster, while it runs: its objects report it, and the new worker waits.
+    // A running cluster is paused: its objects report it, and the new worker waits.
     cluster.patch(kinds::CLUSTER, &cluster.name, &json!({"spec": {"paused": true}})).await?;
     until("everything of ours to be paused", LIMIT, async || {
         let mut objects = cluster.of_kind(kinds::IN_MEMORY_CLUSTER).await?;

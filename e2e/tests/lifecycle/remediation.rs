@@ -1,4 +1,4 @@
-//! Machines that are not well are replaced.
+//! Unhealthy machines are replaced.
 
 use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn machine_with_an_unhealthy_node_is_replaced() -> anyhow::Result<()> {
     scope.finish().await
 }
 
-/// The instance vanishes as it does in a cloud: nobody tells Cluster API but the conditions of the infrastructure.
+/// The instance vanishes as in a cloud: only the conditions of the InMemoryMachine tell Cluster API.
 #[tokio::test]
 async fn machine_whose_instance_was_terminated_is_replaced() -> anyhow::Result<()> {
     let scope = Scope::new("terminated").await?;
@@ -49,7 +49,7 @@ async fn machine_whose_instance_was_terminated_is_replaced() -> anyhow::Result<(
     scope.finish().await
 }
 
-/// A MachineHealthCheck of the workers.
+/// A MachineHealthCheck for the workers.
 fn health_check(cluster: &Cluster, checks: &Value) -> Value {
     json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
@@ -62,7 +62,7 @@ fn health_check(cluster: &Cluster, checks: &Value) -> Value {
     })
 }
 
-/// Waits until another worker is there instead, and the Node is gone.
+/// Waits until another worker has replaced the machine, and the Node is gone.
 async fn replaced(cluster: &Cluster, machine: &str, node: &str) -> anyhow::Result<()> {
     cluster
         .until("the machine to be replaced", async || {
@@ -76,7 +76,7 @@ async fn replaced(cluster: &Cluster, machine: &str, node: &str) -> anyhow::Resul
     Ok(())
 }
 
-/// Names of the one worker Machine and its Node.
+/// The names of the only worker Machine and of its Node.
 async fn worker(cluster: &Cluster) -> anyhow::Result<(String, String)> {
     let machines = cluster.machines(Some(Role::Worker)).await?;
     let [machine] = machines.as_slice() else { anyhow::bail!("{} workers", machines.len()) };

@@ -17,7 +17,7 @@ async fn control_plane_grows_to_three_and_shrinks_to_one_with_its_etcd() -> anyh
     cluster.scale_control_plane(1).await?;
     cluster.settled(1, 0).await?;
     etcd_is_healthy(&cluster, 1).await?;
-    // The oldest machine is deleted first: it led etcd alone, and its leadership has moved.
+    // The oldest machine is deleted first. It was the leader of etcd, so the leadership has moved.
     assert_ne!(names(&cluster).await?, first);
     assert_eq!(cluster.workload().await?.nodes().await?.len(), 1);
     scope.finish().await
@@ -37,7 +37,7 @@ async fn workers_grow_from_none_to_five_and_shrink_to_one() -> anyhow::Result<()
     scope.finish().await
 }
 
-/// The control plane provider has queried etcd: it has as many members as there are machines, all healthy.
+/// The control plane provider has queried etcd: there are as many members as machines, all healthy.
 async fn etcd_is_healthy(cluster: &Cluster, members: usize) -> anyhow::Result<()> {
     until(&format!("etcd with {members} members"), LIMIT, async || {
         let control_plane = cluster.object(kinds::CONTROL_PLANE, &cluster.control_plane()).await?;

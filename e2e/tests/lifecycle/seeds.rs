@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-/// The stages of a machine, each with the one before it.
+/// The stages of a machine, each with the stage before it.
 const STAGES: [(&str, &str); 4] = [("vm", ""), ("node", "vm"), ("etcd", "node"), ("apiServer", "node")];
 
 #[tokio::test]
@@ -26,8 +26,7 @@ async fn machines_of_a_cluster_that_is_made_again_take_as_long_as_those_before()
     scope.finish().await
 }
 
-/// How long each stage took, by role and stage, sorted: the names of machines are random, and those of a set may
-/// swap.
+/// How long each stage took, by role and stage. The durations are sorted, because the names of machines are random.
 type Durations = BTreeMap<(&'static str, &'static str), Vec<Duration>>;
 
 /// Creates the cluster, and deletes it.

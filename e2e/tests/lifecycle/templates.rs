@@ -1,5 +1,5 @@
-//! Templates cannot be changed, and Cluster API can nevertheless find out what a change would come to and roll machines
-//! over to another template.
+//! Templates are immutable. Cluster API can nevertheless find out the effect of a change with a dry run, and roll
+//! machines over to another template.
 
 use anyhow::ensure;
 use kube::{
@@ -18,7 +18,7 @@ const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 const WORKER: &str = "in-memory-worker";
 const WHAT_TO_DO: &str = "make a template of another name with the change, and refer to that";
 
-/// A change of what machines of a template are made from.
+/// A change of the machines' spec in a template.
 fn slower() -> Value {
     json!({"vm": {"provisioning": {"startupDuration": "1s"}}})
 }
@@ -29,7 +29,7 @@ async fn template_in_use_is_not_changed_and_machines_are_rolled_over_to_another_
     let cluster = scope.of_class("cluster", Shape::new(1, 1)).await?;
     cluster.settled(1, 1).await?;
 
-    // Those that the topology controller made for the cluster, and those of the class.
+    // The templates that the topology controller made for the cluster, and the templates of the class.
     let in_use = cluster.of_kind(kinds::IN_MEMORY_MACHINE_TEMPLATE).await?;
     ensure!(in_use.len() == 2, "{} templates are in use", in_use.len());
     let changed = json!({"spec": {"template": {"spec": {"behaviour": slower()}}}});
@@ -52,7 +52,7 @@ async fn template_in_use_is_not_changed_and_machines_are_rolled_over_to_another_
     let named = "spec.template.spec.failureDomains: is immutable";
     refused(&scope, kinds::IN_MEMORY_CLUSTER_TEMPLATE, "in-memory-cluster", &changed, named).await?;
 
-    // What is not the spec of what is made may change.
+    // Everything but the spec of the created objects may change.
     let marked = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
     for (kind, name) in [
         (kinds::IN_MEMORY_MACHINE_TEMPLATE, WORKER),
@@ -65,7 +65,7 @@ async fn template_in_use_is_not_changed_and_machines_are_rolled_over_to_another_
     scope.finish().await
 }
 
-/// Rebases the class on another template, as its users do, and waits until the worker is made from that.
+/// Changes the class to another template, as users do, and waits until the worker is created from that template.
 async fn rolled_over_to_another_template(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
     let before = worker(cluster).await?;
     let next = "in-memory-worker-2";
@@ -123,7 +123,7 @@ async fn only_a_dry_run_of_the_topology_controller_may_change_a_template() -> an
                 true => json!({"topology.cluster.x-k8s.io/dry-run": ""}),
                 false => json!({}),
             };
-            // As the topology controller asks.
+            // The topology controller sends such requests.
             let params = PatchParams::apply("capi-topology").force();
             let params = PatchParams { dry_run, ..params };
             let asked = template(kind, &changed, annotations);

@@ -8,7 +8,7 @@ use serde_json::json;
 
 const OLD: &str = "v1.35.4";
 const NEW: &str = "v1.36.3";
-/// A later CoreDNS than the one new clusters get, which the control plane provider knows how to migrate to.
+/// A later CoreDNS version than that of new clusters. The control plane provider can migrate to it.
 const DNS: &str = "v1.14.2";
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn control_plane_and_workers_are_upgraded_machine_by_machine() -> anyhow::
     let cluster = scope
         .plain_with("cluster", Shape { version: OLD, ..Shape::new(3, 2) }, |object| {
             if object["kind"] == "KubeadmControlPlane" {
-                // CoreDNS is looked after only where there is a cluster configuration.
+                // Cluster API manages CoreDNS only if there is a cluster configuration.
                 object["spec"]["kubeadmConfigSpec"] =
                     json!({"clusterConfiguration": {"certificatesDir": "/etc/kubernetes/pki"}});
             }
@@ -54,8 +54,8 @@ async fn control_plane_and_workers_are_upgraded_machine_by_machine() -> anyhow::
     scope.finish().await
 }
 
-/// Waits until so many machines of a role are there, all of the new version. Counts in the status of their owner lag
-/// behind a change of its spec.
+/// Waits until a role has this number of machines, all of the new version. The counts in the status of their owner lag
+/// behind a change of its spec, so they are not used.
 async fn upgraded(cluster: &Cluster, role: Role, replicas: usize) -> anyhow::Result<()> {
     cluster
         .until(&format!("{role:?} machines to be upgraded"), async || {

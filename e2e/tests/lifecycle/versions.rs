@@ -9,10 +9,10 @@ use nephele_e2e::{
 use serde_json::{Value, json};
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
-/// The annotation with what the other version would hold.
+/// The annotation with the fields of the other version.
 const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";
 
-/// The requested failure domains, not sorted by name; and in the form of the old contract.
+/// The requested failure domains, not sorted by name, and the same in the form of the old contract.
 fn domains() -> (Value, Value) {
     let list = json!([
         {"name": "zone-b", "controlPlane": true, "attributes": {"region": "north"}},
@@ -59,7 +59,7 @@ async fn cluster_and_machines_are_read_as_the_old_contract_has_them() -> anyhow:
             let conditions = conditions.as_array().into_iter().flatten();
             conditions.filter_map(|condition| condition["type"].as_str().map(str::to_owned)).collect()
         };
-        // Conditions that are good are in both forms; others only in the new one.
+        // Good conditions are in both forms, others only in the new form.
         let (in_old, in_new) =
             (kinds_of(&object["status"]["conditions"]), kinds_of(&object["status"]["v1beta2"]["conditions"]));
         let good: Vec<_> = in_new.iter().filter(|kind| *kind != "Paused").cloned().collect();
@@ -112,7 +112,7 @@ async fn what_a_client_of_either_contract_changes_the_other_one_sees() -> anyhow
         .await?;
     cluster.settled(1, 0).await?;
 
-    // Written back unchanged, nothing changes, and the order that only the new version has is kept.
+    // An object that is written back unchanged stays the same, including the order that only the new version has.
     let before = of(&cluster, kinds::IN_MEMORY_CLUSTER).await?;
     let mut read = of(&cluster, kinds::OLD_IN_MEMORY_CLUSTER).await?;
     scope.management.replace(&scope.namespace, &read).await?;

@@ -1,4 +1,4 @@
-//! Clusters in a SimulatedCloud: machines are spread over its zones, and have the capacity of their types.
+//! Clusters in a SimulatedCloud. Their machines are spread over its zones, and have the capacity of their types.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn in_the_cloud(object: &mut Value) {
     }
 }
 
-/// A second MachineDeployment like that of the template, in its own failure domain.
+/// A second MachineDeployment like that in the template, in its own failure domain.
 async fn workers_in(cluster: &Cluster, zone: &str) -> anyhow::Result<()> {
     let mut object = cluster.object(kinds::MACHINE_DEPLOYMENT, &cluster.workers()).await?;
     let name = format!("{}-{zone}", cluster.workers());
@@ -73,7 +73,7 @@ async fn cluster_is_spread_over_the_zones_of_its_cloud() -> anyhow::Result<()> {
     ]);
     assert_eq!(object["status"]["failureDomains"], all);
 
-    // One of each role in each zone; Machines and Nodes agree.
+    // Each zone has a machine of each role. Machines and Nodes agree.
     let mut of_nodes = placement_of_nodes(&cluster).await?;
     for role in [Role::ControlPlane, Role::Worker] {
         let mut zones = Vec::new();
@@ -90,7 +90,7 @@ async fn cluster_is_spread_over_the_zones_of_its_cloud() -> anyhow::Result<()> {
     }
     assert_eq!(of_nodes, BTreeMap::new());
 
-    // A deleted zone is no longer a failure domain; its machines stay.
+    // A deleted zone is no longer a failure domain. Its machines stay.
     let fewer = json!({"spec": cloud(&ZONES[..2], &["m.large"])["spec"]});
     scope.management.patch(kinds::SIMULATED_CLOUD, &scope.namespace, "north", &fewer).await?;
     until("the zone to be gone from the Cluster", LIMIT, async || {
@@ -147,7 +147,7 @@ async fn machine_of_an_unknown_type_says_so_and_comes_up_when_the_type_is_there(
     }
     assert_eq!(status.node_info.map(|info| info.architecture).as_deref(), Some("arm64"));
 
-    // What the cluster autoscaler reads to scale from zero.
+    // The cluster autoscaler reads this status to scale from zero.
     let offered = until("the template to say what its machines have", LIMIT, async || {
         let template = cluster.object(kinds::IN_MEMORY_MACHINE_TEMPLATE, template).await?;
         let known = template["status"]["capacity"].is_object();

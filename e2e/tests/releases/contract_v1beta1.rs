@@ -1,4 +1,4 @@
-//! Cluster API 1.8, which has contract v1beta1 and serves its own kinds as `v1beta1` alone.
+//! Cluster API 1.8, which has contract v1beta1 and serves its own kinds only as `v1beta1`.
 
 use std::collections::BTreeSet;
 
@@ -92,14 +92,14 @@ async fn running(cluster: &Cluster, control_plane: usize, workers: usize) -> any
     .await
 }
 
-/// The address that a machine has inside the cluster.
+/// The internal address of a machine.
 fn address(machine: &Value) -> Option<String> {
     let addresses = machine["status"]["addresses"].as_array()?;
     let internal = addresses.iter().find(|address| address["type"] == "InternalIP")?;
     internal["address"].as_str().map(str::to_owned)
 }
 
-/// A cluster of three and two machines over two zones, as its clients write it: in `v1beta1` throughout.
+/// A cluster of three control plane machines and two workers over two zones, with all objects in `v1beta1`.
 fn objects(name: &str) -> Vec<Value> {
     let reference = |group: &str, kind: &str| json!({"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta1"), "kind": kind, "name": name});
     let object = |group: &str, kind: &str, spec: Value| {
@@ -139,7 +139,7 @@ fn objects(name: &str) -> Vec<Value> {
             json!({
                 "replicas": 3,
                 "version": VERSION,
-                // From the first two it knows which machine starts a cluster and which ones join.
+                // From the first two, Cluster API knows which machine starts a cluster and which ones join.
                 "kubeadmConfigSpec": {"clusterConfiguration": {}, "initConfiguration": node, "joinConfiguration": node},
                 "machineTemplate": {"infrastructureRef": reference("infrastructure", "InMemoryMachineTemplate")},
             }),

@@ -1,9 +1,9 @@
-//! The released class, with the extension in place of its own variables, patches and upgrades.
+//! The released class, with the extension instead of its own variables, patches and upgrades.
 
 use nephele_e2e::templates;
 use serde_json::{Value, json};
 
-/// Its objects.
+/// The objects of the class.
 pub(crate) fn of_extension() -> anyhow::Result<Vec<Value>> {
     let mut objects = templates::class()?;
     for object in objects.iter_mut().filter(|object| object["kind"] == "ClusterClass") {

@@ -1,4 +1,4 @@
-//! Updates in place: machines change, and stay the same machines.
+//! In-place updates: machines change, and are not replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 use crate::runtime::script::{EXTENSION_CONFIG, LABEL, Script, registered};
 
-/// The annotation of a Node with digests of files, by path.
+/// The annotation of a Node with the digests of files, by path.
 const FILES: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/files";
 
 /// The template of workers' KubeadmConfigs.
 const BOOTSTRAP_TEMPLATE: Kind = ("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfigTemplate");
 
-/// clusterctl's name of the provider that has the machines.
+/// clusterctl's name of the provider that runs the machines.
 const INFRASTRUCTURE: &str = "infrastructure-in-memory";
 
-/// A management cluster where an update in place takes this long.
+/// A management cluster where an in-place update takes this long.
 async fn management(name: &str, duration: &str) -> anyhow::Result<Bare> {
     let bare = Bare::with_runtime_extension(name).await?;
     registered(&bare).await?;
@@ -56,7 +56,7 @@ async fn identities(cluster: &Cluster) -> anyhow::Result<BTreeSet<(String, Strin
     Ok(found)
 }
 
-/// The state that Nodes show: uid, version of the kubelet, and files.
+/// The state of the Nodes: uid, version of the kubelet, and files.
 async fn nodes(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, (String, String, Value)>> {
     let nodes = cluster.workload().await?.nodes().await?;
     let shown = nodes.iter().map(|node| {
@@ -69,7 +69,7 @@ async fn nodes(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, (String, St
     Ok(shown.collect())
 }
 
-/// Waits until so many Nodes show this version, and this in `/etc/motd`.
+/// Waits until this number of Nodes has this version, and this digest of `/etc/motd`.
 async fn shown(cluster: &Cluster, count: usize, version: &str, content: &str) -> anyhow::Result<()> {
     until(&format!("{count} Nodes to show {version} and {content}"), LIMIT, async || {
         let found = nodes(cluster).await?;
@@ -138,7 +138,7 @@ async fn give_workers(cluster: &Cluster, version: &str, content: &str) -> anyhow
     cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &patch).await
 }
 
-// sha256sum of one, two and three.
+// sha256sum of `one`, `two` and `three`.
 const ONE: &str = "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
 const TWO: &str = "sha256:3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3";
 const THREE: &str = "sha256:8b5b9db0c13db24256c829aa364aa90c6d2eba318b9232a4ab9313b954d3555f";
@@ -152,14 +152,14 @@ async fn control_planes_and_workers_get_files_and_versions_in_place_and_none_is_
     let (machines, before) = (identities(&cluster).await?, nodes(&cluster).await?);
     assert!(before.values().all(|(_, version, files)| version == "v1.36.3" && files.is_null()), "{before:?}");
 
-    // Files of the control plane, machine by machine.
+    // New files of the control plane, machine by machine.
     give_control_plane(&cluster, "one").await?;
     shown(&cluster, 3, "v1.36.3", ONE).await?;
     quiet(&cluster).await?;
     cluster.settled(3, 2).await?;
     assert_eq!(identities(&cluster).await?, machines);
 
-    // A patch version of all of them, with other files.
+    // A new patch version of all machines, together with new files.
     give_control_plane(&cluster, "two").await?;
     let version = json!({"spec": {"version": "v1.36.4"}});
     cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &version).await?;
@@ -199,7 +199,7 @@ async fn an_update_that_fails_is_said_on_the_machine_and_one_under_way_outlives_
     shown(&cluster, 1, "v1.36.4", ONE).await?;
     quiet(&cluster).await?;
 
-    // Longer than managers take to restart, so that the update is under way before and after.
+    // Longer than managers take to restart, so that the update is in progress before and after the restart.
     pace(&bare, "1m").await?;
     give_workers(&cluster, "v1.36.5", "three").await?;
     says(&cluster, kinds::IN_MEMORY_MACHINE, "InPlaceUpdating", "v1.36.5").await?;
@@ -210,7 +210,7 @@ async fn an_update_that_fails_is_said_on_the_machine_and_one_under_way_outlives_
     says(&cluster, kinds::MACHINE, "InPlaceUpdating", "In-place update in progress").await?;
     shown(&cluster, 1, "v1.36.5", THREE).await?;
     quiet(&cluster).await?;
-    // It continued, and was not started again.
+    // The update continued, and was not started again.
     assert_eq!(asked_at(&cluster).await?, asked);
     assert_eq!(identities(&cluster).await?, machines);
     cluster.settled(1, 1).await?;
@@ -218,7 +218,7 @@ async fn an_update_that_fails_is_said_on_the_machine_and_one_under_way_outlives_
     bare.down().await
 }
 
-/// Waits until an object of a kind reports an update, with this reason and this in its message.
+/// Waits until an object of a kind reports an update with this reason and this text in its message.
 async fn says(cluster: &Cluster, kind: Kind, reason: &str, message: &str) -> anyhow::Result<()> {
     until(&format!("{} to say {reason}: {message}", cluster.name), LIMIT, async || {
         let found = cluster.of_kind(kind).await?;
@@ -233,7 +233,7 @@ async fn says(cluster: &Cluster, kind: Kind, reason: &str, message: &str) -> any
     .await
 }
 
-/// The times at which updates were requested, of machines that have one.
+/// The times of the requests of updates, for all machines with an update.
 async fn asked_at(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
     let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
     let asked = machines.iter().map(|machine| machine["spec"]["instance"]["update"]["askedAt"].clone());

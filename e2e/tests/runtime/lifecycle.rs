@@ -1,4 +1,4 @@
-//! Creation and deletion wait for the extension, even when it is gone.
+//! Creation and deletion wait for the extension, even while it does not run.
 
 use nephele_e2e::{
     Bare, Cluster, Look, Scope, Shape,

@@ -1,5 +1,5 @@
-//! A user's own extension delays machines before they are created and after they are deleted. It is written as its
-//! author would write it: with the Runtime SDK, and the documented hooks.
+//! A user's own extension delays machines before they are created and after they are deleted. It is written with the
+//! Runtime SDK and the documented hooks, as users would write it.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -22,17 +22,17 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 request! {
-    /// Asks about a machine.
+    /// The request about a machine.
     struct MachineRequest {
-        /// The infrastructure.
+        /// The InMemoryMachine.
         infrastructure_machine: Object,
-        /// What is simulated.
+        /// The simulated machine.
         instance: Object,
     }
 }
 
 response! {
-    /// Has it wait, or not.
+    /// Makes the machine wait, or lets it go on.
     struct MachineResponse: retry {}
 }
 
@@ -58,7 +58,7 @@ impl Hook for AfterMachineDelete {
     const META: HookMeta = HookMeta::new("Called after a machine is deleted");
 }
 
-/// Why machines wait now, and the recorded calls: hook, machine and provider id.
+/// Why machines have to wait now, and the recorded calls: hook, machine and provider ID.
 #[derive(Default)]
 struct Script {
     holds: Option<&'static str>,
@@ -114,7 +114,7 @@ impl Served {
         Ok(Self { script, address, authority: pem, shutdown, task })
     }
 
-    /// Registers it, and waits until the manager has discovered it.
+    /// Registers the extension, and waits until the manager has discovered it.
     async fn register(&self, bare: &Bare, name: &str) -> anyhow::Result<()> {
         let url = format!("https://{}/machines", self.address);
         let object = json!({

@@ -1,4 +1,4 @@
-//! Nephele's runtime extension registered with unmodified Cluster API, each test on a management cluster of its own.
+//! Nephele's runtime extension, registered with unmodified Cluster API. Each test has its own management cluster.
 
 mod class;
 mod in_place;

@@ -1,4 +1,4 @@
-//! A Cluster API that knows ten hooks.
+//! An older Cluster API, which knows ten hooks.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use crate::runtime::script::{EXTENSION_CONFIG, LABEL};
 
-/// Of that age, there is this version alone.
+/// That release of Cluster API has only this version.
 const REGISTRATION: Kind = ("runtime.cluster.x-k8s.io", "v1alpha1", "ExtensionConfig");
 const NAMESPACE: &str = "nephele-runtime-extension-system";
 
-/// One hook that it does not know hides the extension from it, unless the extension is told how old it is. Cluster API
-/// 1.8 has the hooks of 1.10 and 1.11.
+/// Cluster API refuses an extension with an unknown hook. With `--runtime-extension-cluster-api`, the extension offers
+/// only the hooks of that release. Cluster API 1.8 has the hooks of 1.10 and 1.11.
 #[tokio::test]
 async fn an_older_cluster_api_discovers_the_extension_that_is_told_of_it() -> anyhow::Result<()> {
     let bare = Bare::with_runtime_extension_of_release("runtime-older", "1.8").await?;
@@ -48,7 +48,7 @@ async fn an_older_cluster_api_discovers_the_extension_that_is_told_of_it() -> an
         let handlers = found["status"]["handlers"].as_array().into_iter().flatten();
         let hook = |handler: &Value| handler["requestHook"]["hook"].as_str().map(str::to_owned);
         let hooks: BTreeSet<_> = handlers.filter_map(hook).collect();
-        // Cluster API writes the condition before the handlers, by a request of its own (util/patch/patch.go, `Patch`).
+        // Cluster API writes the condition before the handlers, in a separate request (util/patch/patch.go, `Patch`).
         let discovered = state::is(&found, "Discovered", "True") && !hooks.is_empty();
         Ok(if discovered { Look::Done(hooks) } else { Look::NotYet(state::line(&found)) })
     })

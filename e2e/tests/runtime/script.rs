@@ -1,17 +1,17 @@
-//! The ConfigMap with the extension's answers for a Cluster, to give and given.
+//! The ConfigMap of a Cluster with the extension's answers: those to give, and those that were given.
 
 use nephele_e2e::{Bare, Look, Management, Scope, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
 /// clusterctl's name of the extension.
 pub(crate) const LABEL: &str = "runtime-extension-nephele";
-/// Its ExtensionConfig.
+/// The ExtensionConfig of the extension.
 pub(crate) const EXTENSION_CONFIG: &str = "nephele";
 
-/// A response that makes Cluster API call again a second later.
+/// A response that makes Cluster API call again after a second.
 pub(crate) const BLOCKS: &str =
     r#"{"Status": "Success", "RetryAfterSeconds": 1, "Message": "held by the test"}"#;
-/// A response that lets it go on.
+/// A response that lets Cluster API go on.
 pub(crate) const PASSES: &str = r#"{"Status": "Success"}"#;
 
 pub(crate) struct Script {
@@ -42,14 +42,14 @@ impl Script {
         self.management.apply(&self.namespace, &[object]).await
     }
 
-    /// The last answer to a call, if it came.
+    /// The last answer to a call, if the call came.
     pub(crate) async fn record(&self, call: &str) -> anyhow::Result<Option<String>> {
         let found = self.management.find(kinds::CONFIG_MAP, &self.namespace, &self.name).await?;
         let record = found.map(|mut found| found["data"][format!("{call}-actualResponseStatus")].take());
         Ok(record.and_then(|record| record.as_str().map(str::to_owned)))
     }
 
-    /// Waits until this was the last answer to a call.
+    /// Waits until this is the last answer to a call.
     pub(crate) async fn answered(&self, call: &str, record: &str) -> anyhow::Result<()> {
         until(&format!("{call} to be answered with {record:?}"), LIMIT, async || {
             let last = self.record(call).await?;

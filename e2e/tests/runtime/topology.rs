@@ -52,7 +52,7 @@ async fn zones_and_instance_types_come_from_the_extension() -> anyhow::Result<()
     types.sort();
     assert_eq!(types, ["large", "large", "large", "small"]);
 
-    // What no schema can refuse.
+    // A schema cannot refuse this.
     let twice = json!({"spec": {"topology": {"variables": variables(&["zone-a", "zone-a"])}}});
     cluster.patch(kinds::CLUSTER, &cluster.name, &twice).await?;
     topology_says(&cluster, "False", r#"zones: "zone-a" is there twice"#).await?;
@@ -63,7 +63,7 @@ async fn zones_and_instance_types_come_from_the_extension() -> anyhow::Result<()
     bare.down().await
 }
 
-/// Waits until the topology's condition has this status, and this in its message.
+/// Waits until the topology's condition has this status, and this text in its message.
 async fn topology_says(cluster: &Cluster, status: &str, text: &str) -> anyhow::Result<()> {
     until(&format!("TopologyReconciled to be {status} with {text:?}"), LIMIT, async || {
         let found = cluster.get().await?;

@@ -1,4 +1,4 @@
-//! An upgrade over two minor versions, by the extension's plan, with a call of the extension at each step.
+//! An upgrade over two minor versions with the extension's plan. Cluster API calls the extension at each step.
 
 use nephele_e2e::{
     Bare, Cluster, Look, Scope, Shape, management::kinds, state, templates, until, wait::LIMIT,
@@ -37,7 +37,7 @@ const STEPS: [Step; 8] = [
     step("AfterClusterUpgrade-v1.36.3", TO, TO),
 ];
 
-/// While this one is held, the extension is killed and restarted.
+/// While this call is blocked, the extension is killed and restarted.
 const KILLED_AT: &str = "AfterControlPlaneUpgrade-v1.35.0";
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn an_upgrade_over_two_minor_versions_waits_at_every_hook_until_the_extens
     bare.down().await
 }
 
-/// Waits until the Cluster reports this about its topology, which is not up to date.
+/// Waits until the Cluster reports this message about its topology, which is not up to date.
 async fn says(cluster: &Cluster, text: &str) -> anyhow::Result<()> {
     until(&format!("{} to say {text:?}", cluster.name), LIMIT, async || {
         let found = cluster.get().await?;
