@@ -1,4 +1,4 @@
-//! Bodies of requests: objects with something wrong in them, trees of any shape, bytes.
+//! Bodies of requests: objects with mistakes, random trees, and random bytes.
 
 use rand::seq::IndexedRandom as _;
 use rand::{Rng, RngExt as _};
@@ -52,7 +52,7 @@ const FIELDS: [&str; 44] = [
     "involvedObject",
 ];
 
-/// A text: a word, something that looks like one, or characters.
+/// A string: a known word, a string that looks like one, or random characters.
 pub(crate) fn text(draws: &mut impl Rng) -> String {
     let words = [
         "",
@@ -79,7 +79,7 @@ pub(crate) fn text(draws: &mut impl Rng) -> String {
     }
 }
 
-/// A value without parts.
+/// A value that is not a list or object.
 pub(crate) fn scalar(draws: &mut impl Rng) -> Value {
     match draws.random_range(0..6) {
         0 => Value::Null,
@@ -110,7 +110,7 @@ pub(crate) fn tree(draws: &mut impl Rng, levels: usize) -> Value {
     }
 }
 
-/// A value with one path of many levels: as deep as a parser accepts, or deeper.
+/// A value with one path of many levels, as deep as a parser accepts, or deeper.
 pub(crate) fn deep(draws: &mut impl Rng) -> Value {
     let levels = *[3, 50, 95, 99, 100, 101, 120].choose(draws).expect("there are depths");
     let list = draws.random();
@@ -230,19 +230,19 @@ pub(crate) fn bytes(draws: &mut impl Rng) -> Vec<u8> {
     let starts: [&[u8]; 5] = [b"", b"{\"a\":", b"[[[[", b"k8s\0", b"\"\\ud800"];
     let mut bytes = starts.choose(draws).expect("there are starts").to_vec();
     if draws.random_ratio(1, 10) {
-        // Deeper than any parser goes.
+        // Deeper than any parser accepts.
         return b"[".repeat(draws.random_range(1..200_000));
     }
     bytes.extend((0..draws.random_range(0..300)).map(|_| draws.random::<u8>()));
     bytes
 }
 
-/// A protobuf body of a kind: fields of any number, some of them messages of such fields.
+/// A protobuf body of a kind, with random fields. Some of them are messages with such fields.
 pub(crate) fn protobuf(draws: &mut impl Rng, api_version: &str, kind: &str) -> Vec<u8> {
     let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     let mut raw = message(draws, 6);
     if draws.random_ratio(1, 10) {
-        // A message in a message, without end: deeper than any kind nests.
+        // Messages nested in messages, deeper than those of any kind.
         for _ in 0..draws.random_range(0..2000) {
             raw = field(draws.random_range(1..12), &raw);
         }

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use crate::generator::Request;
 use crate::server::Server;
 
-/// How long an answer may take before the connection counts as broken. The machine may be busy.
+/// How long an answer may take before the connection counts as broken. It is long because the machine may be busy.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
 /// How long a watch is read.
@@ -28,10 +28,10 @@ const WATCHED: Duration = Duration::from_millis(5);
 pub(crate) enum Outcome {
     Answered {
         status: u16,
-        /// The answer, when it is whole and not a watch.
+        /// The answer, if it is complete and not a watch.
         body: Option<Bytes>,
     },
-    /// There was no answer, for this reason.
+    /// There was no answer. The text is the reason.
     Broken(String),
 }
 
@@ -67,7 +67,7 @@ impl Client {
     /// Sends a request, on a new connection if there is none.
     ///
     /// # Errors
-    /// When no connection can be made: the server is gone.
+    /// When no connection can be made, because the server is gone.
     pub(crate) async fn send(&mut self, request: &Request) -> anyhow::Result<Outcome> {
         let mut sender = match self.sender.take() {
             Some(sender) => sender,
@@ -99,8 +99,8 @@ impl Client {
             Err(_) => Ok(Outcome::Broken(format!("no end of the answer within {ANSWER_MAX:?}"))),
             Ok(Err(error)) => Ok(Outcome::Broken(format!("{:#}", anyhow::Error::from(error)))),
             Ok(Ok(body)) => {
-                // A server may close an HTTP/1.1 connection after a request that it did not read to the end, if the
-                // answer says so.
+                // A server may close an HTTP/1.1 connection if it did not read the whole request, and if the answer
+                // says so.
                 if !closes {
                     self.sender = Some(sender);
                 }
@@ -111,8 +111,8 @@ impl Client {
 
     async fn connect(&self) -> anyhow::Result<Sender> {
         let stream = TcpStream::connect(self.server.address).await.context("failed to connect")?;
-        // Otherwise each body waits until its head is acknowledged.
-        stream.set_nodelay(true).context("failed to switch delays off")?;
+        // With delays, each body would wait until its head is acknowledged.
+        stream.set_nodelay(true).context("failed to set TCP_NODELAY")?;
         let mut config = self.server.client.clone();
         config.alpn_protocols = vec![if self.is_http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
         let name = ServerName::IpAddress(self.server.address.ip().into());
@@ -147,7 +147,7 @@ impl Sender {
     }
 }
 
-/// The request as HTTP; none when no client could write it.
+/// The request as HTTP; `None` when no client could write it.
 fn message(server: &Server, request: &Request, is_http2: bool) -> Option<http::Request<Full<Bytes>>> {
     let uri = if is_http2 {
         format!("https://{}{}", server.address, request.target)

@@ -10,11 +10,11 @@ use crate::body;
 use crate::client::Outcome;
 use crate::patch;
 
-/// Bytes of a head and of a body beyond which a server may end the connection.
+/// The sizes of a head and of a body in bytes beyond which a server may end the connection.
 const HEAD_MAX: usize = 16 * 1024;
 const BODY_MAX: usize = 3 * 1024 * 1024;
 
-/// A request as it is sent.
+/// A request to send.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: &'static str,
@@ -25,7 +25,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The name a request is counted under: the method, with the type of a patch, and whether it watches.
+    /// The name under which the request is counted: the method, with the type of a patch, and whether it is a watch.
     pub(crate) fn verb(&self) -> &'static str {
         let content_type = self.headers.iter().find(|(name, _)| *name == "content-type");
         match (self.method, content_type.map_or("", |(_, value)| value)) {
@@ -42,13 +42,13 @@ impl Request {
         self.method == "GET" && self.target.contains("watch=")
     }
 
-    /// Whether a server may end the connection because of it.
+    /// Whether a server may end the connection because of the request's size.
     pub(crate) fn beyond_limit(&self) -> bool {
         let head: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         head + self.target.len() > HEAD_MAX || self.body.len() > BODY_MAX
     }
 
-    /// The request in a line, cut to a readable length.
+    /// The request in one line, cut to a readable length.
     pub(crate) fn brief(&self) -> String {
         let body = String::from_utf8_lossy(&self.body);
         let cut = |text: &str| text.chars().take(400).collect::<String>();
@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// The requested collections, as group and version, plural, kind, and whether their objects are in namespaces.
+/// The requested collections: group and version, plural, kind, and whether their objects are namespaced.
 const KINDS: [(&str, &str, &str, bool); 24] = [
     ("api/v1", "configmaps", "ConfigMap", true),
     ("api/v1", "secrets", "Secret", true),
@@ -139,7 +139,7 @@ const ACCEPTS: [&str; 8] = [
     ";;=,;as=;v",
 ];
 
-/// Media types of patches, in the order in which [`patch`] makes them.
+/// Media types of patches.
 const PATCHES: [&str; 4] = [
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -147,8 +147,8 @@ const PATCHES: [&str; 4] = [
     "application/apply-patch+yaml",
 ];
 
-/// Draws requests. Two generators of the same seed and connection draw the same requests, as long as they learn the
-/// same.
+/// Draws requests. Two generators with the same seed and connection draw the same requests, as long as they learn from
+/// the same outcomes.
 pub(crate) struct Generator {
     draws: ChaCha8Rng,
     /// A token to continue a list with.
@@ -156,7 +156,7 @@ pub(crate) struct Generator {
     resource_version: String,
 }
 
-/// What a request is about.
+/// The object or collection of a request.
 struct Target {
     path: String,
     kind: &'static str,
@@ -172,7 +172,7 @@ impl Generator {
         Self { draws, continue_token: String::new(), resource_version: String::new() }
     }
 
-    /// Remembers what later requests may refer to.
+    /// Remembers the version and the continue token in an answer, for later requests.
     pub(crate) fn learn(&mut self, outcome: &Outcome) {
         let Outcome::Answered { body: Some(body), .. } = outcome else { return };
         let Ok(answer) = serde_json::from_slice::<Value>(body) else { return };
@@ -276,7 +276,7 @@ impl Generator {
         Request { method, target, headers, body: body.into() }
     }
 
-    /// Bytes for a path and bytes for a body.
+    /// A request with random bytes as path and as body.
     fn nonsense(&mut self) -> Request {
         let method = self.any(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]);
         let segments: Vec<_> = (0..self.draws.random_range(0..8))
@@ -364,7 +364,7 @@ impl Generator {
         self.request("GET", format!("{target}?watch=true&{query}"), "", Vec::new())
     }
 
-    /// A body of a target's kind, mostly well placed.
+    /// A body of a target's kind, mostly with the right name and namespace.
     fn object(&mut self, target: &Target) -> (String, Bytes) {
         let mut object =
             body::object(&mut self.draws, target.api_version, target.kind, &target.namespace, &target.name);
@@ -443,7 +443,7 @@ impl Generator {
     }
 }
 
-/// Escapes characters that cannot stand in a path or query; existing escapes stay, right or wrong.
+/// Escapes characters that a path or query cannot have. Existing escapes stay, even if they are wrong.
 fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

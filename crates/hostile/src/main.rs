@@ -1,5 +1,5 @@
-//! Sends requests that nobody should send to the API server, over TLS and with a valid certificate, and reports
-//! whether it survives them. `cargo xtask hostile` runs it.
+//! Sends hostile requests to the API server, over TLS and with a valid certificate, and reports whether the server
+//! survives them. `cargo xtask hostile` runs this program.
 //!
 //! ```text
 //!  seed ─▶ Generator ─Request─▶ Client ──HTTP/2 or HTTP/1.1 over TLS──▶ ApiServer
@@ -44,7 +44,7 @@ struct Args {
     connections: u64,
 }
 
-/// Panics of the process so far. The runtime catches those of a request, and ends its task alone.
+/// Panics of the process so far. The runtime catches the panic of a request, and ends only its task.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
 fn main() -> ExitCode {
@@ -106,7 +106,7 @@ async fn work(server: Arc<Server>, seed: u64, worker: u64, requests: u64) -> any
     let mut generator = Generator::new(seed, worker);
     let mut client = Client::new(server, worker % 4 != 3);
     let mut tally = Tally::default();
-    // A connection is often ended by the request before the one that found it closed.
+    // The request before the one that found a closed connection is often the reason.
     let mut before: Option<(Request, String)> = None;
     for index in 0..requests {
         let request = generator.next_request();

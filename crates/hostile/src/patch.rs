@@ -1,4 +1,4 @@
-//! Patches of the three types: mostly ones that apply.
+//! Patches of three types. Most of them can be applied.
 
 use rand::seq::IndexedRandom as _;
 use rand::{Rng, RngExt as _};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::body::{deep, scalar, text, tree};
 
-/// Paths that most objects have, or nearly have.
+/// Paths that most objects have, or similar ones.
 const PLACES: [&str; 20] = [
     "",
     "/metadata",
@@ -64,7 +64,7 @@ fn operation(draws: &mut impl Rng) -> Value {
     }
 }
 
-/// One level more with each pair of operations.
+/// A patch that adds a level with each pair of operations.
 fn nest_by_moving(draws: &mut impl Rng) -> Value {
     let mut operations = vec![json!({"op": "add", "path": "/spec/map", "value": {"a": {}}})];
     let mut last = "a";
@@ -79,7 +79,7 @@ fn nest_by_moving(draws: &mut impl Rng) -> Value {
     Value::Array(operations)
 }
 
-/// Twice the levels, or twice the size, with each operation.
+/// A patch that doubles the levels or the size with each operation.
 fn nest_by_copying(draws: &mut impl Rng) -> Value {
     let mut operations = vec![json!({"op": "add", "path": "/spec/map", "value": {"a": {}}})];
     let deepen = draws.random();
@@ -94,7 +94,7 @@ fn nest_by_copying(draws: &mut impl Rng) -> Value {
     Value::Array(operations)
 }
 
-/// Insertions at the front of a list that grows.
+/// A patch that inserts at the front of a growing list.
 fn shift(draws: &mut impl Rng) -> Value {
     let list: Vec<_> = (0..draws.random_range(0..50_000)).collect();
     let mut operations = vec![json!({"op": "add", "path": "/spec/list", "value": list})];
@@ -117,7 +117,7 @@ pub(crate) fn merge(draws: &mut impl Rng) -> Value {
     }
 }
 
-/// A strategic merge patch, with directives in right and wrong places.
+/// A strategic merge patch with directives, in right and wrong places.
 pub(crate) fn strategic(draws: &mut impl Rng) -> Value {
     let mut patch = merge(draws);
     if !patch.is_object() {

@@ -8,13 +8,13 @@ use crate::generator::Request;
 /// Counts of outcomes.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// By verb and status.
+    /// Counts of answers, by verb and status.
     answered: BTreeMap<(&'static str, u16), u64>,
     /// Connections that ended because the head or body of a request was too long.
     pub(crate) limited: u64,
-    /// Connections that ended without a reason, with the request that was sent. The first hundred are kept.
+    /// Connections that ended without a reason, with the requests. The first hundred are kept.
     pub(crate) broken: Vec<String>,
-    /// Answers of status 500.
+    /// Answers with status 500.
     pub(crate) internal_errors: u64,
 }
 
