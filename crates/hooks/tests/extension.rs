@@ -250,5 +250,5 @@ async fn what_cannot_be_updated_is_a_failure_that_says_why() {
     let mut foreign = update_machine("v1.36.4", &[]);
     foreign["desired"]["infrastructureMachine"]["kind"] = "DevMachine".into();
     assert_eq!(said(foreign).await, "the machine is a \"DevMachine\", not an InMemoryMachine");
-    assert!(said(json!({})).await.contains("no InMemoryMachine"));
+    assert!(said(json!({})).await.contains("not an InMemoryMachine"));
 }
