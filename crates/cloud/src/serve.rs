@@ -56,13 +56,13 @@ pub(crate) async fn serve_http<IO>(
 }
 
 /// A request that waits for the first backend.
-enum Waiting {
+enum HeldRequest {
     Probe,
     Discovery,
     Other,
 }
 
-impl Waiting {
+impl HeldRequest {
     fn of(path: &str) -> Self {
         match path {
             "/" => Self::Probe,
@@ -87,14 +87,14 @@ pub(crate) async fn answer(
     request: Request<Body>,
 ) -> Response<Body> {
     if !cluster.front.is_up() {
-        let kind = Waiting::of(request.uri().path());
+        let kind = HeldRequest::of(request.uri().path());
         let hold = cluster.shared.hold.min(kind.hold());
         let mut front = cluster.front.subscribe();
         if !matches!(timeout(hold, front.wait_for(|state| state.backends > 0)).await, Ok(Ok(_))) {
             match kind {
-                Waiting::Probe => return Response::new(Body::from("waiting for the control plane\n")),
-                Waiting::Discovery => {}
-                Waiting::Other => return unavailable("no API server of the control plane is up yet"),
+                HeldRequest::Probe => return Response::new(Body::from("waiting for the control plane\n")),
+                HeldRequest::Discovery => {}
+                HeldRequest::Other => return unavailable("no API server of the control plane is up yet"),
             }
         }
     }

@@ -46,7 +46,7 @@ pub struct Waiter {
 pub(crate) struct Waiting {
     /// No line is empty.
     lines: BTreeMap<Room, Line>,
-    places: BTreeMap<ResourceId, Place>,
+    places: BTreeMap<ResourceId, PlaceInLine>,
     /// When the turns of the resources that were told end.
     turns: BTreeSet<(SimTime, ResourceId)>,
     next_number: u64,
@@ -62,7 +62,7 @@ struct Line {
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct PlaceInLine {
     room: Room,
     /// The order of the first refusals; the first is the lowest.
     number: u64,
@@ -86,12 +86,12 @@ impl Waiting {
             }
         };
         self.lines.entry(room.clone()).or_default().waiting.insert(number, id.clone());
-        self.places.insert(id.clone(), Place { room, number, turn_ends: None });
+        self.places.insert(id.clone(), PlaceInLine { room, number, turn_ends: None });
     }
 
     /// Removes a resource from its line. Returns its number if it was in one.
     pub(crate) fn leave(&mut self, id: &ResourceId) -> Option<u64> {
-        let Place { room, number, turn_ends } = self.places.remove(id)?;
+        let PlaceInLine { room, number, turn_ends } = self.places.remove(id)?;
         let line = self.lines.get_mut(&room).expect("a waiting resource is in a line");
         match turn_ends {
             None => drop(line.waiting.remove(&number)),
@@ -122,7 +122,7 @@ impl Waiting {
     pub(crate) fn to_waiters(&self) -> Vec<Waiter> {
         let mut places: Vec<_> = self.places.iter().collect();
         places.sort_by_key(|(_, place)| place.number);
-        let waiter = |(id, place): (&ResourceId, &Place)| Waiter {
+        let waiter = |(id, place): (&ResourceId, &PlaceInLine)| Waiter {
             id: id.clone(),
             room: place.room.clone(),
             turn_ends: place.turn_ends,

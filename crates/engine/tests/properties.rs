@@ -111,7 +111,7 @@ fn small_cloud() -> Watched {
 const END: SimTime = SimTime::from_millis(10_000_000);
 
 /// The state of machines by name: the stages reached, and whether the machine is being deleted.
-type Standing = BTreeMap<String, (BTreeMap<StageName, SimTime>, bool)>;
+type Reached = BTreeMap<String, (BTreeMap<StageName, SimTime>, bool)>;
 
 fn standing_of(resource: &Resource) -> (BTreeMap<StageName, SimTime>, bool) {
     let reached = resource.stages().filter_map(|(name, state)| match state {
@@ -121,7 +121,7 @@ fn standing_of(resource: &Resource) -> (BTreeMap<StageName, SimTime>, bool) {
     (reached.collect(), resource.deleting.is_some())
 }
 
-fn standing(engine: &Engine) -> Standing {
+fn standing(engine: &Engine) -> Reached {
     let machines = engine.resources();
     machines.map(|machine| (machine.spec.id.name.clone(), standing_of(machine))).collect()
 }
@@ -142,7 +142,7 @@ fn elsewhere() -> ResourceId {
 #[derive(Clone)]
 struct Reader {
     cursor: Cursor,
-    machines: Standing,
+    machines: Reached,
     restarts: u32,
 }
 

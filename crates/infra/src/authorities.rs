@@ -20,7 +20,7 @@ pub(crate) struct Sources<S> {
 
 /// The state of a cluster's certificate authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum AuthoritiesState {
     /// Their Secrets do not exist yet.
     Missing,
     /// They are in use.
@@ -83,26 +83,26 @@ fn is_empty(bytes: Option<&ByteString>) -> bool {
 /// The state of each cluster's authorities, with the versions of the Secrets that were read, so that keys are not
 /// parsed at each reconcile. An entry is removed with its cluster. Owned by the cluster reconciler.
 #[derive(Default)]
-pub(crate) struct Ledger(Mutex<BTreeMap<ClusterId, (String, Standing)>>);
+pub(crate) struct Ledger(Mutex<BTreeMap<ClusterId, (String, AuthoritiesState)>>);
 
 impl Ledger {
     /// The state for these versions of the Secrets, if they were tried last.
-    pub(crate) fn known(&self, id: &ClusterId, versions: &str) -> Option<Standing> {
+    pub(crate) fn known(&self, id: &ClusterId, versions: &str) -> Option<AuthoritiesState> {
         let entries = self.0.lock();
-        entries.get(id).filter(|(tried, _)| tried == versions).map(|(_, standing)| standing.clone())
+        entries.get(id).filter(|(tried, _)| tried == versions).map(|(_, state)| state.clone())
     }
 
     /// Stores the state after a try; returns whether the state changed.
-    pub(crate) fn note(&self, id: &ClusterId, versions: String, standing: &Standing) -> bool {
-        let before = self.0.lock().insert(id.clone(), (versions, standing.clone()));
-        before.is_none_or(|(_, before)| before != *standing)
+    pub(crate) fn note(&self, id: &ClusterId, versions: String, state: &AuthoritiesState) -> bool {
+        let before = self.0.lock().insert(id.clone(), (versions, state.clone()));
+        before.is_none_or(|(_, before)| before != *state)
     }
 
     /// Why the authorities of a cluster cannot be used, if they were tried.
     pub(crate) fn fault(&self, id: &ClusterId) -> Option<String> {
         match self.0.lock().get(id) {
-            Some((_, Standing::Invalid(message))) => Some(message.clone()),
-            Some((_, Standing::InUse | Standing::Missing)) | None => None,
+            Some((_, AuthoritiesState::Invalid(message))) => Some(message.clone()),
+            Some((_, AuthoritiesState::InUse | AuthoritiesState::Missing)) | None => None,
         }
     }
 
@@ -139,13 +139,13 @@ mod tests {
     fn only_the_versions_tried_last_are_known() {
         let ledger = Ledger::default();
         let id = ClusterId { namespace: "default".into(), name: "demo".into() };
-        let broken = Standing::Invalid("broken".into());
+        let broken = AuthoritiesState::Invalid("broken".into());
         assert!(ledger.note(&id, "1".into(), &broken));
         assert!(!ledger.note(&id, "2".into(), &broken));
         assert_eq!(ledger.known(&id, "1"), None);
         assert_eq!(ledger.known(&id, "2"), Some(broken));
         assert_eq!(ledger.fault(&id), Some("broken".to_owned()));
-        assert!(ledger.note(&id, "3".into(), &Standing::InUse));
+        assert!(ledger.note(&id, "3".into(), &AuthoritiesState::InUse));
         assert_eq!(ledger.fault(&id), None);
         ledger.forget(&id);
         assert_eq!(ledger.known(&id, "3"), None);

@@ -19,9 +19,9 @@ use tokio_stream::wrappers::BroadcastStream;
 
 use crate::authorities::Ledger;
 use crate::catalogs::Catalogs;
-use crate::claims::Book;
+use crate::claims::ClaimCache;
 use crate::hooks::MachineHooks;
-use crate::members::Members;
+use crate::known_machines::KnownMachines;
 use crate::offer::{Offer, Offers};
 use crate::secret::AuthoritySecret;
 
@@ -43,8 +43,8 @@ pub(crate) struct Context {
     pub(crate) secrets: Cache<AuthoritySecret>,
     pub(crate) authorities: Ledger,
     pub(crate) machines_woken: Woken,
-    pub(crate) members: Members,
-    pub(crate) claims: Book,
+    pub(crate) known_machines: KnownMachines,
+    pub(crate) claims: ClaimCache,
     pub(crate) clouds: Cache<SimulatedCloud>,
     pub(crate) offers: Offers,
     pub(crate) catalogs: Catalogs,

@@ -16,7 +16,7 @@ const REGION_ATTRIBUTE: &str = "region";
 
 /// The SimulatedCloud of a cluster.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// The cluster has no SimulatedCloud: it uses the built-in catalog.
     #[default]
     BuiltIn,
@@ -26,7 +26,7 @@ pub(crate) enum Place {
     Missing(String),
 }
 
-impl PartialEq for Place {
+impl PartialEq for Location {
     /// Ignores the status of a SimulatedCloud.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -38,8 +38,8 @@ impl PartialEq for Place {
     }
 }
 
-impl Place {
-    /// The place of a cluster; `found` is the SimulatedCloud of the name that [`cloud_name`] gives, if it exists.
+impl Location {
+    /// The location of a cluster; `found` is the SimulatedCloud of the name that [`cloud_name`] gives, if it exists.
     pub(crate) fn of(object: &InMemoryCluster, found: Option<Arc<SimulatedCloud>>) -> Self {
         match (found, &object.spec.cloud_ref) {
             (Some(cloud), _) => Self::Cloud(cloud),
@@ -57,7 +57,7 @@ pub(crate) fn cloud_name(object: &InMemoryCluster) -> &str {
 /// What a cluster gets from its SimulatedCloud.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Offer {
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// The failure domains of the cluster, sorted by name; empty when machines can be placed anywhere.
     pub(crate) failure_domains: Vec<FailureDomain>,
 }
@@ -108,22 +108,22 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
 }
 
 impl Offer {
-    /// The offer to a cluster at this place.
-    pub(crate) fn new(object: &InMemoryCluster, place: Place) -> Self {
+    /// The offer to a cluster at this location.
+    pub(crate) fn new(object: &InMemoryCluster, location: Location) -> Self {
         let own = &object.spec.failure_domains;
-        let mut failure_domains = match &place {
+        let mut failure_domains = match &location {
             _ if !own.is_empty() => own.clone(),
-            Place::BuiltIn => Vec::new(),
-            Place::Cloud(cloud) => zones(cloud),
+            Location::BuiltIn => Vec::new(),
+            Location::Cloud(cloud) => zones(cloud),
             // The last known failure domains hold until the SimulatedCloud is back.
-            Place::Missing(_) => {
+            Location::Missing(_) => {
                 object.status.as_ref().map(|status| status.failure_domains.clone()).unwrap_or_default()
             }
         };
         failure_domains.sort_by(|one, other| one.name.cmp(&other.name));
         // The API server refuses a list that has a name twice.
         failure_domains.dedup_by(|next, one| next.name == one.name);
-        Self { place, failure_domains }
+        Self { location, failure_domains }
     }
 
     /// The region of a zone, if the failure domain names one.
@@ -134,10 +134,10 @@ impl Offer {
 
     /// The name of the catalog for the cluster's machines; empty for the built-in catalog.
     pub(crate) fn catalog(&self) -> &str {
-        match &self.place {
-            Place::BuiltIn => "",
-            Place::Cloud(cloud) => cloud.metadata.name.as_deref().unwrap_or_default(),
-            Place::Missing(name) => name,
+        match &self.location {
+            Location::BuiltIn => "",
+            Location::Cloud(cloud) => cloud.metadata.name.as_deref().unwrap_or_default(),
+            Location::Missing(name) => name,
         }
     }
 }

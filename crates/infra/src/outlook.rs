@@ -19,7 +19,7 @@ pub(crate) enum Outlook {
 }
 
 /// The capacity and node info in a status.
-pub(crate) type Told = (BTreeMap<String, Quantity>, Option<NodeInfo>);
+pub(crate) type CapacityAndNodeInfo = (BTreeMap<String, Quantity>, Option<NodeInfo>);
 
 impl Outlook {
     /// `described` is the answer of the cloud to [`crate::context::Context::describe`].
@@ -32,7 +32,7 @@ impl Outlook {
     }
 
     /// The values to write to the status; none when the status keeps its values.
-    pub(crate) fn told(&self) -> Option<Told> {
+    pub(crate) fn told(&self) -> Option<CapacityAndNodeInfo> {
         match self {
             Self::Open => None,
             Self::Nothing => Some((BTreeMap::new(), None)),

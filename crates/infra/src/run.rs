@@ -22,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authorities::Ledger;
 use crate::catalogs::Catalogs;
-use crate::claims::{Book, Claimant, claimant};
+use crate::claims::{ClaimCache, Claimant, claimant};
 use crate::context::{
     Context, Woken, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
     labelled_cluster,
 };
 use crate::hooks::MachineHooks;
-use crate::members::Members;
+use crate::known_machines::KnownMachines;
 use crate::offer::{Offers, cloud_name};
 use crate::secret::AuthoritySecret;
 use crate::sweep::Scope;
@@ -126,7 +126,7 @@ pub async fn run(
         shutdown.clone(),
     );
     let of_claims = Services { readiness: Readiness::default(), ..services.clone() };
-    let (claims, follow_claims) = Book::open(&of_claims, client.clone(), namespace, shutdown.clone());
+    let (claims, follow_claims) = ClaimCache::open(&of_claims, client.clone(), namespace, shutdown.clone());
     let context = Arc::new(Context {
         client: client.clone(),
         cloud,
@@ -139,7 +139,7 @@ pub async fn run(
         secrets,
         authorities: Ledger::default(),
         machines_woken: Woken::default(),
-        members: Members::default(),
+        known_machines: KnownMachines::default(),
         claims,
         clouds,
         offers: Offers::default(),
@@ -412,7 +412,7 @@ struct MachinesOf {
 impl MachinesOf {
     fn cluster(&self, id: &ClusterId) -> Vec<ObjectRef<InMemoryMachine>> {
         let reference = |name: &str| ObjectRef::new(name).within(&id.namespace);
-        let machines = self.context.members.of(id, |name| self.store.get(&reference(name)).is_some());
+        let machines = self.context.known_machines.of(id, |name| self.store.get(&reference(name)).is_some());
         machines.iter().map(|name| reference(name)).collect()
     }
 }

@@ -154,7 +154,7 @@ pub(crate) async fn machines(
             Next::Gone(object) => {
                 let namespace = object.namespace().unwrap_or_default();
                 let moved = annotation(&object.metadata, DELETE_FOR_MOVE_ANNOTATION).is_some();
-                let cluster = context.members.cluster_of(&namespace, &object.name_any());
+                let cluster = context.known_machines.cluster_of(&namespace, &object.name_any());
                 // A machine that was never reconciled is not in `members`, but room may be reserved for it.
                 let cluster = cluster.or_else(|| {
                     let owner = owner_machine(&object.metadata);
@@ -183,7 +183,7 @@ pub(crate) async fn machines(
             sweep.look_again(GRACE, true);
             continue;
         }
-        let noted = context.members.all();
+        let noted = context.known_machines.all();
         let gone =
             noted.into_iter().filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
         let gone: Vec<_> = gone.collect();
@@ -213,7 +213,7 @@ fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &Machin
             info!(machine = %id, "Deleted a machine whose InMemoryMachine is gone");
         }
     }
-    context.members.forget(namespace, &id.name);
+    context.known_machines.forget(namespace, &id.name);
 }
 
 /// The deleted objects of a kind, and when to check all objects again.

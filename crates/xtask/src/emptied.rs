@@ -13,7 +13,7 @@ use crate::{
     cluster::{LOOK_EVERY, Layout, Repository},
     command::{capture, path_with, show},
     e2e::{Queue, Tests},
-    place::Found,
+    target::Found,
     wait::{self, Look},
 };
 

@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::{Layout, Repository, write},
-    paths,
-    place::Place,
-    provider, release,
+    paths, provider, release,
+    target::Target,
 };
 
 /// Our providers for clusterctl: name, type, label, components file.
@@ -26,11 +25,11 @@ const PROVIDERS: [(&str, &str, &str, &str); 2] = [
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.place.work_emptied(|emptied| {
+    args.target.work_emptied(|emptied| {
         if emptied.is_our_own() {
             provider::check_image_for_arm64()?;
         }

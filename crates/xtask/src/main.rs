@@ -17,11 +17,11 @@ mod emptied;
 mod installed;
 mod kube_state_metrics;
 mod paths;
-mod place;
 mod provider;
 mod record_hooks;
 mod release;
 mod seeded;
+mod target;
 mod tidy;
 mod wait;
 

@@ -6,14 +6,14 @@
 //! name is known.
 //!
 //! ```text
-//!  owner.spec ─▶ Wanted ─▶ look ─▶ Standing ─▶ plan ─▶ make | wait | boot
+//!  owner.spec ─▶ Wanted ─▶ look ─▶ ClaimState ─▶ plan ─▶ make | wait | boot
 //!                            ▲                  └─ deletion: release, until none is left
-//!        Book (cache of claims, watched from the first claim on) ─▶ own_again: an owner that somebody removed
+//!        ClaimCache (watched from the first claim on) ─▶ own_again: an owner that somebody removed
 //! ```
 
-mod book;
+mod cache;
 mod owners;
-mod standing;
+mod state;
 
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ use thiserror::Error;
 
 use crate::context::Context;
 
-pub(crate) use book::Book;
+pub(crate) use cache::ClaimCache;
 pub(crate) use owners::{Claimant, claimant, own_again};
-pub(crate) use standing::Standing;
+pub(crate) use state::ClaimState;
 
 /// A claim that an object wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,28 +44,28 @@ pub(crate) struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) wanted: Wanted,
-    pub(crate) standing: Standing,
+    pub(crate) state: ClaimState,
 }
 
 impl Claim {
     /// The address, once the claim has it.
     pub(crate) fn address(&self) -> Option<&ClaimedAddress> {
-        match &self.standing {
-            Standing::Bound(address) => Some(address),
-            Standing::Missing
-            | Standing::Taken
-            | Standing::Waiting { .. }
-            | Standing::Late(_)
-            | Standing::Invalid(_) => None,
+        match &self.state {
+            ClaimState::Bound(address) => Some(address),
+            ClaimState::Missing
+            | ClaimState::Taken
+            | ClaimState::Waiting { .. }
+            | ClaimState::Late(_)
+            | ClaimState::Invalid(_) => None,
         }
     }
 
     /// The message about what the claim waits for.
     fn message(&self) -> String {
-        let Self { wanted: Wanted { name, pool }, standing } = self;
+        let Self { wanted: Wanted { name, pool }, state } = self;
         let mut message = format!("Waiting for IPAddressClaim {name} of {} {}", pool.kind, pool.name);
-        let reason = standing.reason().filter(|reason| *reason != reasons::WAITING_FOR_IP_ADDRESS);
-        for said in reason.into_iter().chain([standing.message()]).filter(|said| !said.is_empty()) {
+        let reason = state.reason().filter(|reason| *reason != reasons::WAITING_FOR_IP_ADDRESS);
+        for said in reason.into_iter().chain([state.message()]).filter(|said| !said.is_empty()) {
             message.push_str(": ");
             message.push_str(said);
         }
@@ -87,7 +87,7 @@ impl Unmet {
 
     /// The reason of the condition: a reason from the IPAM provider comes before a claim that only waits.
     pub(crate) fn reason(&self) -> &str {
-        let reasons = || self.0.iter().filter_map(|claim| claim.standing.reason());
+        let reasons = || self.0.iter().filter_map(|claim| claim.state.reason());
         reasons()
             .find(|reason| *reason != reasons::WAITING_FOR_IP_ADDRESS)
             .or_else(|| reasons().next())
@@ -102,9 +102,11 @@ impl Unmet {
     /// When to reconcile again: changes of claims trigger a reconcile, but no watch shows that a late IPAddress arrived
     /// or that an invalid one was replaced.
     pub(crate) fn outcome(&self) -> Outcome {
-        let told = |claim: &Claim| match &claim.standing {
-            Standing::Missing | Standing::Taken | Standing::Waiting { .. } | Standing::Bound(_) => true,
-            Standing::Late(_) | Standing::Invalid(_) => false,
+        let told = |claim: &Claim| match &claim.state {
+            ClaimState::Missing | ClaimState::Taken | ClaimState::Waiting { .. } | ClaimState::Bound(_) => {
+                true
+            }
+            ClaimState::Late(_) | ClaimState::Invalid(_) => false,
         };
         if self.0.iter().all(told) {
             Outcome::WaitingOn(reasons::WAITING_FOR_IP_ADDRESS)
@@ -208,8 +210,8 @@ where
                 source,
             })?,
         };
-        let standing = standing::standing(owner.meta(), claim.as_deref(), address.as_ref());
-        claims.push(Claim { wanted, standing });
+        let state = state::state(owner.meta(), claim.as_deref(), address.as_ref());
+        claims.push(Claim { wanted, state });
     }
     Ok(claims)
 }
@@ -235,7 +237,7 @@ where
 {
     let namespace = owner.namespace().unwrap_or_default();
     let api: Api<IPAddressClaim> = Api::namespaced(context.client.clone(), &namespace);
-    for claim in claims.iter().filter(|claim| claim.standing == Standing::Missing) {
+    for claim in claims.iter().filter(|claim| claim.state == ClaimState::Missing) {
         let object = object(owner, cluster, &claim.wanted);
         match api.create(&PostParams::default(), &object).await {
             Ok(_) => {}
@@ -291,7 +293,7 @@ where
         let found = api.get_opt(&name).await;
         let found =
             found.map_err(|source| Error::Read { kind: "IPAddressClaim", name: name.clone(), source })?;
-        let Some(claim) = found.filter(|claim| standing::is_owned(owner.meta(), claim) || is_disowned(claim))
+        let Some(claim) = found.filter(|claim| state::is_owned(owner.meta(), claim) || is_disowned(claim))
         else {
             continue;
         };

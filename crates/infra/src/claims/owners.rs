@@ -9,7 +9,7 @@ use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_api::labels;
 use nephele_kit::{Precondition, owner_of_kind, patch};
 
-use super::{Error, Wanted, given, standing};
+use super::{Error, Wanted, given, state};
 use crate::context::Context;
 
 /// The suffix of the name of a load balancer's claim.
@@ -111,7 +111,7 @@ pub(super) fn is_disowned(
 ) -> bool {
     let name = claim.name_any();
     let Some(wanted) = wanted.iter().find(|wanted| wanted.name == name) else { return false };
-    !standing::is_owned(owner, claim)
+    !state::is_owned(owner, claim)
         && !is_controlled(&claim.metadata)
         && labels::value(&claim.metadata, labels::CLUSTER_NAME) == Some(cluster)
         && claim.spec.pool_ref == (&wanted.pool).into()

@@ -77,18 +77,18 @@ fn claims_that_were_made_for_pools_which_are_not_wanted_any_more_are_released_to
 #[test]
 fn a_claim_stands_as_its_provider_says() {
     let owner = machine(&["v4"]).metadata;
-    let standing_of = |claim: &IPAddressClaim| standing::standing(&owner, Some(claim), None);
+    let state_of = |claim: &IPAddressClaim| state::state(&owner, Some(claim), None);
     let waiting =
-        |reason: &str, message: &str| Standing::Waiting { reason: reason.into(), message: message.into() };
-    assert_eq!(standing::standing(&owner, None, None), Standing::Missing);
-    assert_eq!(standing_of(&claim()), waiting("WaitingForIPAddress", ""));
+        |reason: &str, message: &str| ClaimState::Waiting { reason: reason.into(), message: message.into() };
+    assert_eq!(state::state(&owner, None, None), ClaimState::Missing);
+    assert_eq!(state_of(&claim()), waiting("WaitingForIPAddress", ""));
 
     let mut going = claim();
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    assert_eq!(standing_of(&going), waiting("WaitingForIPAddress", "it is being deleted"));
+    assert_eq!(state_of(&going), waiting("WaitingForIPAddress", "it is being deleted"));
     let mut other = claim();
     other.owner_references_mut()[0].uid = "uid-of-an-earlier-m".into();
-    assert_eq!(standing_of(&other), Standing::Taken);
+    assert_eq!(state_of(&other), ClaimState::Taken);
 
     for (status, expected) in [
         (conditions::FALSE, waiting("PoolExhausted", "pool v4 is full")),
@@ -98,7 +98,7 @@ fn a_claim_stands_as_its_provider_says() {
     ] {
         let ready = condition("Ready", status, "PoolExhausted", "pool v4 is full");
         let status = IPAddressClaimStatus { conditions: vec![ready], address_ref: None };
-        assert_eq!(standing_of(&IPAddressClaim { status: Some(status), ..claim() }), expected);
+        assert_eq!(state_of(&IPAddressClaim { status: Some(status), ..claim() }), expected);
     }
 }
 
@@ -108,10 +108,10 @@ fn an_address_is_taken_as_its_provider_made_it_unless_it_is_none() {
     let address_ref = Some(NameReference { name: "a".into() });
     let bound =
         IPAddressClaim { status: Some(IPAddressClaimStatus { conditions: vec![], address_ref }), ..claim() };
-    let standing_of = |spec: IPAddressSpec| {
+    let state_of = |spec: IPAddressSpec| {
         let mut address = IPAddress::new("a", spec);
         address.metadata.namespace = Some("default".into());
-        standing::standing(&owner, Some(&bound), Some(&address))
+        state::state(&owner, Some(&bound), Some(&address))
     };
     let spec = |address: &str, prefix, gateway: &str| IPAddressSpec {
         claim_ref: NameReference { name: "m-0-0".into() },
@@ -121,11 +121,11 @@ fn an_address_is_taken_as_its_provider_made_it_unless_it_is_none() {
         gateway: gateway.into(),
     };
     let given = |address: &str, prefix, gateway: &str| {
-        Standing::Bound(ClaimedAddress { address: address.into(), prefix, gateway: gateway.into() })
+        ClaimState::Bound(ClaimedAddress { address: address.into(), prefix, gateway: gateway.into() })
     };
-    let invalid = |message: &str| Standing::Invalid(format!("IPAddress a {message}"));
-    let late = Standing::Late("IPAddress a does not exist".into());
-    assert_eq!(standing::standing(&owner, Some(&bound), None), late);
+    let invalid = |message: &str| ClaimState::Invalid(format!("IPAddress a {message}"));
+    let late = ClaimState::Late("IPAddress a does not exist".into());
+    assert_eq!(state::state(&owner, Some(&bound), None), late);
     for (spec, expected) in [
         (spec("10.0.0.7", Some(24), "10.0.0.1"), given("10.0.0.7", Some(24), "10.0.0.1")),
         (spec("fd00:0:0::7", Some(64), ""), given("fd00::7", Some(64), "")),
@@ -140,36 +140,36 @@ fn an_address_is_taken_as_its_provider_made_it_unless_it_is_none() {
             invalid(r#"belongs to IPAddressClaim "x""#),
         ),
     ] {
-        assert_eq!(standing_of(spec), expected);
+        assert_eq!(state_of(spec), expected);
     }
 }
 
 #[test]
 fn what_is_waited_for_names_claim_pool_and_reason_and_what_people_can_mend_comes_first() {
-    let claim = |index: usize, standing| Claim {
+    let claim = |index: usize, state| Claim {
         wanted: Wanted { name: format!("m-0-{index}"), pool: pool(["v4", "v6"][index]) },
-        standing,
+        state,
     };
     let exhausted =
-        Standing::Waiting { reason: "PoolExhausted".into(), message: "no address is free".into() };
-    let bound = || claim(0, Standing::Bound(ClaimedAddress::default()));
+        ClaimState::Waiting { reason: "PoolExhausted".into(), message: "no address is free".into() };
+    let bound = || claim(0, ClaimState::Bound(ClaimedAddress::default()));
     assert_eq!(Unmet::of(&[bound()]), None);
     for (claims, reason, message, outcome) in [
         (
-            [claim(0, Standing::Missing), claim(1, exhausted.clone())],
+            [claim(0, ClaimState::Missing), claim(1, exhausted.clone())],
             "PoolExhausted",
             "Waiting for IPAddressClaim m-0-0 of Pool v4; Waiting for IPAddressClaim m-0-1 of Pool v6: \
              PoolExhausted: no address is free",
             Outcome::WaitingOn("WaitingForIPAddress"),
         ),
         (
-            [bound(), claim(1, Standing::Taken)],
+            [bound(), claim(1, ClaimState::Taken)],
             "IPAddressClaimTaken",
             "Waiting for IPAddressClaim m-0-1 of Pool v6: IPAddressClaimTaken: it belongs to another object",
             Outcome::WaitingOn("WaitingForIPAddress"),
         ),
         (
-            [bound(), claim(1, Standing::Late("IPAddress a does not exist".into()))],
+            [bound(), claim(1, ClaimState::Late("IPAddress a does not exist".into()))],
             "WaitingForIPAddress",
             "Waiting for IPAddressClaim m-0-1 of Pool v6: IPAddress a does not exist",
             Outcome::After(LATE_ADDRESS),

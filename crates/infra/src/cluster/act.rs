@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::validate::{Wanted, first_created};
 use super::{Error, credentials};
-use crate::authorities::Standing;
+use crate::authorities::AuthoritiesState;
 use crate::claims::{self, Claim};
 use crate::context::{Context, is_held};
 use crate::offer::Offer;
@@ -26,7 +26,7 @@ pub(super) struct Applied {
     pub(super) endpoint: Result<Endpoint, ClusterError>,
     /// The host that new clusters are published under.
     pub(super) advertised_host: String,
-    pub(super) authorities: Standing,
+    pub(super) authorities: AuthoritiesState,
     /// The offer of its SimulatedCloud.
     pub(super) offer: Arc<Offer>,
     /// The address that the load balancer got from a pool.
@@ -38,9 +38,9 @@ impl Applied {
         match &self.endpoint {
             Err(error) => retry(error.class()),
             Ok(_) => match self.authorities {
-                Standing::Missing => Outcome::WaitingOn("authorities"),
-                Standing::Invalid(_) => Outcome::WaitingOn("valid authorities"),
-                Standing::InUse => Outcome::Done,
+                AuthoritiesState::Missing => Outcome::WaitingOn("authorities"),
+                AuthoritiesState::Invalid(_) => Outcome::WaitingOn("valid authorities"),
+                AuthoritiesState::InUse => Outcome::Done,
             },
         }
     }
@@ -84,7 +84,7 @@ pub(super) async fn provide(
     let endpoint = match make(context, wanted) {
         Ok(endpoint) => endpoint,
         Err(error) => {
-            let (endpoint, authorities) = (Err(error), Standing::Missing);
+            let (endpoint, authorities) = (Err(error), AuthoritiesState::Missing);
             return Ok(Applied { object: None, endpoint, advertised_host, authorities, offer, claimed });
         }
     };
@@ -145,7 +145,8 @@ pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Want
         let error = nephele_kit::chain(error);
         warn!(cluster = %id, error, "Failed to run the cluster of a paused or externally managed object");
     });
-    let authorities = if endpoint.is_ok() { hand_over(object, context, wanted) } else { Standing::Missing };
+    let authorities =
+        if endpoint.is_ok() { hand_over(object, context, wanted) } else { AuthoritiesState::Missing };
     if endpoint.is_ok() && wanted.observed.is_none() {
         context.machines_woken.wake(id);
     }
@@ -181,26 +182,26 @@ async fn publish(
 }
 
 /// Gives the authorities to the cloud, unless the cloud has them already.
-fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Standing {
+fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> AuthoritiesState {
     let id = &wanted.spec.id;
-    let Some(sources) = &wanted.authorities else { return Standing::Missing };
+    let Some(sources) = &wanted.authorities else { return AuthoritiesState::Missing };
     let versions = sources.versions();
     let has_some = wanted.observed.as_ref().is_some_and(|observed| observed.authorities_set);
     match context.authorities.known(id, &versions) {
-        Some(Standing::InUse) if !has_some => {}
-        Some(standing) => return standing,
+        Some(AuthoritiesState::InUse) if !has_some => {}
+        Some(state) => return state,
         None => {}
     }
-    let standing = match sources.read() {
-        Err(error) => Standing::Invalid(nephele_kit::chain(&error)),
+    let state = match sources.read() {
+        Err(error) => AuthoritiesState::Invalid(nephele_kit::chain(&error)),
         Ok(authorities) => match context.cloud.set_authorities(id, authorities) {
-            Ok(()) => Standing::InUse,
-            Err(error) => Standing::Invalid(nephele_kit::chain(&error)),
+            Ok(()) => AuthoritiesState::InUse,
+            Err(error) => AuthoritiesState::Invalid(nephele_kit::chain(&error)),
         },
     };
-    if context.authorities.note(id, versions, &standing) {
+    if context.authorities.note(id, versions, &state) {
         context.machines_woken.wake(id);
-        if let Standing::Invalid(message) = &standing {
+        if let AuthoritiesState::Invalid(message) = &state {
             context.events.publish(Event {
                 regarding: object.object_ref(&()),
                 severity: Severity::Warning,
@@ -210,7 +211,7 @@ fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> St
             });
         }
     }
-    standing
+    state
 }
 
 /// Deletes a cluster, its load balancer first. The object keeps its finalizer until nothing is left.

@@ -9,7 +9,7 @@ use nephele_kit::Outcome;
 use super::validate::{Validated, Wanted};
 use crate::claims::Unmet;
 use crate::context::is_held;
-use crate::offer::Place;
+use crate::offer::Location;
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -52,8 +52,8 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
         Validated::WithoutCluster(_) => Plan::Leave(Outcome::WaitingOn("cluster")),
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
-        Validated::Wanted(wanted) => match (&wanted.offer.place, Unmet::of(&wanted.claim)) {
-            (Place::Missing(name), _) if !object.is_provisioned() => Plan::WaitForCloud(name.clone()),
+        Validated::Wanted(wanted) => match (&wanted.offer.location, Unmet::of(&wanted.claim)) {
+            (Location::Missing(name), _) if !object.is_provisioned() => Plan::WaitForCloud(name.clone()),
             (_, Some(unmet)) => Plan::Wait { unmet, wanted },
             (_, None) => Plan::Provide(wanted),
         },
@@ -78,7 +78,7 @@ mod tests {
     use nephele_testkit::objects;
 
     use super::*;
-    use crate::claims::{self, Claim, Standing};
+    use crate::claims::{self, Claim, ClaimState};
     use crate::offer::Offer;
 
     fn id() -> ClusterId {
@@ -133,24 +133,24 @@ mod tests {
     #[test]
     fn a_load_balancer_waits_for_its_address() {
         let object = objects::in_memory_cluster(&objects::cluster("demo"));
-        let claimed = |standing| {
+        let claimed = |state| {
             let name = "demo-load-balancer".to_owned();
             let wanted_claim = claims::Wanted { name, pool: PoolReference::default() };
-            Box::new(Wanted { claim: Some(Claim { wanted: wanted_claim, standing }), ..*wanted() })
+            Box::new(Wanted { claim: Some(Claim { wanted: wanted_claim, state }), ..*wanted() })
         };
-        let missing = claimed(Standing::Missing);
+        let missing = claimed(ClaimState::Missing);
         let unmet = Unmet::of(&missing.claim).expect("it is not bound");
         let expected = Plan::Wait { unmet, wanted: missing.clone() };
         assert_eq!(plan(&object, Validated::Wanted(missing)), expected);
-        let bound = claimed(Standing::Bound(ClaimedAddress::default()));
+        let bound = claimed(ClaimState::Bound(ClaimedAddress::default()));
         assert_eq!(plan(&object, Validated::Wanted(bound.clone())), Plan::Provide(bound));
     }
 
     #[test]
     fn a_new_cluster_waits_for_its_cloud_and_one_that_is_there_goes_on_without() {
         let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
-        let place = Place::Missing("north".into());
-        let offer = Arc::new(Offer { place, ..Offer::default() });
+        let location = Location::Missing("north".into());
+        let offer = Arc::new(Offer { location, ..Offer::default() });
         let lost = Box::new(Wanted { offer, ..*wanted() });
         let waiting = Plan::WaitForCloud("north".into());
         assert_eq!(plan(&object, Validated::Wanted(lost.clone())), waiting);

@@ -9,8 +9,8 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_cloud::ClusterError;
 
 use super::act::Applied;
-use crate::authorities::Standing;
-use crate::offer::{Place, missing_message};
+use crate::authorities::AuthoritiesState;
+use crate::offer::{Location, missing_message};
 use crate::report::Report;
 pub(super) use crate::report::{deleting, paused, unpaused, write};
 
@@ -42,7 +42,7 @@ pub(super) fn without_cloud(object: &InMemoryCluster, cloud: &str, now: Timestam
 /// The status that follows from what was applied. Pure.
 pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now).not_paused();
-    let cloud = cloud(object, &applied.offer.place);
+    let cloud = cloud(object, &applied.offer.location);
     let balancer = load_balancer(applied);
     let authorities = authorities(&applied.authorities);
     let faults = [cloud.as_ref(), Some(&balancer), authorities.as_ref()].into_iter().flatten();
@@ -71,11 +71,11 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
 }
 
 /// The condition CloudAvailable; none for a cluster that names no SimulatedCloud.
-fn cloud(object: &InMemoryCluster, place: &Place) -> Option<Condition> {
+fn cloud(object: &InMemoryCluster, location: &Location) -> Option<Condition> {
     object.spec.cloud_ref.as_ref()?;
-    Some(match place {
-        Place::Missing(name) => missing_cloud(name),
-        Place::BuiltIn | Place::Cloud(_) => {
+    Some(match location {
+        Location::Missing(name) => missing_cloud(name),
+        Location::BuiltIn | Location::Cloud(_) => {
             condition(types::CLOUD_AVAILABLE, conditions::TRUE, reasons::AVAILABLE, "")
         }
     })
@@ -120,12 +120,12 @@ fn load_balancer(applied: &Applied) -> Condition {
 }
 
 /// The condition CertificateAuthoritiesAvailable; none while the authorities do not exist.
-fn authorities(standing: &Standing) -> Option<Condition> {
+fn authorities(state: &AuthoritiesState) -> Option<Condition> {
     let kind = types::CERTIFICATE_AUTHORITIES_AVAILABLE;
-    match standing {
-        Standing::Missing => None,
-        Standing::InUse => Some(condition(kind, conditions::TRUE, reasons::AVAILABLE, "")),
-        Standing::Invalid(message) => {
+    match state {
+        AuthoritiesState::Missing => None,
+        AuthoritiesState::InUse => Some(condition(kind, conditions::TRUE, reasons::AVAILABLE, "")),
+        AuthoritiesState::Invalid(message) => {
             Some(condition(kind, conditions::FALSE, reasons::INVALID_CERTIFICATE_AUTHORITY, message))
         }
     }
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    fn applied(authorities: Standing) -> Applied {
+    fn applied(authorities: AuthoritiesState) -> Applied {
         let endpoint = Ok(Endpoint { host: "127.0.0.1".into(), port: 20_000 });
         let advertised_host = "127.0.0.1".into();
         let offer = Arc::default();
@@ -189,8 +189,8 @@ mod tests {
                 since(5, "Ready", "True", "Ready", ""),
             ],
         };
-        let offer = Arc::new(Offer::new(&object, Place::BuiltIn));
-        let applied = Applied { offer, ..applied(Standing::Missing) };
+        let offer = Arc::new(Offer::new(&object, Location::BuiltIn));
+        let applied = Applied { offer, ..applied(AuthoritiesState::Missing) };
         let status = provided(&object, &applied, at(5));
         assert_eq!(status, expected);
         object.status = Some(status);
@@ -214,21 +214,21 @@ mod tests {
             }
         );
         object.status = Some(status);
-        let at_place = |place| {
-            let offer = Arc::new(Offer { place, ..Offer::default() });
-            Applied { offer, ..applied(Standing::Missing) }
+        let at_location = |location| {
+            let offer = Arc::new(Offer { location, ..Offer::default() });
+            Applied { offer, ..applied(AuthoritiesState::Missing) }
         };
-        let found = at_place(Place::Cloud(Arc::new(SimulatedCloud::default())));
+        let found = at_location(Location::Cloud(Arc::new(SimulatedCloud::default())));
         let status = provided(&object, &found, at(9));
         assert_eq!(status.conditions[1], since(9, "CloudAvailable", "True", "Available", ""));
         object.status = Some(status);
-        let status = provided(&object, &at_place(Place::Missing("north".into())), at(12));
+        let status = provided(&object, &at_location(Location::Missing("north".into())), at(12));
         assert_eq!((&status.conditions[1], &status.conditions[2]), (&missing(12), &not_ready(12)));
         assert_eq!(status.initialization, Some(Initialization { provisioned: Some(true) }));
         // A cluster that no longer names a SimulatedCloud has no condition about it.
         object.status = Some(status);
         object.spec.cloud_ref = None;
-        let status = provided(&object, &applied(Standing::Missing), at(15));
+        let status = provided(&object, &applied(AuthoritiesState::Missing), at(15));
         let kinds: Vec<_> = status.conditions.iter().map(|known| known.type_.as_str()).collect();
         assert_eq!(kinds, ["Paused", "Ready", "LoadBalancerAvailable"]);
     }
@@ -236,9 +236,12 @@ mod tests {
     #[test]
     fn a_broken_authority_takes_readiness_but_not_the_provisioned_flag() {
         let mut object = object();
-        object.status = Some(provided(&object, &applied(Standing::InUse), at(5)));
-        let status =
-            provided(&object, &applied(Standing::Invalid("Secret demo-ca has no tls.key".into())), at(9));
+        object.status = Some(provided(&object, &applied(AuthoritiesState::InUse), at(5)));
+        let status = provided(
+            &object,
+            &applied(AuthoritiesState::Invalid("Secret demo-ca has no tls.key".into())),
+            at(9),
+        );
         let message = "Secret demo-ca has no tls.key";
         let expected = InMemoryClusterStatus {
             initialization: Some(Initialization { provisioned: Some(true) }),
@@ -273,7 +276,7 @@ mod tests {
         assert_eq!(status.conditions, expected);
         object.status = Some(status);
         let address = ClaimedAddress { address: "10.0.0.7".into(), prefix: Some(24), gateway: String::new() };
-        let applied = Applied { claimed: Some(address.clone()), ..applied(Standing::Missing) };
+        let applied = Applied { claimed: Some(address.clone()), ..applied(AuthoritiesState::Missing) };
         let status = provided(&object, &applied, at(9));
         assert_eq!(status.network, Some(ClusterNetworkStatus { control_plane_address: Some(address) }));
         assert_eq!(status.conditions[1], since(9, "LoadBalancerAvailable", "True", "Available", ""));
@@ -283,7 +286,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_under_another_host_than_the_advertised_is_told() {
-        let applied = Applied { advertised_host: "10.0.0.9".into(), ..applied(Standing::Missing) };
+        let applied = Applied { advertised_host: "10.0.0.9".into(), ..applied(AuthoritiesState::Missing) };
         let status = provided(&object(), &applied, at(5));
         let message = "Published under 127.0.0.1, which cannot change; the manager now advertises 10.0.0.9";
         assert_eq!(status.conditions[1], since(5, "LoadBalancerAvailable", "True", "Available", message));
@@ -293,7 +296,7 @@ mod tests {
     #[test]
     fn a_cluster_without_a_port_is_not_provisioned() {
         let error = ClusterError::PortInUse { port: 6443, source: None };
-        let applied = Applied { endpoint: Err(error), ..applied(Standing::Missing) };
+        let applied = Applied { endpoint: Err(error), ..applied(AuthoritiesState::Missing) };
         let message = "failed to listen on port 6443";
         let expected = InMemoryClusterStatus {
             initialization: None,
@@ -311,7 +314,7 @@ mod tests {
     #[test]
     fn a_pause_changes_nothing_but_its_condition() {
         let mut object = object();
-        let before = provided(&object, &applied(Standing::InUse), at(5));
+        let before = provided(&object, &applied(AuthoritiesState::InUse), at(5));
         object.status = Some(before.clone());
         let mut expected = before;
         expected.conditions[0] = since(9, "Paused", "True", "Paused", "p");

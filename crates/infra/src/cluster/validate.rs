@@ -12,7 +12,7 @@ use nephele_kit::{is_externally_managed, paused_message};
 use super::fetch::Fetched;
 use crate::authorities::Sources;
 use crate::claims::Claim;
-use crate::offer::{Offer, Place};
+use crate::offer::{Location, Offer};
 use crate::secret::AuthoritySecret;
 
 /// The result of the checks.
@@ -60,7 +60,7 @@ pub(super) struct Wanted {
 
 pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated {
     let Fetched { id, owned, cluster, ca, etcd, claim, cloud, observed } = fetched;
-    let offer = Arc::new(Offer::new(object, Place::of(object, cloud)));
+    let offer = Arc::new(Offer::new(object, Location::of(object, cloud)));
     if is_externally_managed(&object.metadata) {
         let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused())
             || paused_message("InMemoryCluster", &object.metadata, false).is_some();

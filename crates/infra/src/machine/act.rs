@@ -227,7 +227,7 @@ pub(super) async fn remove(
 pub(super) async fn let_go(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;
-    context.members.forget(&object.namespace().unwrap_or_default(), &object.name_any());
+    context.known_machines.forget(&object.namespace().unwrap_or_default(), &object.name_any());
     Ok(())
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
         return Ok(Fetched { owned: owner.is_some(), machine, ..Fetched::default() });
     };
     // Before anything of the cluster is read: from here on, changes of the cluster trigger a reconcile of the machine.
-    context.members.note(&id, &object.name_any());
+    context.known_machines.note(&id, &object.name_any());
     let living = owner.is_some() && object.metadata.deletion_timestamp.is_none();
     let machine_id = MachineId { cluster: id.clone(), name: object.name_any() };
     let wanted = if living && !has_addresses(object) { object.wanted() } else { Vec::new() };

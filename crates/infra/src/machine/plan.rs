@@ -9,7 +9,7 @@ use nephele_cloud::{MachineId, MachineSpec, Role};
 use nephele_kit::Outcome;
 
 use super::validate::{Mistake, Simulated, Validated, Wanted};
-use crate::claims::{self, Claim, Standing, Unmet};
+use crate::claims::{self, Claim, ClaimState, Unmet};
 use crate::context::is_held;
 use crate::hooks::Answer;
 use crate::offer;
@@ -169,7 +169,7 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated, answer: Optio
         Validated::Wanted(wanted) => match waits_for(&wanted).or_else(|| waits_for_answer(&wanted, answer)) {
             Some(waiting) => {
                 let missing =
-                    |claim: &Claim| claim.standing == Standing::Missing && waiting.claims_meanwhile();
+                    |claim: &Claim| claim.state == ClaimState::Missing && waiting.claims_meanwhile();
                 let missing = wanted.claims.into_iter().filter(missing).collect();
                 let MachineSpec { role, id, .. } = wanted.spec;
                 Plan::Wait { waiting, role, cluster: id.cluster.name, missing }

@@ -33,30 +33,30 @@ fn domain(name: &str, control_plane: bool, region: &str) -> FailureDomain {
 fn a_cluster_lies_in_the_cloud_it_names_or_in_the_default_one_or_in_none() {
     let mut object = cluster();
     assert_eq!(cloud_name(&object), "default");
-    assert_eq!(Place::of(&object, None), Place::BuiltIn);
-    assert_eq!(Place::of(&object, Some(zoned())), Place::Cloud(zoned()));
+    assert_eq!(Location::of(&object, None), Location::BuiltIn);
+    assert_eq!(Location::of(&object, Some(zoned())), Location::Cloud(zoned()));
     object.spec.cloud_ref = Some(CloudReference { name: "north".into() });
     assert_eq!(cloud_name(&object), "north");
-    assert_eq!(Place::of(&object, None), Place::Missing("north".into()));
-    assert_eq!(Place::of(&object, Some(zoned())), Place::Cloud(zoned()));
+    assert_eq!(Location::of(&object, None), Location::Missing("north".into()));
+    assert_eq!(Location::of(&object, Some(zoned())), Location::Cloud(zoned()));
 }
 
 #[test]
 fn zones_are_the_failure_domains_of_clusters_that_list_none() {
     let mut object = cluster();
     let zones = [domain("n-1a", true, "n-1"), domain("n-1b", false, "n-1"), domain("n-2a", true, "n-2")];
-    let offer = Offer::new(&object, Place::Cloud(zoned()));
+    let offer = Offer::new(&object, Location::Cloud(zoned()));
     assert_eq!(offer.failure_domains, zones);
     assert_eq!(["n-1b", "x"].map(|zone| offer.region(zone)), [Some("n-1".into()), None]);
-    assert_eq!(Offer::new(&object, Place::BuiltIn).failure_domains, []);
+    assert_eq!(Offer::new(&object, Location::BuiltIn).failure_domains, []);
     // A SimulatedCloud that is gone removes no failure domains.
     object.status =
         Some(InMemoryClusterStatus { failure_domains: zones.to_vec(), ..InMemoryClusterStatus::default() });
-    assert_eq!(Offer::new(&object, Place::Missing("north".into())).failure_domains, zones);
+    assert_eq!(Offer::new(&object, Location::Missing("north".into())).failure_domains, zones);
     let own = |name: &str| FailureDomain { name: name.into(), ..FailureDomain::default() };
     object.spec.failure_domains = vec![own("b"), own("a")];
-    for place in [Place::Cloud(zoned()), Place::BuiltIn, Place::Missing("north".into())] {
-        assert_eq!(Offer::new(&object, place).failure_domains, [own("a"), own("b")]);
+    for location in [Location::Cloud(zoned()), Location::BuiltIn, Location::Missing("north".into())] {
+        assert_eq!(Offer::new(&object, location).failure_domains, [own("a"), own("b")]);
     }
 }
 
@@ -108,9 +108,9 @@ fn what_the_cloud_does_not_have_is_said_in_a_sentence() {
 
 #[test]
 fn a_cluster_without_a_cloud_has_the_catalog_without_a_name() {
-    let of = |place| Offer::new(&cluster(), place).catalog().to_owned();
-    let places = [Place::BuiltIn, Place::Cloud(zoned()), Place::Missing("south".into())];
-    assert_eq!(places.map(of), ["", "north", "south"]);
+    let of = |location| Offer::new(&cluster(), location).catalog().to_owned();
+    let locations = [Location::BuiltIn, Location::Cloud(zoned()), Location::Missing("south".into())];
+    assert_eq!(locations.map(of), ["", "north", "south"]);
 }
 
 #[test]
@@ -118,15 +118,15 @@ fn an_offer_is_news_only_when_something_else_is_offered() {
     let id = ClusterId { namespace: "default".into(), name: "demo".into() };
     let offers = Offers::default();
     assert_eq!(offers.of(&id), None);
-    let of = |place| Arc::new(Offer::new(&cluster(), place));
+    let of = |location| Arc::new(Offer::new(&cluster(), location));
     let mut reported = SimulatedCloud::clone(&zoned());
     reported.status = Some(nephele_api::cloud::v1alpha1::SimulatedCloudStatus::default());
     let news = [
-        of(Place::BuiltIn),
-        of(Place::BuiltIn),
-        of(Place::Cloud(zoned())),
-        of(Place::Cloud(Arc::new(reported))),
-        of(Place::Cloud(cloud(SimulatedCloudSpec::default()))),
+        of(Location::BuiltIn),
+        of(Location::BuiltIn),
+        of(Location::Cloud(zoned())),
+        of(Location::Cloud(Arc::new(reported))),
+        of(Location::Cloud(cloud(SimulatedCloudSpec::default()))),
     ]
     .map(|offer| offers.note(&id, &offer));
     assert_eq!(news, [true, false, true, false, true]);

@@ -8,7 +8,7 @@ use nephele_cloud::Model;
 
 use super::Template;
 use crate::offer::model;
-use crate::outlook::Told;
+use crate::outlook::CapacityAndNodeInfo;
 
 impl Template for InMemoryMachineTemplate {
     fn model(&self) -> Model {
@@ -16,7 +16,7 @@ impl Template for InMemoryMachineTemplate {
         model(&spec.instance_type, &spec.image, "")
     }
 
-    fn saying(&self, (capacity, node_info): Told) -> Self {
+    fn saying(&self, (capacity, node_info): CapacityAndNodeInfo) -> Self {
         let status = InMemoryMachineTemplateStatus { capacity, node_info };
         let silent = self.status.is_none() && status == InMemoryMachineTemplateStatus::default();
         Self { status: (!silent).then_some(status), ..self.clone() }
@@ -30,7 +30,7 @@ impl Template for InMemoryMachinePoolTemplate {
         model(instance_type, image, "")
     }
 
-    fn saying(&self, (capacity, node_info): Told) -> Self {
+    fn saying(&self, (capacity, node_info): CapacityAndNodeInfo) -> Self {
         let status = InMemoryMachinePoolTemplateStatus { capacity, node_info };
         let silent = self.status.is_none() && status == InMemoryMachinePoolTemplateStatus::default();
         Self { status: (!silent).then_some(status), ..self.clone() }

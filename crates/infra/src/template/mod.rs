@@ -18,8 +18,8 @@ use thiserror::Error;
 
 use crate::catalogs;
 use crate::context::{Context, cluster_of};
-use crate::offer::{Offer, Place};
-use crate::outlook::{Outlook, Told};
+use crate::offer::{Location, Offer};
+use crate::outlook::{CapacityAndNodeInfo, Outlook};
 
 /// A template kind whose status has the capacity and node info of its machines.
 pub(crate) trait Template:
@@ -37,7 +37,7 @@ pub(crate) trait Template:
 
     /// The template with these values in its status. A template without a status stays as it is when the values are
     /// empty.
-    fn saying(&self, told: Told) -> Self;
+    fn saying(&self, told: CapacityAndNodeInfo) -> Self;
 }
 
 /// Why a template could not be reconciled.
@@ -66,7 +66,7 @@ enum Plan {
     /// Nothing.
     Leave(Outcome),
     /// Write these values to the status.
-    Tell(Told),
+    Tell(CapacityAndNodeInfo),
 }
 
 /// Writes the capacity and node info of the template's machines into its status.
@@ -99,7 +99,7 @@ pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>
 fn of_namespace<K: Template>(object: &K, context: &Context) -> Offer {
     let namespace = object.namespace().unwrap_or_default();
     let found = catalogs::tell(context, &namespace, DEFAULT_NAME);
-    Offer { place: found.map_or(Place::BuiltIn, Place::Cloud), ..Offer::default() }
+    Offer { location: found.map_or(Location::BuiltIn, Location::Cloud), ..Offer::default() }
 }
 
 fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, outlook: &Outlook) -> Plan {

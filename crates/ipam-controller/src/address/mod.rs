@@ -12,4 +12,4 @@ pub(crate) use create::{create, is_answered};
 pub(crate) use follow::follow;
 pub(crate) use list::{Listed, Lister, lister};
 pub(crate) use record::{Finalizers, Record, version};
-pub(crate) use release::{Left, hold_back, release_address};
+pub(crate) use release::{ReleaseResult, hold_back, release_address};

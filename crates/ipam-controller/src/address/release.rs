@@ -11,7 +11,7 @@ use super::record::{CLAIM_KIND, Finalizers, Record, is_reference_to};
 
 /// The result of releasing an IPAddress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum ReleaseResult {
     /// The IPAddress is gone.
     Nothing,
     /// The IPAddress is being deleted, but another finalizer holds it.
@@ -28,7 +28,7 @@ pub(crate) async fn release_address(
     client: &Client,
     owner: &Owner,
     record: &Record,
-) -> Result<Left, PatchError> {
+) -> Result<ReleaseResult, PatchError> {
     let api = Api::<IPAddress>::namespaced(client.clone(), owner.namespace());
     let stub = stub(owner, record);
     // The patch replaces the whole list of finalizers, so the list has to be known.
@@ -36,20 +36,20 @@ pub(crate) async fn release_address(
         Finalizers::Ours | Finalizers::Foreign => stub,
         Finalizers::Shared => match read(&api, owner, record).await? {
             Some(address) => address,
-            None => return Ok(Left::Nothing),
+            None => return Ok(ReleaseResult::Nothing),
         },
     };
     match patch::remove_finalizer(&api, &stub, finalizers::ADDRESS).await {
         Ok(_) => {}
         Err(error) if error.is_conflict() => {
             let gone = read(&api, owner, record).await?.is_none();
-            return Ok(if gone { Left::Nothing } else { Left::Changed });
+            return Ok(if gone { ReleaseResult::Nothing } else { ReleaseResult::Changed });
         }
         Err(error) => return Err(error),
     }
     Ok(match patch::delete(&api, &stub).await? {
-        Deleted::Gone => Left::Nothing,
-        Deleted::InProgress => Left::Held,
+        Deleted::Gone => ReleaseResult::Nothing,
+        Deleted::InProgress => ReleaseResult::Held,
     })
 }
 

@@ -12,7 +12,7 @@ use tracing::info;
 
 use super::{Error, SHORTLY};
 use crate::address::{
-    Left, Record, address_of_claim, adopted, create, hold_back, is_answered, release_address, same,
+    Record, ReleaseResult, address_of_claim, adopted, create, hold_back, is_answered, release_address, same,
 };
 use crate::context::{Context, owner};
 use crate::pool::{Allocation, Grant, Pool, PoolKey, remaining};
@@ -230,15 +230,15 @@ async fn give_back(
         }
     }
     match release_address(&context.client, &name, record).await.map_err(Error::Address)? {
-        Left::Nothing => {
+        ReleaseResult::Nothing => {
             if let Some(pool) = pool {
                 pool.released(&name, &record.uid);
             }
             Ok(None)
         }
         // The address is in use until others remove their finalizers, but the claim does not have to wait for that.
-        Left::Held => Ok(None),
-        Left::Changed => Ok(Some(SHORTLY)),
+        ReleaseResult::Held => Ok(None),
+        ReleaseResult::Changed => Ok(Some(SHORTLY)),
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::context::{Context, owner};
 use crate::pool::{Pool, Request};
 use act::{Binding, Released};
-use plan::{Fetched, Plan, Wish};
+use plan::{Fetched, Need, Plan};
 
 /// How long to wait for a write that is in progress.
 const SHORTLY: Duration = Duration::from_millis(100);
@@ -58,11 +58,11 @@ pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>)
     let fetched = Fetched::of(&claim, &context);
     // 2. validate and 3. plan: pure, except that the pool remembers the request.
     let plan = match (plan::plan(&claim, &fetched), &fetched.pool) {
-        (Wish::Address { wanted }, Some(pool)) => {
+        (Need::Address { wanted }, Some(pool)) => {
             plan::answered(&claim, &pool.key, pool.ask(request(&claim, wanted)))
         }
-        (Wish::Address { .. }, None) => Plan::Leave(Outcome::WaitingOn(reasons::POOL_NOT_READY)),
-        (Wish::Plan(plan), pool) => {
+        (Need::Address { .. }, None) => Plan::Leave(Outcome::WaitingOn(reasons::POOL_NOT_READY)),
+        (Need::Plan(plan), pool) => {
             if let (Plan::Wait { .. }, Some(pool)) = (&plan, pool) {
                 pool.withdraw(&name);
             }

@@ -45,7 +45,7 @@ impl Fetched {
 
 /// The first part of planning.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Need {
     /// The claim wants an address: ask its pool.
     Address { wanted: Option<IpAddr> },
     /// The plan does not need the pool.
@@ -88,9 +88,9 @@ fn is_protected(claim: &IPAddressClaim) -> bool {
     claim.finalizers().iter().any(|finalizer| finalizer == finalizers::CLAIM)
 }
 
-pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
-    let leave = |outcome| Wish::Plan(Plan::Leave(outcome));
-    let wait = |reason, message, protect| Wish::Plan(Plan::Wait { reason, message, protect });
+pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Need {
+    let leave = |outcome| Need::Plan(Plan::Leave(outcome));
+    let wait = |reason, message, protect| Need::Plan(Plan::Wait { reason, message, protect });
     let Some(key) = &fetched.key else { return leave(Outcome::Done) };
     let deleting = claim.metadata.deletion_timestamp.is_some();
     let cluster = match &fetched.cluster {
@@ -112,7 +112,7 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
     }
     if deleting {
         // Without our finalizer there is nothing to release, and it cannot be added any more.
-        return if is_protected(claim) { Wish::Plan(Plan::Release) } else { leave(Outcome::Done) };
+        return if is_protected(claim) { Need::Plan(Plan::Release) } else { leave(Outcome::Done) };
     }
     if fetched.pool.is_none() {
         if claim.address_name().is_some() {
@@ -121,11 +121,11 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Wish {
         return wait(reasons::POOL_NOT_READY, format!("{key} does not exist"), true);
     }
     match claim.annotations().get(annotations::WANTED_ADDRESS) {
-        None => Wish::Address { wanted: None },
+        None => Need::Address { wanted: None },
         Some(text) => match parse_address(text) {
-            Ok(wanted) => Wish::Address { wanted: Some(wanted) },
+            Ok(wanted) => Need::Address { wanted: Some(wanted) },
             // Somebody may have changed the annotation after the claim got its address.
-            Err(_) if claim.address_name().is_some() => Wish::Address { wanted: None },
+            Err(_) if claim.address_name().is_some() => Need::Address { wanted: None },
             Err(error) => wait(
                 reasons::ALLOCATION_FAILED,
                 format!("the annotation {} is not an address: {error}", annotations::WANTED_ADDRESS),

@@ -11,7 +11,7 @@ use axum::{
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tracing::warn;
 
-use super::reviews::{ReviewError, Reviews, Verdict, Wish};
+use super::reviews::{AccessRequest, ReviewError, Reviews, Verdict};
 
 /// Sets the log verbosity, from 0 up, while the process runs.
 pub type Verbosity = Arc<dyn Fn(u8) + Send + Sync>;
@@ -56,12 +56,12 @@ async fn authorize(State(reviews): State<Reviews>, request: Request, next: Next)
     let Some(token) = bearer_token(request.headers()) else {
         return StatusCode::UNAUTHORIZED.into_response();
     };
-    let wish = Wish {
+    let access = AccessRequest {
         token: token.to_owned(),
         path: request.uri().path().to_owned(),
         verb: request.method().as_str().to_ascii_lowercase(),
     };
-    match reviews.judge(wish).await {
+    match reviews.judge(access).await {
         Ok(Verdict::Allowed) => next.run(request).await,
         Ok(Verdict::Unauthenticated) => StatusCode::UNAUTHORIZED.into_response(),
         Ok(Verdict::Forbidden) => StatusCode::FORBIDDEN.into_response(),

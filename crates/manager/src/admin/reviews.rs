@@ -47,13 +47,13 @@ pub(crate) enum ReviewError {
 
 /// What a caller wants to do: a path and a verb in lower case.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
+pub(crate) struct AccessRequest {
     pub(crate) token: String,
     pub(crate) path: String,
     pub(crate) verb: String,
 }
 
-/// A digest of the token and the wish, so that tokens are not stored and long ones need no memory.
+/// A digest of the token and the access, so that tokens are not stored and long ones need no memory.
 type Digested = [u8; 32];
 
 /// Reviews callers, and caches the answers. Cheap to clone.
@@ -77,16 +77,16 @@ impl Reviews {
         Self { client, in_flight, remembered: Arc::default() }
     }
 
-    pub(crate) async fn judge(&self, wish: Wish) -> Result<Verdict, ReviewError> {
-        let digested = wish.digested();
+    pub(crate) async fn judge(&self, access: AccessRequest) -> Result<Verdict, ReviewError> {
+        let digested = access.digested();
         if let Some(verdict) = self.remembered.lock().recall(&digested, Instant::now()) {
             return Ok(verdict);
         }
         let _review = self.in_flight.try_acquire().map_err(|_| ReviewError::Busy)?;
-        let verdict = match self.authenticate(&wish.token).await? {
+        let verdict = match self.authenticate(&access.token).await? {
             None => Verdict::Unauthenticated,
             Some(user) => {
-                if self.authorize(user, &wish).await? {
+                if self.authorize(user, &access).await? {
                     Verdict::Allowed
                 } else {
                     Verdict::Forbidden
@@ -107,7 +107,7 @@ impl Reviews {
         Ok(answer.status.filter(|status| status.authenticated == Some(true)).and_then(|status| status.user))
     }
 
-    async fn authorize(&self, user: UserInfo, wish: &Wish) -> Result<bool, kube::Error> {
+    async fn authorize(&self, user: UserInfo, access: &AccessRequest) -> Result<bool, kube::Error> {
         let UserInfo { username, groups, extra, uid } = user;
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
@@ -116,8 +116,8 @@ impl Reviews {
                 uid,
                 extra,
                 non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some(wish.path.clone()),
-                    verb: Some(wish.verb.clone()),
+                    path: Some(access.path.clone()),
+                    verb: Some(access.verb.clone()),
                 }),
                 ..SubjectAccessReviewSpec::default()
             },
@@ -130,11 +130,11 @@ impl Reviews {
     }
 }
 
-impl Wish {
+impl AccessRequest {
     fn digested(&self) -> Digested {
         let mut digest = Sha256::new();
         for part in [&self.token, &self.path, &self.verb] {
-            // The length is part of the digest, so that different wishes have different digests.
+            // The length is part of the digest, so that different requests have different digests.
             digest.update(part.len().to_be_bytes());
             digest.update(part);
         }
@@ -143,22 +143,22 @@ impl Wish {
 }
 
 impl Remembered {
-    fn recall(&self, wish: &Digested, now: Instant) -> Option<Verdict> {
-        if self.allowed.get(wish).is_some_and(|until| *until > now) {
+    fn recall(&self, access: &Digested, now: Instant) -> Option<Verdict> {
+        if self.allowed.get(access).is_some_and(|until| *until > now) {
             return Some(Verdict::Allowed);
         }
-        self.refused.get(wish).filter(|(_, until)| *until > now).map(|(verdict, _)| *verdict)
+        self.refused.get(access).filter(|(_, until)| *until > now).map(|(verdict, _)| *verdict)
     }
 
-    fn remember(&mut self, wish: Digested, verdict: Verdict, now: Instant) {
+    fn remember(&mut self, access: Digested, verdict: Verdict, now: Instant) {
         self.allowed.retain(|_, until| *until > now);
         self.refused.retain(|_, (_, until)| *until > now);
         if verdict == Verdict::Allowed {
             if self.allowed.len() < REMEMBERED_MAX {
-                self.allowed.insert(wish, now + YES_FOR);
+                self.allowed.insert(access, now + YES_FOR);
             }
         } else if self.refused.len() < REMEMBERED_MAX {
-            self.refused.insert(wish, (verdict, now + NO_FOR));
+            self.refused.insert(access, (verdict, now + NO_FOR));
         }
     }
 }

@@ -195,7 +195,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Read<V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.visitor.visit_map(Members { access, fields: self.fields })
+        self.visitor.visit_map(KnownFields { access, fields: self.fields })
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
@@ -262,12 +262,12 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<A> {
     }
 }
 
-struct Members<A> {
+struct KnownFields<A> {
     access: A,
     fields: &'static [&'static str],
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for KnownFields<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {

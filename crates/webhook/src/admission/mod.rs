@@ -39,11 +39,11 @@ pub enum Change<K> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     // Boxed, because most answers are not refusals.
-    told: Box<Told>,
+    refusal: Box<Refusal>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
+struct Refusal {
     /// HTTP status.
     code: i32,
     /// As `metav1.StatusReason`.
@@ -81,8 +81,8 @@ impl Denial {
         };
         let message = format!("{kind}.{group} {name:?} is invalid: {text}");
         let subject = Subject { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() };
-        let told = Told { code: 422, reason: "Invalid", message, subject: Some(subject), causes };
-        Self { told: Box::new(told) }
+        let refusal = Refusal { code: 422, reason: "Invalid", message, subject: Some(subject), causes };
+        Self { refusal: Box::new(refusal) }
     }
 
     /// A request that cannot be granted now (400).
@@ -98,23 +98,23 @@ impl Denial {
     }
 
     fn plain(code: i32, reason: &'static str, message: String) -> Self {
-        Self { told: Box::new(Told { code, reason, message, subject: None, causes: Vec::new() }) }
+        Self { refusal: Box::new(Refusal { code, reason, message, subject: None, causes: Vec::new() }) }
     }
 
     /// HTTP status.
     #[must_use]
     pub fn code(&self) -> i32 {
-        self.told.code
+        self.refusal.code
     }
 
     /// The text for the client.
     #[must_use]
     pub fn message(&self) -> &str {
-        &self.told.message
+        &self.refusal.message
     }
 
     fn status(self) -> Status {
-        let Told { code, reason, message, subject, causes } = *self.told;
+        let Refusal { code, reason, message, subject, causes } = *self.refusal;
         let details = subject.map(|subject| StatusDetails {
             group: Some(subject.group),
             kind: Some(subject.kind),

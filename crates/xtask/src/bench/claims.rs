@@ -24,7 +24,7 @@ use serde_json::json;
 use tokio::{sync::watch, time};
 
 use super::{
-    Place,
+    Target,
     durations::Durations,
     measure,
     processors::{Processors, SHOWN},
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long = "manager-arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
     manager_args: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 /// Long enough for 20,000 claims at ten claims a second.
@@ -59,7 +59,7 @@ const DURATIONS_MAX: usize = 16;
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     refuse_zero(&args.numbers)?;
     refuse_zero(&args.pools)?;
-    measure(&args.place, async |kubeconfig| rounds(args, kubeconfig).await)
+    measure(&args.target, async |kubeconfig| rounds(args, kubeconfig).await)
 }
 
 async fn rounds(args: &Args, kubeconfig: &Path) -> anyhow::Result<()> {

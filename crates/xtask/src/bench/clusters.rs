@@ -17,7 +17,7 @@ use nephele_e2e::{
 };
 use serde_json::Value;
 
-use super::{Place, measure, middle, refuse_zero};
+use super::{Target, measure, middle, refuse_zero};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(short = 'n', value_name = "NUMBER", default_values_t = [1, 20])]
     numbers: Vec<usize>,
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 /// Conditions of the Cluster that mark its phases.
@@ -45,7 +45,7 @@ const QUIET: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     refuse_zero(&args.numbers)?;
-    measure(&args.place, async |kubeconfig| rounds(&args.numbers, kubeconfig).await)
+    measure(&args.target, async |kubeconfig| rounds(&args.numbers, kubeconfig).await)
 }
 
 async fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {

@@ -14,7 +14,7 @@ use nephele_e2e::{
 };
 
 use super::{measure, requests::Requests};
-use crate::place::Place;
+use crate::target::Target;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     seconds: u64,
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 /// The time after which the effects of a cluster's last step are over: Cluster API reconciles a control plane again
@@ -35,7 +35,7 @@ const MANAGERS: [Provider; 2] = [Provider::Infrastructure, Provider::Ipam];
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let length = Duration::from_secs(args.seconds);
-    measure(&args.place, async |kubeconfig| rounds(&args.numbers, length, kubeconfig).await)
+    measure(&args.target, async |kubeconfig| rounds(&args.numbers, length, kubeconfig).await)
 }
 
 async fn rounds(numbers: &[usize], length: Duration, kubeconfig: &Path) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use crate::{place::Place, provider::Profile};
+use crate::{provider::Profile, target::Target};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subject {
@@ -34,8 +34,8 @@ pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
 }
 
 /// Measures on a cluster, with its administrator's kubeconfig.
-fn measure(place: &Place, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    place.work(Profile::Release, |found| {
+fn measure(target: &Target, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    target.work(Profile::Release, |found| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.context("failed to start a runtime")?.block_on(measure(&found.kubeconfig))
     })

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use super::helm::Helm;
-use crate::{paths, place::Place};
+use crate::{paths, target::Target};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.place.work_emptied(|emptied| {
+    args.target.work_emptied(|emptied| {
         let helm = Helm::new()?;
         let packed = paths::cache()?.join("chart");
         let said = helm.package(&packed).context("failed to pack the chart")?;

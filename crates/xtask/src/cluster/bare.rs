@@ -20,7 +20,7 @@ use crate::{
 const REGISTRATIONS: &str = "runtime.cluster.x-k8s.io";
 
 /// The description of a cluster.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct Description<'a> {
     /// Its name.
     pub(crate) name: &'a str,
     /// Our program.
@@ -34,7 +34,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Starts a cluster. A running cluster stays as it is.
-pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
+pub(crate) fn up(wanted: &Description<'_>) -> anyhow::Result<()> {
     let mut steps = Steps::new();
     let layout = Layout::bare(wanted.name)?;
     packages::install(false)?;
@@ -71,7 +71,12 @@ pub(crate) fn up(wanted: &Wanted<'_>) -> anyhow::Result<()> {
 }
 
 /// Installs our providers, if they are not installed.
-fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubectl) -> anyhow::Result<()> {
+fn install(
+    wanted: &Description<'_>,
+    layout: &Layout,
+    tools: &Tools,
+    kubectl: &Kubectl,
+) -> anyhow::Result<()> {
     if !wanted.cluster_api.installs_us() {
         // Such an old clusterctl refuses providers with our contract. The definitions support both contracts.
         for role in [Role::Infrastructure, Role::Ipam] {
@@ -92,7 +97,7 @@ fn install(wanted: &Wanted<'_>, layout: &Layout, tools: &Tools, kubectl: &Kubect
 /// Installs our runtime extension, if it is not installed, and directs Cluster API to its process. Cluster API's
 /// webhook validates the registration, and there is no DNS for the name of its Service.
 fn runtime_extension(
-    wanted: &Wanted<'_>,
+    wanted: &Description<'_>,
     layout: &Layout,
     tools: &Tools,
     kubectl: &Kubectl,

@@ -98,7 +98,7 @@ pub(crate) fn run(action: &Action) -> anyhow::Result<()> {
             cluster_api,
             runtime_extension,
             ..
-        } => bare::up(&bare::Wanted {
+        } => bare::up(&bare::Description {
             name,
             program,
             target_namespace: target_namespace.as_deref(),

@@ -2,7 +2,7 @@
 //! Runtime SDK, and the tests that show that we meet them.
 //!
 //! ```text
-//!  book: rows.yaml ──rows──▶ each has one state: held, open, or not ours
+//!  table: rows.yaml ──rows──▶ each has one state: held, open, or not ours
 //!        names tests              │
 //!                                 ├─▶ the source has the tests that are named  (tidy)
 //!                                 ├─▶ a page for people                        (tidy)
@@ -30,7 +30,7 @@ use self::{
 use crate::paths;
 
 /// Rows about one subject, and the page that is made from them.
-struct Book {
+struct Table {
     /// The rows within the repository.
     rows: &'static str,
     /// The generated page.
@@ -39,8 +39,8 @@ struct Book {
     beginning: &'static str,
 }
 
-const BOOKS: [Book; 2] = [
-    Book {
+const TABLES: [Table; 2] = [
+    Table {
         rows: "e2e/contract/rows.yaml",
         page: "e2e/CONTRACT.md",
         beginning: "\
@@ -52,7 +52,7 @@ ran and passed. A row that **does not apply** says why. A row that is **open** s
 a part of it.
 ",
     },
-    Book {
+    Table {
         rows: "crates/runtime-sdk/docs/cases.yaml",
         page: "crates/runtime-sdk/docs/cases.md",
         beginning: "\
@@ -75,9 +75,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.ran.is_empty() {
-        return BOOKS.iter().try_for_each(|book| {
-            let path = paths::repository().join(book.page);
-            crate::cluster::write(&path, table::render(book, &groups(book)?))
+        return TABLES.iter().try_for_each(|table| {
+            let path = paths::repository().join(table.page);
+            crate::cluster::write(&path, table::render(table, &groups(table)?))
         });
     }
     let mut ran = Ran::default();
@@ -85,25 +85,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let text = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
         ran.read(&String::from_utf8_lossy(&text));
     }
-    BOOKS.iter().try_for_each(|book| {
-        shown(&groups(book)?, &ran).with_context(|| format!("not all of {} was shown", book.rows))
+    TABLES.iter().try_for_each(|table| {
+        shown(&groups(table)?, &ran).with_context(|| format!("not all of {} was shown", table.rows))
     })
 }
 
 /// Fails when rows are malformed, name a test that does not exist, or differ from their page.
 pub(crate) fn check() -> anyhow::Result<()> {
-    for book in &BOOKS {
-        let page = fs::read_to_string(paths::repository().join(book.page));
-        if page.ok() != Some(table::render(book, &groups(book)?)) {
-            bail!("{} is out of date with {}; run `cargo xtask contract`", book.page, book.rows);
+    for table in &TABLES {
+        let page = fs::read_to_string(paths::repository().join(table.page));
+        if page.ok() != Some(table::render(table, &groups(table)?)) {
+            bail!("{} is out of date with {}; run `cargo xtask contract`", table.page, table.rows);
         }
     }
     Ok(())
 }
 
 /// The rows, after checking that their tests exist.
-fn groups(book: &Book) -> anyhow::Result<Vec<Group>> {
-    let file = book.rows;
+fn groups(table: &Table) -> anyhow::Result<Vec<Group>> {
+    let file = table.rows;
     let text = fs::read_to_string(paths::repository().join(file))
         .with_context(|| format!("failed to read {file}"))?;
     let groups = rows::read(&text).with_context(|| format!("{file} is not sound"))?;

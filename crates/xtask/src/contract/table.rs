@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    Book,
+    Table,
     rows::{Group, Row, State},
     source::parts,
 };
@@ -11,14 +11,14 @@ use super::{
 const STATES: [State; 3] = [State::Holds, State::DoesNotApply, State::Open];
 
 /// The page.
-pub(super) fn render(book: &Book, groups: &[Group]) -> String {
+pub(super) fn render(table: &Table, groups: &[Group]) -> String {
     let mut page = format!(
         "<!-- Made from {} by `cargo xtask contract`. -->
 {}
 | Rows | About | Hold | Do not apply | Open |
 |---|---|---|---|---|
 ",
-        book.rows, book.beginning
+        table.rows, table.beginning
     );
     let mut line = |name: &str, about: &str, rows: &[&Row]| {
         let counts = STATES.map(|state| rows.iter().filter(|row| row.state() == state).count().to_string());
@@ -70,8 +70,8 @@ mod tests {
             "[{group: A, about: things, count: 3, rows: [{id: A-01, asks: 'a | b', tests: ['a.rs::b', 'c.rs::d']}, \
              {id: A-02, asks: a, open: c, tests: ['a.rs::b']}, {id: A-03, asks: a, does_not_apply: e}]}]",
         );
-        let book = Book { rows: "a.yaml", page: "a.md", beginning: "# A\n" };
-        let page = render(&book, &groups.expect("sound"));
+        let table = Table { rows: "a.yaml", page: "a.md", beginning: "# A\n" };
+        let page = render(&table, &groups.expect("sound"));
         for line in [
             "| A | things | 1 | 1 | 1 |",
             "| all |  | 1 | 1 | 1 |",

@@ -14,8 +14,8 @@ use anyhow::{Context, bail};
 pub(crate) use self::program::{Queue, Tests};
 use crate::{
     command::{capture, is_installed, path_with},
-    place::{Found, Place},
     provider::Profile,
+    target::{Found, Target},
 };
 
 /// The tests that kill a manager of the cluster with a node, or measure it.
@@ -34,14 +34,14 @@ const AVAILABLE_LIMIT: &str = "--timeout=300s";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// Run only tests whose names contain this.
     filter: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let tests = Tests::build()?;
-    args.place.work(Profile::Dev, |found| {
+    args.target.work(Profile::Dev, |found| {
         let environment = environment(found)?;
         let tests = &tests.with(&environment);
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));

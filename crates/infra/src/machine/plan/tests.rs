@@ -166,13 +166,13 @@ fn deletion_waits_for_nothing_but_a_pause() {
 
 #[test]
 fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound() {
-    let claim = |index: usize, standing| Claim {
+    let claim = |index: usize, state| Claim {
         wanted: claims::Wanted { name: format!("m-0-{index}"), pool: PoolReference::default() },
-        standing,
+        state,
     };
     let given = |address: &str| ClaimedAddress { address: address.into(), ..ClaimedAddress::default() };
-    let bound = |index, address| claim(index, Standing::Bound(given(address)));
-    let unmet = [bound(0, "10.0.0.7"), claim(1, Standing::Missing)];
+    let bound = |index, address| claim(index, ClaimState::Bound(given(address)));
+    let unmet = [bound(0, "10.0.0.7"), claim(1, ClaimState::Missing)];
     let with = |claims: &[Claim]| Wanted { claims: claims.to_vec(), ..wanted(Role::Worker) };
     let plan_of = |wanted: Wanted| plan(&object(), Validated::Wanted(Box::new(wanted)));
     let wait = |waiting, missing: &[Claim]| Plan::Wait {

@@ -219,7 +219,7 @@ fn behaviour_becomes_start_up_times() {
 fn addresses_from_pools_come_in_their_order_unless_others_were_published() {
     let claim = |address: &str| Claim {
         wanted: crate::claims::Wanted { name: "m-0-0".into(), pool: PoolReference::default() },
-        standing: crate::claims::Standing::Bound(ClaimedAddress {
+        state: crate::claims::ClaimState::Bound(ClaimedAddress {
             address: address.into(),
             ..ClaimedAddress::default()
         }),

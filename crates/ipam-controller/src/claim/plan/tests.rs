@@ -54,19 +54,19 @@ fn of_cluster(paused: Option<bool>) -> Fetched {
     Fetched { cluster: Some(("c".into(), Some(Arc::new(cluster)))), ..fetched() }
 }
 
-fn waiting(reason: &'static str, message: &str, protect: bool) -> Wish {
-    Wish::Plan(Plan::Wait { reason, message: message.into(), protect })
+fn waiting(reason: &'static str, message: &str, protect: bool) -> Need {
+    Need::Plan(Plan::Wait { reason, message: message.into(), protect })
 }
 
-fn leave(outcome: Outcome) -> Wish {
-    Wish::Plan(Plan::Leave(outcome))
+fn leave(outcome: Outcome) -> Need {
+    Need::Plan(Plan::Leave(outcome))
 }
 
 #[test]
 fn a_claim_on_a_pool_that_is_there_is_bound() {
-    assert_eq!(plan(&claim(), &fetched()), Wish::Address { wanted: None });
-    assert_eq!(plan(&claim(), &of_cluster(None)), Wish::Address { wanted: None });
-    assert_eq!(plan(&claim(), &of_cluster(Some(false))), Wish::Address { wanted: None });
+    assert_eq!(plan(&claim(), &fetched()), Need::Address { wanted: None });
+    assert_eq!(plan(&claim(), &of_cluster(None)), Need::Address { wanted: None });
+    assert_eq!(plan(&claim(), &of_cluster(Some(false))), Need::Address { wanted: None });
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_missing_pool_is_said_and_does_not_keep_a_claim_from_going() {
     let fetched = Fetched { pool: None, ..fetched() };
     let message = "InClusterIPPool ns/pool does not exist";
     assert_eq!(plan(&claim(), &fetched), waiting("PoolNotReady", message, true));
-    assert_eq!(plan(&held(deleted(claim())), &fetched), Wish::Plan(Plan::Release));
+    assert_eq!(plan(&held(deleted(claim())), &fetched), Need::Plan(Plan::Release));
     // The address of a bound claim stays valid.
     assert_eq!(plan(&bound(held(claim())), &fetched), leave(Outcome::WaitingOn("PoolNotReady")));
 }
@@ -91,7 +91,7 @@ fn a_missing_pool_is_said_and_does_not_keep_a_claim_from_going() {
 fn a_missing_cluster_is_waited_for_in_silence_unless_the_claim_goes() {
     let fetched = Fetched { cluster: Some(("c".into(), None)), ..fetched() };
     assert_eq!(plan(&claim(), &fetched), leave(Outcome::WaitingOn("Cluster")));
-    assert_eq!(plan(&held(deleted(claim())), &fetched), Wish::Plan(Plan::Release));
+    assert_eq!(plan(&held(deleted(claim())), &fetched), Need::Plan(Plan::Release));
 }
 
 #[test]
@@ -115,21 +115,21 @@ fn whoever_is_paused_stops_claims_both_ways() {
 #[test]
 fn a_claim_that_goes_without_our_finalizer_is_left_alone() {
     assert_eq!(plan(&deleted(claim()), &fetched()), leave(Outcome::Done));
-    assert_eq!(plan(&held(deleted(claim())), &fetched()), Wish::Plan(Plan::Release));
+    assert_eq!(plan(&held(deleted(claim())), &fetched()), Need::Plan(Plan::Release));
 }
 
 #[test]
 fn a_wanted_address_is_read_or_said_to_be_none() {
     let wanting = |text| annotated(claim(), annotations::WANTED_ADDRESS, text);
     let wanted = Some("10.0.0.7".parse().expect("an address"));
-    assert_eq!(plan(&wanting("10.0.0.7"), &fetched()), Wish::Address { wanted });
-    let Wish::Plan(Plan::Wait { reason, message, .. }) = plan(&wanting("10.0.0"), &fetched()) else {
+    assert_eq!(plan(&wanting("10.0.0.7"), &fetched()), Need::Address { wanted });
+    let Need::Plan(Plan::Wait { reason, message, .. }) = plan(&wanting("10.0.0"), &fetched()) else {
         panic!("it is no address")
     };
     assert_eq!(reason, "AllocationFailed");
     assert!(message.starts_with("the annotation ipam.nephele.dev/address is not an address: "), "{message}");
     // The annotation was changed after the claim got its address.
-    assert_eq!(plan(&bound(wanting("10.0.0")), &fetched()), Wish::Address { wanted: None });
+    assert_eq!(plan(&bound(wanting("10.0.0")), &fetched()), Need::Address { wanted: None });
 }
 
 #[test]

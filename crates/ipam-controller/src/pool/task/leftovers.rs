@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::PoolTask;
-use crate::address::{Left, Record, address_of_claim, create, is_answered, release_address};
+use crate::address::{Record, ReleaseResult, address_of_claim, create, is_answered, release_address};
 use crate::pool::kinds::PoolObject;
 use crate::pool::{PoolKey, remaining};
 
@@ -72,10 +72,10 @@ impl<K: PoolObject> PoolTask<K> {
             let _permit = self.pool.write_permit().await;
             match release_address(&self.context.client, owner, record).await {
                 Ok(left) => {
-                    if left == Left::Nothing {
+                    if left == ReleaseResult::Nothing {
                         self.pool.released(owner, &record.uid);
                     }
-                    left != Left::Changed
+                    left != ReleaseResult::Changed
                 }
                 Err(error) => {
                     warn!(address = %owner, error = %chain(&error), "Failed to release an IPAddress");

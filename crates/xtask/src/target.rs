@@ -12,7 +12,7 @@ use crate::{
 
 /// Which cluster to use, and what to do with it afterwards.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct Target {
     /// Leave the cluster running.
     #[arg(long)]
     keep: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Found {
     pub(crate) program: Option<PathBuf>,
 }
 
-impl Place {
+impl Target {
     /// Runs `work` on a cluster with the providers. Afterwards stops the cluster, if it is our own and `--keep` is not
     /// set.
     pub(crate) fn work(

@@ -10,7 +10,7 @@ use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec};
 
 /// The state of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ClaimState {
     /// The claim does not exist yet.
     Missing,
     /// A claim of that name belongs to another object.
@@ -31,7 +31,7 @@ pub(crate) enum Standing {
     Bound(ClaimedAddress),
 }
 
-impl Standing {
+impl ClaimState {
     /// The IPAM provider works on the claim.
     fn waiting(message: impl Into<String>) -> Self {
         Self::Waiting { reason: reasons::WAITING_FOR_IP_ADDRESS.to_owned(), message: message.into() }
@@ -59,25 +59,25 @@ impl Standing {
 }
 
 /// The state of a claim that `owner` wants.
-pub(super) fn standing(
+pub(super) fn state(
     owner: &ObjectMeta,
     claim: Option<&IPAddressClaim>,
     address: Option<&IPAddress>,
-) -> Standing {
-    let Some(claim) = claim else { return Standing::Missing };
+) -> ClaimState {
+    let Some(claim) = claim else { return ClaimState::Missing };
     if !is_owned(owner, claim) {
-        return Standing::Taken;
+        return ClaimState::Taken;
     }
     if claim.meta().deletion_timestamp.is_some() {
         // It is created again when it is gone.
-        return Standing::waiting("it is being deleted");
+        return ClaimState::waiting("it is being deleted");
     }
     match (claim.address_name(), address) {
         (None, _) => waiting(claim),
-        (Some(name), None) => Standing::Late(format!("IPAddress {name} does not exist")),
+        (Some(name), None) => ClaimState::Late(format!("IPAddress {name} does not exist")),
         (Some(_), Some(address)) => match read(&claim.name_any(), address) {
-            Ok(address) => Standing::Bound(address),
-            Err(message) => Standing::Invalid(format!("IPAddress {} {message}", address.name_any())),
+            Ok(address) => ClaimState::Bound(address),
+            Err(message) => ClaimState::Invalid(format!("IPAddress {} {message}", address.name_any())),
         },
     }
 }
@@ -88,13 +88,13 @@ pub(super) fn is_owned(owner: &ObjectMeta, claim: &IPAddressClaim) -> bool {
 }
 
 /// The state of a claim without an address. Its `Ready` condition is used only while it is not true.
-fn waiting(claim: &IPAddressClaim) -> Standing {
+fn waiting(claim: &IPAddressClaim) -> ClaimState {
     let list = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let ready = conditions::find(list, types::READY)
         .filter(|ready| ready.status != conditions::TRUE && !ready.reason.is_empty());
     match ready {
-        Some(ready) => Standing::Waiting { reason: ready.reason.clone(), message: ready.message.clone() },
-        None => Standing::waiting(""),
+        Some(ready) => ClaimState::Waiting { reason: ready.reason.clone(), message: ready.message.clone() },
+        None => ClaimState::waiting(""),
     }
 }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 /// without a search through all machines. The reconciler adds a machine before it reads the machine's cluster, so that
 /// no later change of the cluster misses the machine. Owned by the machine reconciler.
 #[derive(Default)]
-pub(crate) struct Members(Mutex<Maps>);
+pub(crate) struct KnownMachines(Mutex<Maps>);
 
 /// Each the inverse of the other.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ struct Maps {
     cluster_of: BTreeMap<(String, String), ClusterId>,
 }
 
-impl Members {
+impl KnownMachines {
     /// Records that the machine of this name, in the cluster's namespace, belongs to the cluster and to no other.
     pub(crate) fn note(&self, id: &ClusterId, machine: &str) {
         let mut maps = self.0.lock();
@@ -86,25 +86,25 @@ mod tests {
 
     #[test]
     fn a_machine_belongs_to_the_cluster_it_was_noted_for_last() {
-        let members = Members::default();
+        let known = KnownMachines::default();
         for (cluster, machine) in [("a", "m1"), ("a", "m2"), ("b", "m3"), ("b", "m1"), ("b", "m1")] {
-            members.note(&id(cluster), machine);
+            known.note(&id(cluster), machine);
         }
-        assert_eq!(members.of(&id("a"), |_| true), ["m2"]);
-        assert_eq!(members.of(&id("b"), |_| true), ["m1", "m3"]);
-        assert_eq!(members.of(&id("c"), |_| true), [""; 0]);
+        assert_eq!(known.of(&id("a"), |_| true), ["m2"]);
+        assert_eq!(known.of(&id("b"), |_| true), ["m1", "m3"]);
+        assert_eq!(known.of(&id("c"), |_| true), [""; 0]);
     }
 
     #[test]
     fn machines_that_went_leave_nothing_behind() {
-        let members = Members::default();
+        let known = KnownMachines::default();
         for machine in ["m1", "m2", "m3"] {
-            members.note(&id("a"), machine);
+            known.note(&id("a"), machine);
         }
-        members.forget("default", "m1");
-        members.forget("other", "m2");
-        assert_eq!(members.of(&id("a"), |machine| machine != "m3"), ["m2"]);
-        members.forget("default", "m2");
-        assert_eq!(*members.0.lock(), Maps::default());
+        known.forget("default", "m1");
+        known.forget("other", "m2");
+        assert_eq!(known.of(&id("a"), |machine| machine != "m3"), ["m2"]);
+        known.forget("default", "m2");
+        assert_eq!(*known.0.lock(), Maps::default());
     }
 }

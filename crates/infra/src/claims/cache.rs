@@ -16,13 +16,13 @@ use super::Error;
 
 /// A cache of the claims of clusters whose watch begins with the first claim: the manager sends no requests for claims
 /// to a management cluster without Cluster API's IPAM kinds, or without machines on pools.
-pub(crate) struct Book {
+pub(crate) struct ClaimCache {
     cache: Cache<IPAddressClaim>,
     followed: watch::Sender<bool>,
 }
 
-impl Book {
-    /// A book, and the future that runs its watch from the first claim on until `shutdown`. Nothing should wait for the
+impl ClaimCache {
+    /// A cache, and the future that runs its watch from the first claim on until `shutdown`. Nothing should wait for the
     /// readiness of `services`: the manager is ready without this cache, whose watch may never begin or may not be
     /// possible.
     pub(crate) fn open(
