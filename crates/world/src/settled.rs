@@ -46,6 +46,7 @@ pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: 
     if missing.is_empty()
         && scenario.keeps_state
         && !asked.deleted
+        && !infrastructure.is_some_and(|object| shares_endpoint(object, seen))
         && let Some(there) = seen.notes.get(&asked.key)
     {
         let lost = asked.notes.difference(there);
@@ -65,6 +66,12 @@ fn owner_of_port<'a>(object: &InMemoryCluster, seen: &'a Seen, scope: Scope) -> 
         let is_known = scope == Scope::All || other.namespace() == object.namespace();
         is_known && endpoint(other).as_ref() == Some(&port) && age(other) < age(object)
     })
+}
+
+/// Whether two clusters are published with the same endpoint, so that a request may reach either.
+pub(crate) fn shares_endpoint(object: &InMemoryCluster, seen: &Seen) -> bool {
+    let published = seen.infrastructure.iter().filter_map(|other| endpoint(other));
+    endpoint(object).is_some_and(|port| published.filter(|other| *other == port).count() > 1)
 }
 
 /// The problem of a cluster that does not report that another cluster has its port.

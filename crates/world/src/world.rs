@@ -38,7 +38,7 @@ use crate::hub::Hub;
 use crate::moves;
 use crate::process::{EVEN, LEASE, ODD, Process, Settings};
 use crate::scenario::{CLUSTERS, Scenario, Scope, Step};
-use crate::settled::{Asked, unsettled};
+use crate::settled::{Asked, shares_endpoint, unsettled};
 use crate::sight::Sight;
 use crate::time::WorldClock;
 
@@ -388,6 +388,8 @@ impl<'a> World<'a> {
         let Some(key) = self.asked.get(&cluster).map(|asked| asked.key.clone()) else { return };
         let seen = self.sight.seen();
         let published = seen.infrastructure.iter().find(|object| key_of(&***object) == key);
+        // A client would refuse the certificate of another cluster.
+        let published = published.filter(|object| !shares_endpoint(object, &seen));
         let Some((_, port)) = published.and_then(|object| endpoint(object)) else { return };
         self.notes += 1;
         let name = format!("note-{}", self.notes);
