@@ -131,6 +131,11 @@ fn text() -> BoxedStrategy<String> {
     text.boxed()
 }
 
+/// A text where a handler expects `valid`: most often that one, so that requests with several such texts are served.
+fn text_for(valid: &'static str) -> BoxedStrategy<String> {
+    prop_oneof![3 => Just(valid.to_owned()), 1 => text()].boxed()
+}
+
 fn any_json() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -161,12 +166,12 @@ fn object() -> BoxedStrategy<Value> {
     ];
     let spec = prop_oneof![
         any_json(),
-        (text(), text(), any_json()).prop_map(|(cluster, version, any)| json!({
+        (text_for("demo"), text_for("v1.36.4"), any_json()).prop_map(|(cluster, version, any)| json!({
             "clusterName": cluster, "version": version, "image": version, "behaviour": any, "files": [any],
             "template": { "spec": { "version": version, "network": any, "behaviour": any, "failureDomains": [any] } },
         })),
     ];
-    (kind, text(), text(), spec)
+    (kind, text_for("demo"), text_for(NAMESPACE), spec)
         .prop_map(|((api_version, kind), name, namespace, spec)| {
             let metadata = json!({ "name": name, "namespace": namespace });
             json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec })
@@ -182,7 +187,7 @@ fn desired() -> BoxedStrategy<Value> {
             "metadata": { "name": name, "namespace": namespace }, "spec": spec,
         })
     };
-    (text(), text(), text(), any_json(), object())
+    (text_for("w"), text_for(NAMESPACE), text_for("demo"), any_json(), object())
         .prop_map(move |(name, namespace, cluster, any, bootstrap)| {
             let spec = json!({ "clusterName": cluster, "version": name, "image": any });
             json!({
@@ -195,7 +200,7 @@ fn desired() -> BoxedStrategy<Value> {
 }
 
 fn request() -> BoxedStrategy<Value> {
-    let settings = (text(), text(), text()).prop_map(|(extension, duration, versions)| {
+    let settings = (text_for("ext"), text_for("20s"), text()).prop_map(|(extension, duration, versions)| {
         json!({
             "extensionConfigName": extension, "inPlaceUpdateDuration": duration, "inPlaceUpdateJitter": duration,
             "kubernetesVersions": versions, "defaultAllHandlersToBlocking": "true",
@@ -259,7 +264,7 @@ fn body() -> BoxedStrategy<String> {
 fn no_request_leads_out_of_the_namespace_or_ends_a_handler() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let world = runtime.block_on(World::new());
-    let mut runner = TestRunner::new(Config { cases: 256, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 1024, failure_persistence: None, ..Config::default() });
     let reached = Mutex::new([0_usize; 3]);
     let result = runner.run(&(prop::sample::select(HOOKS.to_vec()), body()), |(hook, body)| {
         let sent = body.len();
