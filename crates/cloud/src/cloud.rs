@@ -251,7 +251,8 @@ impl Cloud {
     }
 
     /// Reserves the allocations of machines from before a restart, and room in the cloud, until each machine is created
-    /// again or deleted. Call it before any machine is created.
+    /// again or deleted. Call it once with all machines from before a restart, before any machine is created, and with
+    /// each machine that comes later, for example from another management cluster.
     pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
         let now = sim_time(self.now());
         let mut making = self.inner.making.lock();

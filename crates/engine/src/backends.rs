@@ -67,7 +67,8 @@ impl Engine {
     /// A resource that is not being deleted.
     fn present(&self, id: &ResourceId) -> Result<&Resource, CloudError> {
         let found = self.get(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
-        if found.deleting.is_some() { Err(CloudError::Deleting(id.clone())) } else { Ok(found) }
+        found.refuse_deleting()?;
+        Ok(found)
     }
 
     pub(crate) fn deregister(

@@ -283,9 +283,7 @@ impl Engine {
 
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
         let resource = self.resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
-        if resource.deleting.is_some() {
-            return Err(CloudError::Deleting(id.clone()));
-        }
+        resource.refuse_deleting()?;
         let before = resource.next_deadline();
         match resource.retry(now, stage, &self.seed) {
             None => Err(CloudError::InvalidStage(id.clone())),
@@ -299,9 +297,7 @@ impl Engine {
 
     fn update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) -> Result<Outcome, CloudError> {
         let resource = self.resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
-        if resource.deleting.is_some() {
-            return Err(CloudError::Deleting(id.clone()));
-        }
+        resource.refuse_deleting()?;
         let before = resource.next_deadline();
         if !resource.begin_update(now, update, &self.seed) {
             return Ok(Outcome::AlreadyDone);
@@ -398,9 +394,7 @@ impl Engine {
 /// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the catalog and model that it is made
 /// from cannot be changed. Its labels, its owner and its deletion latency can.
 fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, CloudError> {
-    if existing.deleting.is_some() {
-        return Err(CloudError::Deleting(spec.id.clone()));
-    }
+    existing.refuse_deleting()?;
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
     }

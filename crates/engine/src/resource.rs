@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Hardware, Model};
 use crate::identity::{DrawKey, Endpoint, ResourceId, StageName};
 use crate::latency::{Latency, Odds};
-use crate::operation::{Event, EventKind};
+use crate::operation::{CloudError, Event, EventKind};
 use crate::seed::{Decision, Seed};
 use crate::time::SimTime;
 
@@ -263,6 +263,11 @@ impl Resource {
     /// Whether the resource has reached a stage and is not being deleted.
     pub(crate) fn runs(&self, stage: &StageName) -> bool {
         self.deleting.is_none() && matches!(self.stage(stage), Some(StageState::Reached { .. }))
+    }
+
+    /// Refuses an operation on a resource that is being deleted.
+    pub(crate) fn refuse_deleting(&self) -> Result<(), CloudError> {
+        if self.deleting.is_some() { Err(CloudError::Deleting(self.spec.id.clone())) } else { Ok(()) }
     }
 
     /// All stages, in the order of the specification.

@@ -45,6 +45,16 @@ pub(crate) fn machines(context: &Context, store: &Store<InMemoryMachine>) {
     context.cloud.reserve_machines(objects.iter().filter_map(|object| former(context, object)));
 }
 
+/// Reserves the same for a machine that is seen for the first time, for example one that comes from another management
+/// cluster. Such a machine may have to wait for its cluster, and until then a new machine could take its room.
+pub(crate) fn machine(context: &Context, object: &InMemoryMachine) {
+    let namespace = object.namespace().unwrap_or_default();
+    let is_known = context.known_machines.cluster_of(&namespace, &object.name_any()).is_some();
+    if !is_known && object.metadata.deletion_timestamp.is_none() {
+        context.cloud.reserve_machines(former(context, object));
+    }
+}
+
 /// The cluster of an InMemoryCluster, and its published port.
 fn published(object: &InMemoryCluster) -> Option<(ClusterId, u16)> {
     let endpoint = object.spec.control_plane_endpoint.as_ref()?;

@@ -21,6 +21,7 @@ use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Resource, ResourceExt as _};
+use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::pool_machine::annotation;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::{ClusterId, MachineId};
@@ -32,9 +33,6 @@ use tracing::{info, warn};
 use crate::cluster;
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 
-/// The annotation on an object that is deleted because it was moved to another management cluster
-/// (`api/core/v1beta2/common_types.go` of cluster-api).
-const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
 /// How long a management cluster may have no object of a kind before all of them are treated as gone. Restoring a
 /// backup or installing a CRD again takes less time.
 const GRACE: Duration = Duration::from_secs(600);

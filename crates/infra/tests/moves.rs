@@ -10,6 +10,7 @@ use std::net::TcpListener;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource, ResourceExt as _};
+use nephele_api::conditions::reasons;
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::{
     InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, MachineNetworkStatus,
@@ -272,5 +273,35 @@ async fn what_is_simulated_goes_with_objects_that_are_taken_away_by_force() {
     world.until("the cluster is reclaimed", |cloud| cloud.clusters().is_empty()).await;
     // Its Cluster still exists.
     world.api.get::<Cluster>("demo").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn no_machine_takes_the_room_of_one_that_was_moved_here_before_its_cluster() {
+    let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(48_500) });
+    world.cluster("other").await;
+    world.api.patch_status::<Cluster>("other", &json!(objects::provisioned(true))).await;
+    // With the first machine, the manager reserves what the first list has.
+    let first = world.machine(&objects::worker("other", "first")).await;
+    world.bootstrap("first").await;
+    world.ready(&first).await;
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let machine = world.api.create(&objects::worker("demo", "moved")).await;
+    let mut object = objects::in_memory_machine(&machine);
+    object.spec.provider_id = "in-memory://moved".into();
+    let origin = serde_json::from_value(json!({ "startTime": "2026-01-02T03:04:05.000000Z" }));
+    object.instance_mut().origin = origin.expect("an origin");
+    world.api.create(&object).await;
+    let is_held = |object: &InMemoryMachine| !object.finalizers().is_empty();
+    let moved = world.api.eventually("moved", "to be held", is_held).await;
+    let new = world.machine(&objects::worker("other", "new")).await;
+    world.bootstrap("new").await;
+    world.waits(&new, reasons::QUOTA_EXCEEDED).await;
+
+    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    world.ready(&moved).await;
+    assert_eq!(world.cloud.observe_machine(&World::machine_id("other", "new")), None);
+    world.api.delete::<InMemoryMachine>("moved").await;
+    world.ready(&new).await;
     world.stop().await;
 }

@@ -8,16 +8,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Resource as _, ResourceExt as _};
+use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
 use nephele_testkit::ManagementApi;
 use rand::RngExt as _;
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::scenario::draws_about;
-
-/// The annotation that clusterctl writes to an object before it deletes it (`deleteSourceObject` in
-/// `cmd/clusterctl/client/cluster/mover.go` of cluster-api).
-const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
 
 /// The old and new uid of each object.
 pub(crate) type Uids = BTreeMap<String, String>;

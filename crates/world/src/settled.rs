@@ -119,7 +119,8 @@ fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
 /// The parts of a paused cluster that do not run.
 fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
     let mine = |instance: &&InMemoryMachine| {
-        let stays = instance.metadata.deletion_timestamp.is_none();
+        // Its status may still say that it is ready: nothing is written to a paused object.
+        let stays = instance.metadata.deletion_timestamp.is_none() && instance.termination().is_none();
         stays && cluster_of(*instance).as_ref() == Some(&asked.key) && is_ready(instance)
     };
     let ready: Vec<_> = seen.instances.iter().map(|instance| &**instance).filter(mine).collect();

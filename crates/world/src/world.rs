@@ -502,13 +502,8 @@ impl<'a> World<'a> {
             manager.stop().await;
         }
         self.play_cluster_api();
-        let paused = self.asked.values().filter(|asked| asked.paused).map(|asked| asked.key.clone());
-        let paused: BTreeSet<_> = paused.collect();
-        for cluster in &self.sight.seen().clusters {
-            let key = key_of(&**cluster);
-            if !paused.contains(&key) {
-                self.patch::<Cluster>(&key, &json!({ "spec": { "paused": null } })).await;
-            }
+        for asked in self.asked.values().filter(|asked| !asked.paused && !asked.deleted) {
+            self.patch::<Cluster>(&asked.key, &json!({ "spec": { "paused": null } })).await;
         }
         Ok(())
     }

@@ -41,6 +41,10 @@ pub use machine_pool::{MachinePool, MachinePoolSpec, MachinePoolStatus, MachineP
 /// The API group.
 pub const GROUP: &str = "cluster.x-k8s.io";
 
+/// The annotation, with any value, of an object that `clusterctl move` has created on another management cluster and is
+/// about to delete here (`deleteSourceObject` in `cmd/clusterctl/client/cluster/mover.go` of cluster-api).
+pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
+
 /// A reference to an object of the same namespace, without a version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", from = "older::ObjectReference")]

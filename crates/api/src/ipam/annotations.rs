@@ -6,9 +6,5 @@ pub const WANTED_ADDRESS: &str = "ipam.nephele.dev/address";
 /// On a pool, with any value: it may be deleted although it has addresses.
 pub const SKIP_DELETE_VALIDATION: &str = "ipam.cluster.x-k8s.io/skip-validate-delete-webhook";
 
-/// On any object, with any value: `clusterctl move` has created it on another management cluster and is about to delete
-/// it here (`cmd/clusterctl/api/v1alpha3/annotations.go`).
-pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
-
 /// On a pool: the fields that only another version has, as JSON (`util/conversion`).
 pub const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";

@@ -19,6 +19,7 @@ use crate::claims::{self, Made};
 use crate::context::Context;
 use crate::hooks::{Answer, HookError};
 use crate::refusal::retry;
+use crate::reserve;
 use act::Removal;
 pub(crate) use hook::waiting;
 use plan::{Answered, Plan, Waiting};
@@ -73,6 +74,8 @@ impl ReconcileError for Error {
 /// Brings the simulated machine in line with the InMemoryMachine, and reports its status.
 pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
+    // 0. A machine that began elsewhere keeps its room, whatever is decided.
+    reserve::machine(&context, &object);
     // 1. fetch: from the caches and the cloud; addresses from the API.
     let fetched = fetch::fetch(&object, &context).await?;
     // 2. validate: pure.

@@ -14,6 +14,7 @@ mod spec;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource, core::object::HasSpec};
+use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
 use nephele_api::ipam::{
     GROUP, PoolKind, annotations, conversion,
     v1alpha2::{
@@ -122,7 +123,7 @@ fn checked<S: PoolRules>(kind: PoolKind, name: &str, spec: &S) -> Result<Vec<Str
 /// Whether the pool may be deleted although it has addresses in use.
 fn may_go_in_use(meta: &ObjectMeta) -> bool {
     let annotations = meta.annotations.as_ref();
-    [annotations::SKIP_DELETE_VALIDATION, annotations::DELETE_FOR_MOVE]
+    [annotations::SKIP_DELETE_VALIDATION, DELETE_FOR_MOVE_ANNOTATION]
         .iter()
         .any(|name| annotations.is_some_and(|annotations| annotations.contains_key(*name)))
 }
