@@ -300,7 +300,9 @@ impl Auditor {
 /// Whether an InMemoryMachine has a simulated machine, according to the object.
 pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
     let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
-    started && object.metadata.deletion_timestamp.is_none() && object.termination().is_none()
+    // A move leaves the status behind, and none is written while the object is paused.
+    let has_begun = started || object.origin().is_some();
+    has_begun && object.metadata.deletion_timestamp.is_none() && object.termination().is_none()
 }
 
 /// Objects have only the annotations that users and Cluster API write, and those of machines of pools.
