@@ -1,15 +1,78 @@
-//! Conversion between cloud time and wall time. They are the same until the cloud's clock can run at another rate.
+//! The two clocks. Wall time is a [`Timestamp`] and cloud time is a [`SimTime`], so nobody takes one for the other, and
+//! only a [`CloudClock`] converts between them.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_engine::SimTime;
 
-pub(crate) fn sim_time(at: Timestamp) -> SimTime {
-    SimTime::from_millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
+/// The wall clock: for the validity of certificates, and for the times that API servers write to objects.
+pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The clock of the simulated cloud: for stages, updates and everything else that the engine decides. Published times
+/// of the cloud, such as the start of a machine, are wall times that this clock has converted.
+#[derive(Clone)]
+pub(crate) struct CloudClock {
+    wall: WallClock,
+    /// The wall time at cloud time zero. It is the same in every process, so that times that were published before a
+    /// restart keep their meaning.
+    zero: Timestamp,
 }
 
-pub(crate) fn timestamp(at: SimTime) -> Timestamp {
-    i64::try_from(at.as_millis())
-        .ok()
-        .and_then(|millis| Timestamp::from_millisecond(millis).ok())
-        .unwrap_or(Timestamp::MAX)
+impl CloudClock {
+    /// A clock that runs as fast as the wall clock.
+    pub(crate) fn new(wall: WallClock) -> Self {
+        Self { wall, zero: Timestamp::UNIX_EPOCH }
+    }
+
+    pub(crate) fn now(&self) -> SimTime {
+        self.at((self.wall)())
+    }
+
+    /// The cloud time at a wall time; zero for earlier times.
+    pub(crate) fn at(&self, wall: Timestamp) -> SimTime {
+        let since = wall.as_millisecond().saturating_sub(self.zero.as_millisecond());
+        SimTime::from_millis(u64::try_from(since).unwrap_or(0))
+    }
+
+    /// The wall time at a cloud time; the last one for later times.
+    pub(crate) fn wall_time(&self, at: SimTime) -> Timestamp {
+        let since = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
+        let millis = self.zero.as_millisecond().saturating_add(since);
+        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+    }
+
+    /// The wall time until a cloud time; zero when it has passed.
+    pub(crate) fn until(&self, at: SimTime) -> Duration {
+        at.since(self.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn clock_at(millis: i64) -> CloudClock {
+        let now = Timestamp::from_millisecond(millis).expect("within the range of times");
+        CloudClock::new(Arc::new(move || now))
+    }
+
+    #[test]
+    fn times_out_of_range_become_the_nearest_time() {
+        let clock = clock_at(-5);
+        assert_eq!(clock.now(), SimTime::from_millis(0));
+        assert_eq!(clock.wall_time(SimTime::from_millis(u64::MAX)), Timestamp::MAX);
+        assert_eq!(clock_at(5_000).until(SimTime::from_millis(4_000)), Duration::ZERO);
+    }
+
+    proptest! {
+        #[test]
+        fn a_published_time_reads_back_as_the_same_cloud_time(millis in 0_u64..200_000_000_000_000) {
+            let (clock, at) = (clock_at(0), SimTime::from_millis(millis));
+            prop_assert_eq!(clock.at(clock.wall_time(at)), at);
+        }
+    }
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use futures::Stream;
-use jiff::Timestamp;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
     Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, EventKind, Hardware, Latency, Model, Odds,
@@ -26,7 +25,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::{sim_time, timestamp};
+use crate::clock::{CloudClock, WallClock};
 use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
 use crate::error::{CallError, ClusterError, MachineError, StartError};
@@ -64,8 +63,8 @@ pub struct CloudConfig {
     pub machines_max: Option<u32>,
     /// The built-in catalog, for machines whose specification names no catalog.
     pub catalog: Catalog,
-    /// The wall clock. Cloud time is the same until the cloud's clock can run at another rate.
-    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// The wall clock.
+    pub clock: WallClock,
 }
 
 /// How many changes a slow listener may lag behind before it gets [`Changed::Everything`]. 4,096 ids of some 100 bytes
@@ -139,6 +138,7 @@ impl Cloud {
             keeper,
             hold: config.connection_hold,
             clock: config.clock.clone(),
+            cloud_clock: CloudClock::new(config.clock.clone()),
         };
         let config_of_engine = Config {
             quotas: Quotas { instances_max: config.machines_max, ..Quotas::default() },
@@ -244,7 +244,7 @@ impl Cloud {
     pub fn reserve_endpoint(&self, cluster: &ClusterId, port: u16) {
         self.inner.ports.lock().reserve(cluster, port);
         let reserve = Request::Reserve { id: cluster.load_balancer(), zone: None };
-        if let Err(error) = self.ask(sim_time(self.now()), reserve) {
+        if let Err(error) = self.ask(self.now(), reserve) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(%cluster, error, "Failed to reserve room for a load balancer from before a restart");
         }
@@ -254,7 +254,7 @@ impl Cloud {
     /// again or deleted. Call it once with all machines from before a restart, before any machine is created, and with
     /// each machine that comes later, for example from another management cluster.
     pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
-        let now = sim_time(self.now());
+        let now = self.now();
         let mut making = self.inner.making.lock();
         for FormerMachine { id: machine, has_begun, zone, allocation } in published {
             let reserve = Request::Reserve { id: machine.resource(), zone };
@@ -372,7 +372,7 @@ impl Cloud {
     /// Deletes resources that no longer have an object. The object is gone, so nobody would repeat a refused deletion:
     /// it is only logged.
     fn delete_gone(&self, ids: impl IntoIterator<Item = ResourceId>) {
-        let now = sim_time(self.now());
+        let now = self.now();
         for id in ids {
             if let Err(error) = self.ask(now, Request::Delete(id.clone())) {
                 let error = &error as &dyn std::error::Error;
@@ -415,7 +415,7 @@ impl Cloud {
     /// When the cloud refuses.
     pub fn put_catalog(&self, namespace: &str, name: &str, catalog: Catalog) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        self.ask(sim_time(self.now()), Request::PutCatalog { id, catalog: Box::new(catalog) })
+        self.ask(self.now(), Request::PutCatalog { id, catalog: Box::new(catalog) })
     }
 
     /// Deletes a catalog. No new machine can use it.
@@ -423,7 +423,7 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses.
     pub fn delete_catalog(&self, namespace: &str, name: &str) -> Result<(), CallError> {
-        self.ask(sim_time(self.now()), Request::Delete(ResourceId::catalog(namespace, name)))
+        self.ask(self.now(), Request::Delete(ResourceId::catalog(namespace, name)))
     }
 
     /// Asks the cloud for the hardware of a machine that would be made from a model.
@@ -434,7 +434,7 @@ impl Cloud {
         let catalog = ResourceId::catalog(namespace, name);
         let request = Request::DescribeModel { catalog: catalog.clone(), model: model.clone() };
         let verb = "DescribeModel";
-        self.ask(sim_time(self.now()), request)?;
+        self.ask(self.now(), request)?;
         let described = self.inner.driver.look(|engine| engine.hardware(&catalog, model));
         described.map_err(|source| CallError::Refused { verb, source })
     }
@@ -461,8 +461,9 @@ impl Cloud {
         self.follow(&cluster, &mut follower, |_| ());
         match cluster.admit(spec) {
             Admission::New(spec) => {
-                let now = sim_time(self.now());
-                self.ask(now, creation(&spec, now)).inspect_err(|_| cluster.on_gone(&id.name))?;
+                let now = self.now();
+                self.ask(now, creation(&spec, self.clock(), now))
+                    .inspect_err(|_| cluster.on_gone(&id.name))?;
                 let resource = id.resource();
                 let given = |engine: &Engine| engine.get(&resource).map(|made| made.hardware.clone());
                 if let Some(hardware) = self.inner.driver.look(given) {
@@ -486,8 +487,8 @@ impl Cloud {
         let Some(update) = update else { return Ok(()) };
         let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
         let (name, to) = (update.name(), update.software.key());
-        let spec = UpdateSpec { name, to, since: sim_time(update.asked_at), latency };
-        match self.ask(sim_time(self.now()), Request::Update(id.resource(), spec)) {
+        let spec = UpdateSpec { name, to, since: self.clock().at(update.asked_at), latency };
+        match self.ask(self.now(), Request::Update(id.resource(), spec)) {
             // A machine that is being deleted needs no update.
             Err(CallError::Refused { source: CloudError::Deleting(_) | CloudError::NotFound(_), .. }) => {
                 Ok(())
@@ -502,7 +503,7 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses.
     pub fn describe_machine(&self, id: &MachineId) -> Result<Option<MachineObservation>, MachineError> {
-        match self.ask(sim_time(self.now()), Request::Describe(id.resource())) {
+        match self.ask(self.now(), Request::Describe(id.resource())) {
             Ok(()) => Ok(self.observe_machine(id)),
             Err(CallError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -513,16 +514,17 @@ impl Cloud {
     #[must_use]
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
         let cluster = self.cluster(&id.cluster)?;
-        let resource = id.resource();
+        let (resource, clock) = (id.resource(), self.clock());
         let (started_at, hardware, stages, over) = self.catch_up(&cluster, |engine| {
             let resource = engine.get(&resource)?;
-            let stage = |(name, state): (_, &StageState)| Some((Stage::of_name(name)?, observe(state)));
+            let stage =
+                |(name, state): (_, &StageState)| Some((Stage::of_name(name)?, observe(state, clock)));
             let over = resource.update.as_ref().and_then(|update| match update.state {
-                UpdateState::Over { at, .. } => Some((update.name.clone(), timestamp(at))),
+                UpdateState::Over { at, .. } => Some((update.name.clone(), clock.wall_time(at))),
                 UpdateState::Running { .. } => None,
             });
             let stages: BTreeMap<_, _> = resource.stages().filter_map(stage).collect();
-            Some((timestamp(resource.created), resource.hardware.clone(), stages, over))
+            Some((clock.wall_time(resource.created), resource.hardware.clone(), stages, over))
         })?;
         let seen = cluster.machine(&id.name)?;
         let update = seen.update.map(|update| {
@@ -550,7 +552,7 @@ impl Cloud {
     pub fn delete_machine(&self, id: &MachineId) -> Result<Deletion, MachineError> {
         let resource = id.resource();
         let is_there = |engine: &Engine| engine.get(&resource).is_some();
-        let delete = || self.ask(sim_time(self.now()), Request::Delete(id.resource()));
+        let delete = || self.ask(self.now(), Request::Delete(id.resource()));
         let left = match self.cluster(&id.cluster) {
             Some(cluster) => {
                 let mut follower = cluster.follower.lock();
@@ -581,9 +583,11 @@ impl Cloud {
         let verb = operation.verb();
         match self.inner.driver.apply(operation) {
             Outcome::Accepted | Outcome::AlreadyDone => Ok(()),
-            Outcome::Delayed { until } => {
-                Err(CallError::Delayed { verb, until: timestamp(until), after: until.since(now) })
-            }
+            Outcome::Delayed { until } => Err(CallError::Delayed {
+                verb,
+                until: self.clock().wall_time(until),
+                after: until.since(now),
+            }),
             Outcome::Refused(source) => Err(CallError::Refused { verb, source }),
         }
     }
@@ -640,8 +644,13 @@ impl Cloud {
         self.inner.driver.look(look)
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
-        (self.inner.config.clock)()
+    /// The cloud time.
+    pub(crate) fn now(&self) -> SimTime {
+        self.clock().now()
+    }
+
+    fn clock(&self) -> &CloudClock {
+        &self.inner.shared.cloud_clock
     }
 
     fn tell(&self, changed: Changed) {
@@ -653,9 +662,8 @@ impl Cloud {
     async fn drive(&self) {
         loop {
             let moved = self.inner.driver.moved.notified();
-            self.inner.driver.poll(sim_time(self.now()));
-            let wait =
-                self.inner.driver.look(Engine::next_deadline).map(|due| due.since(sim_time(self.now())));
+            self.inner.driver.poll(self.now());
+            let wait = self.inner.driver.look(Engine::next_deadline).map(|due| self.clock().until(due));
             let due = async {
                 match wait {
                     // The engine counts in milliseconds: within the same millisecond nothing new would be due.
@@ -736,7 +744,7 @@ impl Cloud {
 }
 
 /// The request that creates or adopts a machine.
-fn creation(spec: &MachineSpec, now: SimTime) -> Request {
+fn creation(spec: &MachineSpec, clock: &CloudClock, now: SimTime) -> Request {
     let stages = Stage::of(spec.role).iter().map(|stage| {
         let start_up = spec.start_up.get(stage).copied().unwrap_or_default();
         StageSpec {
@@ -760,17 +768,17 @@ fn creation(spec: &MachineSpec, now: SimTime) -> Request {
         return Request::Create(resource);
     }
     let reached: BTreeMap<_, _> =
-        spec.reached.iter().map(|(stage, at)| (stage.name(), sim_time(*at))).collect();
-    let started_at = spec.started_at.map(sim_time);
+        spec.reached.iter().map(|(stage, at)| (stage.name(), clock.at(*at))).collect();
+    let started_at = spec.started_at.map(|at| clock.at(at));
     let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or(now);
     Request::Adopt { spec: resource, created, reached, hardware: spec.hardware.clone() }
 }
 
-fn observe(state: &StageState) -> StageObservation {
+fn observe(state: &StageState, clock: &CloudClock) -> StageObservation {
     match state {
         StageState::Blocked => StageObservation::Blocked,
-        StageState::Running { due, .. } => StageObservation::Waiting { due: timestamp(*due) },
-        StageState::Reached { at } => StageObservation::Reached { at: timestamp(*at) },
+        StageState::Running { due, .. } => StageObservation::Waiting { due: clock.wall_time(*due) },
+        StageState::Reached { at } => StageObservation::Reached { at: clock.wall_time(*at) },
         StageState::Failed { cause, .. } => StageObservation::Failed { cause: cause.clone() },
     }
 }

@@ -545,6 +545,7 @@ pub(crate) mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
+    use crate::clock::{CloudClock, WallClock};
     use crate::driver::Driver;
     use crate::front::parse_version;
     use crate::identity::{ClusterId, MachineAddress, MachineId, Role};
@@ -568,13 +569,14 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn cluster_following(driver: &Driver) -> Cluster {
-        let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(|| Timestamp::UNIX_EPOCH);
+        let clock: WallClock = Arc::new(|| Timestamp::UNIX_EPOCH);
         let shared = Shared {
             tasks: TaskTracker::new(),
             metrics: Metrics::register(&Registry::new()).expect("a new registry"),
             keeper: Keeper::default(),
             hold: Duration::ZERO,
             clock: clock.clone(),
+            cloud_clock: CloudClock::new(clock.clone()),
         };
         let spec = ClusterSpec {
             id: ClusterId { namespace: "default".into(), name: "demo".into() },

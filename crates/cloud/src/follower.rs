@@ -12,7 +12,6 @@ use nephele_engine::{
     ResourceKind, SimTime, StageName, StageState, UpdateState,
 };
 
-use crate::clock::timestamp;
 use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::identity::{ClusterId, MachineId, Stage};
@@ -167,7 +166,7 @@ impl Cluster {
 
     fn show_stage(&self, id: &MachineId, stage: &StageName, at: SimTime, changed: &mut BTreeSet<Changed>) {
         let Some(stage) = Stage::of_name(stage) else { return };
-        self.on_stage(&id.name, stage, timestamp(at));
+        self.on_stage(&id.name, stage, self.served.shared.cloud_clock.wall_time(at));
         if stage == Stage::ApiServer {
             changed.insert(Changed::Cluster(id.cluster.clone()));
         }

@@ -39,6 +39,7 @@ mod spec;
 mod tls;
 mod tunnel;
 
+pub use clock::WallClock;
 pub use cloud::{Cloud, CloudConfig};
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use identity::{ClusterId, MachineAddress, MachineId, Role, Stage};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use nephele_apiserver::{Settings, Store};
 use nephele_etcd::{EtcdCluster, SharedEtcdCluster, member_id};
 use nephele_listen::Limits;
@@ -13,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::clock::{CloudClock, WallClock};
 use crate::front::Front;
 use crate::identity::ClusterId;
 use crate::kept::Keeper;
@@ -42,7 +42,8 @@ pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     /// How long a connection or request waits for a backend.
     pub(crate) hold: Duration,
-    pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(crate) clock: WallClock,
+    pub(crate) cloud_clock: CloudClock,
 }
 
 /// Open port-forwards per cluster. KCP's manager has two per etcd member that it looks at. Each has two zlib states and

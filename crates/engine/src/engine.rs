@@ -12,7 +12,7 @@ use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request};
 use crate::resource::{Resource, ResourceSpec, StageState, UpdateSpec};
-use crate::room::{Room, Waiting};
+use crate::room::{Lines, Room};
 use crate::seed::Seed;
 use crate::time::SimTime;
 
@@ -29,7 +29,7 @@ pub struct Engine {
     /// (deadline, resource), one entry per resource that has a deadline.
     deadlines: BTreeSet<(SimTime, ResourceId)>,
     usage: Usage,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: Lines,
     census: Census,
     pub(crate) journal: Journal,
 }
@@ -51,7 +51,7 @@ impl Engine {
             reserved: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
-            waiting: Waiting::default(),
+            waiting: Lines::default(),
             census: Census::default(),
             journal: Journal::starting_at(first),
         }

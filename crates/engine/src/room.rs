@@ -43,7 +43,7 @@ pub struct Waiter {
 
 /// All lines. Each waiting resource is one that a caller still wants: a caller that gives up sends a deletion.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct Lines {
     /// No line is empty.
     lines: BTreeMap<Room, Line>,
     places: BTreeMap<ResourceId, PlaceInLine>,
@@ -70,7 +70,7 @@ struct PlaceInLine {
     turn_ends: Option<SimTime>,
 }
 
-impl Waiting {
+impl Lines {
     /// The waiting resources, ordered by name.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &ResourceId> {
         self.places.keys()

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::identity::ResourceId;
 use crate::resource::Resource;
-use crate::room::{Waiter, Waiting};
+use crate::room::{Lines, Waiter};
 use crate::seed::Seed;
 
 /// The highest number that a state may contain. Counting from here to the overflow takes longer than anybody waits.
@@ -125,7 +125,7 @@ impl Engine {
             engine.reserve(&id, &zone);
         }
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
-        engine.waiting = Waiting::of_waiters(waiting);
+        engine.waiting = Lines::of_waiters(waiting);
         Ok(engine)
     }
 }

@@ -301,7 +301,7 @@ impl Auditor {
 pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
     let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
     // A move leaves the status behind, and none is written while the object is paused.
-    let has_begun = started || object.origin().is_some();
+    let has_begun = started || object.has_origin();
     has_begun && object.metadata.deletion_timestamp.is_none() && object.termination().is_none()
 }
 

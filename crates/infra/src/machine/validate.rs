@@ -236,7 +236,7 @@ pub(super) fn allocation_with(
 
 /// Whether a machine has booted once: then it needs nothing from the catalog any more.
 pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
-    object.is_provisioned() || object.origin().is_some()
+    object.is_provisioned() || object.has_origin()
 }
 
 /// Whether the creation of a machine has begun, now or before a restart, according to its object.

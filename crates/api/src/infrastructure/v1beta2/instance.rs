@@ -61,6 +61,12 @@ impl InMemoryMachine {
         self.recorded()?.origin.clone()
     }
 
+    /// Whether the object records the origin of the instance.
+    #[must_use]
+    pub fn has_origin(&self) -> bool {
+        self.recorded().is_some_and(|known| known.origin.is_some())
+    }
+
     /// The last update in place that was requested for the machine.
     #[must_use]
     pub fn update(&self) -> Option<Update> {
