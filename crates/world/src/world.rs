@@ -53,8 +53,8 @@ const QUIET: Duration = Duration::from_secs(30);
 /// rarely enough that polling does not dominate the run.
 const POLL: Duration = Duration::from_secs(1);
 /// The simulated time after which the effects of earlier trouble are over: a pool stops waiting for an answer 90 s
-/// after its request, and writes that to its status.
-const LATE: Duration = Duration::from_secs(100);
+/// after its request, or 90 s after a new manager has the lease and its lists, and writes that to its status.
+const LATE: Duration = Duration::from_secs(130);
 /// A pod network with room for 32 Nodes, so few that two Nodes of a small cluster sometimes want the same part.
 const FEW_SHARES: &str = "192.168.0.0/19";
 /// A pod network with room for 256 Nodes.
