@@ -42,7 +42,11 @@ pub(crate) fn endpoint(context: &Context, object: &InMemoryCluster) {
 /// is created.
 pub(crate) fn machines(context: &Context, store: &Store<InMemoryMachine>) {
     let objects = store.state();
-    context.cloud.reserve_machines(objects.iter().filter_map(|object| former(context, object)));
+    let reserved = objects.iter().filter_map(|object| former(context, object)).inspect(|machine| {
+        // So that they are not reserved again, one by one.
+        context.known_machines.note(&machine.id.cluster, &machine.id.name);
+    });
+    context.cloud.reserve_machines(reserved);
 }
 
 /// Reserves the same for a machine that is seen for the first time, for example one that comes from another management

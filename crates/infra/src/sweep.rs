@@ -153,7 +153,7 @@ pub(crate) async fn machines(
                 let namespace = object.namespace().unwrap_or_default();
                 let moved = annotation(&object.metadata, DELETE_FOR_MOVE_ANNOTATION).is_some();
                 let cluster = context.known_machines.cluster_of(&namespace, &object.name_any());
-                // A machine that was never reconciled is not in `members`, but room may be reserved for it.
+                // A machine that was never reconciled is not in `known_machines`, but room may be reserved for it.
                 let cluster = cluster.or_else(|| {
                     let owner = owner_machine(&object.metadata);
                     let owner = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
@@ -185,7 +185,7 @@ pub(crate) async fn machines(
         let gone =
             noted.into_iter().filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
         let gone: Vec<_> = gone.collect();
-        // Machines that disappeared while no manager ran are not in `members`.
+        // Machines that disappeared while no manager ran are not in `known_machines`.
         context.cloud.retain_machines(there);
         for id in gone {
             forget_machine(&context, &store, &id, false);
