@@ -1,7 +1,8 @@
 //! A workload cluster's own API server.
 
 use anyhow::{Context, bail};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Client, Config, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
@@ -145,6 +146,32 @@ impl Workload {
             .collect();
         nodes.sort();
         Ok(nodes)
+    }
+
+    /// Creates an empty ConfigMap in the default namespace.
+    ///
+    /// # Errors
+    ///
+    /// When the request is refused.
+    pub async fn create_config_map(&self, name: &str) -> anyhow::Result<()> {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let object = ConfigMap { metadata, ..ConfigMap::default() };
+        let created = self.config_maps().create(&PostParams::default(), &object).await;
+        created.map(drop).with_context(|| format!("failed to create ConfigMap {name}"))
+    }
+
+    /// Whether the default namespace has a ConfigMap.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not answer.
+    pub async fn has_config_map(&self, name: &str) -> anyhow::Result<bool> {
+        let found = self.config_maps().get_opt(name).await;
+        Ok(found.with_context(|| format!("failed to get ConfigMap {name}"))?.is_some())
+    }
+
+    fn config_maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), "default")
     }
 
     fn pods(&self) -> Api<Pod> {

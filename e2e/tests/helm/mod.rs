@@ -5,3 +5,4 @@ mod chart;
 mod permissions;
 mod pod;
 mod release;
+mod volume;

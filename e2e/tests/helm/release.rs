@@ -16,6 +16,7 @@ use crate::helm::{
     chart::{Chart, NAMESPACE, RELEASE, helm, kubectl},
     permissions::{self, Permission},
     pod::Pod,
+    volume::{self, Volume},
 };
 
 /// The host of every workload cluster, from the chart's own Service.
@@ -23,6 +24,9 @@ const HOST: &str = "nephele-workload.nephele-system.svc";
 /// The label of every object of the release.
 const OF_RELEASE: &str = "app.kubernetes.io/instance=nephele";
 const MANAGER_ROLE: &str = "nephele-system-manager";
+/// A ConfigMap that a client writes to a workload cluster.
+const KEPT: &str = "kept";
+
 #[tokio::test]
 async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_nothing_behind()
 -> anyhow::Result<()> {
@@ -36,7 +40,10 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     management.apply("", &[namespace]).await?;
     beside_clusterctl_it_is_refused(&management, &chart).await?;
     // Without authentication, so that the test needs no token.
-    chart.apply("install", &["metrics.authentication=false"]).await?;
+    let volume = Volume::create(&management).await?;
+    let values = [&["metrics.authentication=false"][..], &volume::VALUES].concat();
+    chart.apply("install", &values).await?;
+    assert_eq!(volume.claim().await?, format!("{NAMESPACE}/nephele-state Bound"));
     let pod = Pod::other_than(&management, "").await?;
     Pod::is_restricted()?;
     let mut asked = permissions::asked(&pod.metrics().await?)?;
@@ -67,15 +74,17 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     scope.counts(kinds::IP_POOL, "pool", Counts::of(10, 2)).await?;
     assert_eq!(cluster.endpoint().await?.0, HOST);
     let (nodes, since) = (nodes(&cluster, &pod).await?, available_since(&cluster).await?);
+    cluster.workload_at(&pod.address).await?.create_config_map(KEPT).await?;
     asked.extend(permissions::asked(&pod.metrics().await?)?);
 
-    chart.apply("upgrade", &["metrics.authentication=false", "logging.level=4"]).await?;
+    chart.apply("upgrade", &[&values[..], &["logging.level=4"]].concat()).await?;
     let pod = Pod::other_than(&management, &pod.name).await?;
     until("the Nodes to be back", LIMIT, async || {
         let now = self::nodes(&cluster, &pod).await?;
         Ok(Look::when(now == nodes, || format!("{now:?}")))
     })
     .await?;
+    assert!(is_kept(&cluster, &pod).await?, "the upgrade lost what a client wrote");
     // Cluster API still reaches the clusters. Otherwise it would not see a new machine's Node.
     addressed.scale_workers(2).await?;
     addressed.settled(1, 2).await?;
@@ -92,13 +101,20 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     addressed.scale_workers(1).await?;
     addressed.settled(1, 1).await?;
     cluster.settled(1, 2).await?;
+    assert!(is_kept(&cluster, &pod).await?, "the new pod lost what a client wrote");
 
     helm("test", &["--timeout=1m"]).await?;
     addressed.delete().await?;
     scope.finish().await?;
     asked.extend(permissions::asked(&pod.metrics().await?)?);
     every_permission_is_used(&asked).await?;
-    nothing_is_left(&management).await
+    nothing_is_left(&management).await?;
+    volume.remove().await
+}
+
+/// Whether the workload cluster still has the ConfigMap that the test wrote to it.
+async fn is_kept(cluster: &Cluster, pod: &Pod) -> anyhow::Result<bool> {
+    cluster.workload_at(&pod.address).await?.has_config_map(KEPT).await
 }
 
 /// While clusterctl's inventory has one of our providers, the chart refuses to install.
