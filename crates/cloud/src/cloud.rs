@@ -205,15 +205,11 @@ impl Cloud {
         };
         let over = self.inner.over.child_token();
         let shared = self.inner.shared.clone();
+        // First what can fail on the disk: a load balancer that is deleted again would trigger the next attempt at once.
+        let kept = shared.keeper.store(&spec, (shared.clock)())?;
         self.create_load_balancer(&spec.id, &endpoint)?;
         let follower = Follower::begin(&spec.id, &self.inner.driver);
-        let id = spec.id.clone();
-        let cluster =
-            Cluster::new(spec, endpoint.clone(), settings, shared, follower, over).inspect_err(|_| {
-                self.inner.driver.change(|engine| engine.unfollow(&id.group()));
-                self.delete_gone([id.load_balancer()]);
-            })?;
-        let cluster = Arc::new(cluster);
+        let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, kept, shared, follower, over));
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
         cluster.remove_former_machines();
         self.inner.ports.lock().reserve(&cluster.spec.id, endpoint.port);

@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::allocation::Allocations;
-use crate::error::ClusterError;
 use crate::follower::Follower;
 use crate::identity::Stage;
 use crate::kept::{Deleted, KeptStore};
@@ -90,17 +89,18 @@ pub(crate) struct Seen {
 }
 
 impl Cluster {
-    /// A cluster at `endpoint`, with its kept objects. `settings` are the settings of its API servers except the
+    /// A cluster at `endpoint`, with the objects that were kept. `settings` are the settings of its API servers except the
     /// version.
     pub(crate) fn new(
         spec: ClusterSpec,
         endpoint: Endpoint,
         settings: Settings,
+        kept: KeptStore,
         shared: Arc<Shared>,
         follower: Follower,
         over: CancellationToken,
-    ) -> Result<Self, ClusterError> {
-        let KeptStore { store, came_back, deleted } = shared.keeper.store(&spec, (shared.clock)())?;
+    ) -> Self {
+        let KeptStore { store, came_back, deleted } = kept;
         let spec = ClusterSpec { endpoint: Some(endpoint.clone()), ..spec };
         let state = Arc::new(Mutex::new(State::default()));
         let behind = behind(state.clone(), spec.clone(), endpoint.port);
@@ -116,7 +116,7 @@ impl Cluster {
             endpoint,
         };
         cluster.project(projection::base(&cluster.scope(cluster.spec.created_at)));
-        Ok(cluster)
+        cluster
     }
 
     /// Sets the authorities, and issues the certificates again if they differ from before. Returns whether they did.
@@ -591,7 +591,8 @@ pub(crate) mod tests {
         let settings = Settings { version, authentication: Authentication::Required, clock, observer: None };
         let follower = Follower::begin(&spec.id, driver);
         let over = CancellationToken::new();
-        Cluster::new(spec, endpoint, settings, Arc::new(shared), follower, over).expect("in memory")
+        let kept = shared.keeper.store(&spec, Timestamp::UNIX_EPOCH).expect("in memory");
+        Cluster::new(spec, endpoint, settings, kept, Arc::new(shared), follower, over)
     }
 
     pub(crate) fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {

@@ -106,7 +106,9 @@ impl JournalReader {
     async fn fill(&mut self, path: &Path, first: Option<Line>, bytes_max: u64) -> io::Result<Line> {
         let new = path.to_owned();
         let file = on_disk(move || open(&new)).await?;
-        let mut written = append(&file, first.into_iter().collect()).await?;
+        // The state does not count: if it alone were too large, each file would be full before its first record.
+        append(&file, first.into_iter().collect()).await?;
+        let mut written = 0;
         while written < bytes_max {
             let lines = self.next().await;
             if lines.is_empty() {

@@ -12,9 +12,14 @@ use std::time::Duration;
 
 use http::StatusCode;
 use jiff::Timestamp;
-use nephele_cloud::{Catalog, Cloud, CloudConfig, ClusterId, ClusterSpec, MachineId, MachineSpec, Role};
+use nephele_cloud::{
+    Catalog, Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId,
+    MachineSpec, Network, Role,
+};
+use nephele_state::MemoryDisk;
 use prometheus::Registry;
 use serde_json::{Value, json};
+use tokio_stream::StreamExt as _;
 
 use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
 
@@ -316,4 +321,42 @@ async fn cloud_does_not_start_on_a_file_that_is_not_its_own() {
     let cause = std::error::Error::source(&error).unwrap().to_string();
     let path = directory.0.join("nephele.redb");
     assert!(cause.starts_with(&format!("failed to read the state file {}: ", path.display())), "{cause}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_objects_cannot_be_read_does_not_trigger_its_next_attempt() {
+    let disk = MemoryDisk::default();
+    let start = || {
+        let config = CloudConfig {
+            advertise_host: "127.0.0.1".into(),
+            bind_address: [127, 0, 0, 1].into(),
+            ports: 30_560..=30_569,
+            seed: "amber-otter-lamp".into(),
+            connection_hold: Duration::ZERO,
+            state_directory: Some("in memory".into()),
+            machines_max: None,
+            catalog: Catalog::default(),
+            clock: Arc::new(created_at),
+        };
+        let network = Network::InProcess(InProcess::keeping_on(disk.clone()));
+        let (cloud, driver) = Cloud::start_on(network, config, &Registry::new()).unwrap();
+        tokio::spawn(driver);
+        cloud.reserve_endpoints([]);
+        cloud
+    };
+    let (demo, other) = (cluster("demo"), cluster("other"));
+    let cloud = start();
+    cloud.ensure_cluster(demo.clone()).unwrap();
+    cloud.shutdown().await;
+
+    let cloud = start();
+    disk.set_full(true);
+    // Its objects cannot be written, and from then on the file cannot be opened either.
+    cloud.ensure_cluster(other).unwrap();
+    let mut changes = cloud.changes().filter(|changed| *changed == Changed::Cluster(demo.id.clone()));
+    let error = cloud.ensure_cluster(demo.clone()).unwrap_err();
+    assert!(matches!(error, ClusterError::State(_)), "{error:?}");
+    let told = tokio::time::timeout(Duration::from_secs(60), changes.next()).await;
+    assert!(told.is_err(), "{told:?}");
+    cloud.shutdown().await;
 }
