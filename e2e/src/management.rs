@@ -71,6 +71,8 @@ pub mod kinds {
     pub const SECRET: Kind = ("", "v1", "Secret");
     /// Namespace.
     pub const NAMESPACE: Kind = ("", "v1", "Namespace");
+    /// PersistentVolume.
+    pub const PERSISTENT_VOLUME: Kind = ("", "v1", "PersistentVolume");
     /// Pod.
     pub const POD: Kind = ("", "v1", "Pod");
     /// Deployment.
@@ -298,8 +300,12 @@ impl Management {
     }
 
     fn scoped(&self, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
-        const CLUSTER_SCOPED: [Kind; 3] =
-            [kinds::NAMESPACE, kinds::EXTENSION_CONFIG, kinds::CLOUD_EXTENSION_CONFIG];
+        const CLUSTER_SCOPED: [Kind; 4] = [
+            kinds::NAMESPACE,
+            kinds::PERSISTENT_VOLUME,
+            kinds::EXTENSION_CONFIG,
+            kinds::CLOUD_EXTENSION_CONFIG,
+        ];
         let is_cluster_scoped = CLUSTER_SCOPED.iter().any(|(_, _, kind)| resource.kind == *kind);
         if is_cluster_scoped || resource.kind.starts_with("Global") {
             Api::all_with(self.client.clone(), resource)

@@ -109,7 +109,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     asked.extend(permissions::asked(&pod.metrics().await?)?);
     every_permission_is_used(&asked).await?;
     nothing_is_left(&management).await?;
-    volume.remove().await
+    volume.remove(&management).await
 }
 
 /// Whether the workload cluster still has the ConfigMap that the test wrote to it.

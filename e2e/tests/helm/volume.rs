@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use anyhow::Context;
-use nephele_e2e::Management;
+use nephele_e2e::{Management, management::kinds};
 use serde_json::json;
 
 use crate::helm::chart::{NAMESPACE, kubectl};
@@ -48,9 +48,9 @@ impl Volume {
     }
 
     /// Removes it, after the chart has removed its claim.
-    pub(crate) async fn remove(self) -> anyhow::Result<()> {
+    pub(crate) async fn remove(self, management: &Management) -> anyhow::Result<()> {
         assert_eq!(self.claim().await?, format!("{NAMESPACE}/nephele-state Released"));
-        kubectl(&["delete", "persistentvolumes", NAME]).await?;
+        management.delete(kinds::PERSISTENT_VOLUME, "", NAME).await?;
         fs::remove_dir_all(&self.folder)
             .with_context(|| format!("failed to remove {}", self.folder.display()))
     }
