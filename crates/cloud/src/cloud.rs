@@ -205,7 +205,8 @@ impl Cloud {
         };
         let over = self.inner.over.child_token();
         let shared = self.inner.shared.clone();
-        // First what can fail on the disk: a load balancer that is deleted again would trigger the next attempt at once.
+        // Before the load balancer is created, because this can fail. Deleting the load balancer after a failure would
+        // trigger the next attempt at once.
         let kept = shared.keeper.store(&spec, (shared.clock)())?;
         self.create_load_balancer(&spec.id, &endpoint)?;
         let follower = Follower::begin(&spec.id, &self.inner.driver);
@@ -240,9 +241,9 @@ impl Cloud {
     pub fn reserve_endpoint(&self, cluster: &ClusterId, port: u16) {
         self.inner.ports.lock().reserve(cluster, port);
         let reserve = Request::Reserve { id: cluster.load_balancer(), zone: None };
-        if let Err(error) = self.ask(self.now(), reserve) {
+        if let Err(error) = self.ask(reserve) {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(%cluster, error, "Failed to reserve room for a load balancer from before a restart");
+            tracing::warn!(%cluster, error, "Failed to reserve the room of a published load balancer");
         }
     }
 
@@ -250,13 +251,12 @@ impl Cloud {
     /// again or deleted. Call it once with all machines from before a restart, before any machine is created, and with
     /// each machine that comes later, for example from another management cluster.
     pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
-        let now = self.now();
         let mut making = self.inner.making.lock();
         for FormerMachine { id: machine, has_begun, zone, allocation } in published {
             let reserve = Request::Reserve { id: machine.resource(), zone };
-            if has_begun && let Err(error) = self.ask(now, reserve) {
+            if has_begun && let Err(error) = self.ask(reserve) {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(%machine, error, "Failed to reserve room for a machine from before a restart");
+                tracing::warn!(%machine, error, "Failed to reserve the room of a machine that has begun");
             }
             let MachineId { cluster: id, name } = machine;
             match self.cluster(&id) {
@@ -368,9 +368,8 @@ impl Cloud {
     /// Deletes resources that no longer have an object. The object is gone, so nobody would repeat a refused deletion:
     /// it is only logged.
     fn delete_gone(&self, ids: impl IntoIterator<Item = ResourceId>) {
-        let now = self.now();
         for id in ids {
-            if let Err(error) = self.ask(now, Request::Delete(id.clone())) {
+            if let Err(error) = self.ask(Request::Delete(id.clone())) {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(resource = %id, error, "Failed to delete a resource without an object");
             }
@@ -411,7 +410,7 @@ impl Cloud {
     /// When the cloud refuses.
     pub fn put_catalog(&self, namespace: &str, name: &str, catalog: Catalog) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        self.ask(self.now(), Request::PutCatalog { id, catalog: Box::new(catalog) })
+        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog) })
     }
 
     /// Deletes a catalog. No new machine can use it.
@@ -419,7 +418,7 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses.
     pub fn delete_catalog(&self, namespace: &str, name: &str) -> Result<(), CallError> {
-        self.ask(self.now(), Request::Delete(ResourceId::catalog(namespace, name)))
+        self.ask(Request::Delete(ResourceId::catalog(namespace, name)))
     }
 
     /// Asks the cloud for the hardware of a machine that would be made from a model.
@@ -430,7 +429,7 @@ impl Cloud {
         let catalog = ResourceId::catalog(namespace, name);
         let request = Request::DescribeModel { catalog: catalog.clone(), model: model.clone() };
         let verb = "DescribeModel";
-        self.ask(self.now(), request)?;
+        self.ask(request)?;
         let described = self.inner.driver.look(|engine| engine.hardware(&catalog, model));
         described.map_err(|source| CallError::Refused { verb, source })
     }
@@ -457,9 +456,7 @@ impl Cloud {
         self.follow(&cluster, &mut follower, |_| ());
         match cluster.admit(spec) {
             Admission::New(spec) => {
-                let now = self.now();
-                self.ask(now, creation(&spec, self.clock(), now))
-                    .inspect_err(|_| cluster.on_gone(&id.name))?;
+                self.ask(creation(&spec, self.clock())).inspect_err(|_| cluster.on_gone(&id.name))?;
                 let resource = id.resource();
                 let given = |engine: &Engine| engine.get(&resource).map(|made| made.hardware.clone());
                 if let Some(hardware) = self.inner.driver.look(given) {
@@ -484,7 +481,7 @@ impl Cloud {
         let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
         let (name, to) = (update.name(), update.software.key());
         let spec = UpdateSpec { name, to, since: self.clock().at(update.asked_at), latency };
-        match self.ask(self.now(), Request::Update(id.resource(), spec)) {
+        match self.ask(Request::Update(id.resource(), spec)) {
             // A machine that is being deleted needs no update.
             Err(CallError::Refused { source: CloudError::Deleting(_) | CloudError::NotFound(_), .. }) => {
                 Ok(())
@@ -499,7 +496,7 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses.
     pub fn describe_machine(&self, id: &MachineId) -> Result<Option<MachineObservation>, MachineError> {
-        match self.ask(self.now(), Request::Describe(id.resource())) {
+        match self.ask(Request::Describe(id.resource())) {
             Ok(()) => Ok(self.observe_machine(id)),
             Err(CallError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -548,7 +545,7 @@ impl Cloud {
     pub fn delete_machine(&self, id: &MachineId) -> Result<Deletion, MachineError> {
         let resource = id.resource();
         let is_there = |engine: &Engine| engine.get(&resource).is_some();
-        let delete = || self.ask(self.now(), Request::Delete(id.resource()));
+        let delete = || self.ask(Request::Delete(id.resource()));
         let left = match self.cluster(&id.cluster) {
             Some(cluster) => {
                 let mut follower = cluster.follower.lock();
@@ -574,7 +571,8 @@ impl Cloud {
     }
 
     /// Sends a request to the engine on behalf of the infrastructure provider.
-    pub(crate) fn ask(&self, now: SimTime, request: Request) -> Result<(), CallError> {
+    pub(crate) fn ask(&self, request: Request) -> Result<(), CallError> {
+        let now = self.now();
         let operation = Operation { caller: CALLER.to_owned(), request, labels: BTreeMap::new(), at: now };
         let verb = operation.verb();
         match self.inner.driver.apply(operation) {
@@ -740,7 +738,7 @@ impl Cloud {
 }
 
 /// The request that creates or adopts a machine.
-fn creation(spec: &MachineSpec, clock: &CloudClock, now: SimTime) -> Request {
+fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
     let stages = Stage::of(spec.role).iter().map(|stage| {
         let start_up = spec.start_up.get(stage).copied().unwrap_or_default();
         StageSpec {
@@ -766,7 +764,7 @@ fn creation(spec: &MachineSpec, clock: &CloudClock, now: SimTime) -> Request {
     let reached: BTreeMap<_, _> =
         spec.reached.iter().map(|(stage, at)| (stage.name(), clock.at(*at))).collect();
     let started_at = spec.started_at.map(|at| clock.at(at));
-    let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or(now);
+    let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or_else(|| clock.now());
     Request::Adopt { spec: resource, created, reached, hardware: spec.hardware.clone() }
 }
 

@@ -89,8 +89,8 @@ pub(crate) struct Seen {
 }
 
 impl Cluster {
-    /// A cluster at `endpoint`, with the objects that were kept. `settings` are the settings of its API servers except the
-    /// version.
+    /// A cluster at `endpoint`, with the objects that were kept. `settings` are the settings of its API servers except
+    /// the version.
     pub(crate) fn new(
         spec: ClusterSpec,
         endpoint: Endpoint,

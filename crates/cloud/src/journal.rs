@@ -15,8 +15,8 @@ use crate::driver::Driver;
 
 /// Records read at a time: 256 pointers, for which the lock is held for some microseconds.
 const RECORDS_MAX: usize = 256;
-/// A file with more bytes than this is replaced by a new one. The previous file is kept: 512 MiB together hold the last
-/// million records.
+/// A file with more bytes of records than this is replaced by a new one. The previous file is kept: 512 MiB together
+/// hold the last million records. Each begins with a state, some 500 bytes for each machine.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// The wait before a failed file is tried again.
 const RETRY: Duration = Duration::from_secs(30);

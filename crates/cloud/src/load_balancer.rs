@@ -12,7 +12,7 @@ impl Cloud {
     pub(crate) fn create_load_balancer(&self, id: &ClusterId, endpoint: &Endpoint) -> Result<(), CallError> {
         let endpoint = Some(endpoint.clone());
         let spec = ResourceSpec { endpoint, ..ResourceSpec::new(id.load_balancer()) };
-        self.ask(self.now(), Request::Create(spec))
+        self.ask(Request::Create(spec))
     }
 
     /// Asks the cloud for the load balancer of a cluster. None if it does not exist.
@@ -21,7 +21,7 @@ impl Cloud {
     /// When the cloud refuses.
     pub fn describe_load_balancer(&self, id: &ClusterId) -> Result<Option<LoadBalancer>, CallError> {
         let balancer = id.load_balancer();
-        match self.ask(self.now(), Request::Describe(balancer.clone())) {
+        match self.ask(Request::Describe(balancer.clone())) {
             Ok(()) => Ok(self.look(|engine| {
                 let found = engine.get(&balancer)?;
                 Some(LoadBalancer {
@@ -42,7 +42,7 @@ impl Cloud {
     /// When the cloud refuses. Then the load balancer stays as it is.
     pub fn delete_load_balancer(&self, id: &ClusterId) -> Result<Deletion, CallError> {
         let balancer = id.load_balancer();
-        self.ask(self.now(), Request::Delete(balancer.clone()))?;
+        self.ask(Request::Delete(balancer.clone()))?;
         let is_there = |engine: &Engine| engine.get(&balancer).is_some();
         let left = match self.cluster(id) {
             Some(cluster) => self.catch_up(&cluster, is_there),
@@ -64,7 +64,7 @@ impl Cloud {
             instance: id.name.clone(),
             in_service_from: Stage::ApiServer.name(),
         };
-        match self.ask(self.now(), request) {
+        match self.ask(request) {
             Err(CallError::Refused {
                 source: CloudError::Deleting(refused) | CloudError::NotFound(refused),
                 ..
@@ -91,7 +91,7 @@ impl Cloud {
         }
         let instance = id.name.clone();
         let request = Request::DeregisterBackend { load_balancer: balancer.clone(), instance };
-        self.ask(self.now(), request)?;
+        self.ask(request)?;
         if let Some(cluster) = self.cluster(&id.cluster) {
             self.catch_up(&cluster, |_| ());
         }

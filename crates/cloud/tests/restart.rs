@@ -13,8 +13,8 @@ use std::time::Duration;
 use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Catalog, Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId,
-    MachineSpec, Network, Role,
+    Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId, MachineSpec,
+    Network, Role,
 };
 use nephele_state::MemoryDisk;
 use prometheus::Registry;
@@ -305,17 +305,8 @@ async fn cluster_that_was_deleted_or_made_again_begins_anew() {
 async fn cloud_does_not_start_on_a_file_that_is_not_its_own() {
     let directory = Directory::new("foreign");
     fs::write(directory.0.join("nephele.redb"), "something else").unwrap();
-    let config = CloudConfig {
-        advertise_host: "127.0.0.1".into(),
-        bind_address: [127, 0, 0, 1].into(),
-        ports: 30_540..=30_549,
-        seed: "amber-otter-lamp".into(),
-        connection_hold: Duration::ZERO,
-        state_directory: Some(directory.0.clone()),
-        machines_max: None,
-        catalog: Catalog::default(),
-        clock: Arc::new(Timestamp::now),
-    };
+    let config =
+        CloudConfig { state_directory: Some(directory.0.clone()), ..support::config(30_540..=30_549) };
     let Err(error) = Cloud::start(config, &Registry::new()) else { panic!("it started") };
     assert_eq!(error.to_string(), "failed to use the state directory");
     let cause = std::error::Error::source(&error).unwrap().to_string();
@@ -328,15 +319,9 @@ async fn a_cluster_whose_objects_cannot_be_read_does_not_trigger_its_next_attemp
     let disk = MemoryDisk::default();
     let start = || {
         let config = CloudConfig {
-            advertise_host: "127.0.0.1".into(),
-            bind_address: [127, 0, 0, 1].into(),
-            ports: 30_560..=30_569,
-            seed: "amber-otter-lamp".into(),
-            connection_hold: Duration::ZERO,
             state_directory: Some("in memory".into()),
-            machines_max: None,
-            catalog: Catalog::default(),
             clock: Arc::new(created_at),
+            ..support::config(30_560..=30_569)
         };
         let network = Network::InProcess(InProcess::keeping_on(disk.clone()));
         let (cloud, driver) = Cloud::start_on(network, config, &Registry::new()).unwrap();

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use nephele_cloud::{ClusterId, MachineId};
 use parking_lot::Mutex;
 
-/// Machines by cluster, as the machine reconciler found them, so that a change of a cluster triggers its machines
-/// without a search through all machines. The reconciler adds a machine before it reads the machine's cluster, so that
-/// no later change of the cluster misses the machine. Owned by the machine reconciler.
+/// Machines by cluster, as the first list and the machine reconciler found them, so that a change of a cluster triggers
+/// its machines without a search through all machines. The reconciler adds a machine before it reads the machine's
+/// cluster, so that no later change of the cluster misses the machine. Owned by the machine reconciler.
 #[derive(Default)]
 pub(crate) struct KnownMachines(Mutex<Maps>);
 

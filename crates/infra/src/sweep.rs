@@ -153,7 +153,7 @@ pub(crate) async fn machines(
                 let namespace = object.namespace().unwrap_or_default();
                 let moved = annotation(&object.metadata, DELETE_FOR_MOVE_ANNOTATION).is_some();
                 let cluster = context.known_machines.cluster_of(&namespace, &object.name_any());
-                // A machine that was never reconciled is not in `known_machines`, but room may be reserved for it.
+                // A change of its cluster may already have removed it from `known_machines`.
                 let cluster = cluster.or_else(|| {
                     let owner = owner_machine(&object.metadata);
                     let owner = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));

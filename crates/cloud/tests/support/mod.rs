@@ -104,17 +104,7 @@ impl World {
         machines_max: Option<u32>,
     ) -> Self {
         let registry = Registry::new();
-        let config = CloudConfig {
-            advertise_host: "127.0.0.1".into(),
-            bind_address: [127, 0, 0, 1].into(),
-            ports,
-            seed: "amber-otter-lamp".into(),
-            connection_hold,
-            state_directory,
-            machines_max,
-            catalog: Catalog::default(),
-            clock: Arc::new(Timestamp::now),
-        };
+        let config = CloudConfig { connection_hold, state_directory, machines_max, ..config(ports) };
         let (cloud, driver) = Cloud::start(config, &registry).unwrap();
         Self { cloud, registry, driver: tokio::spawn(driver) }
     }
@@ -147,19 +137,28 @@ impl World {
     }
 }
 
-/// A cloud whose clock is tokio's, which tests pause, `ahead` of the time at which clusters are created.
-pub fn on_tokio_time(ports: RangeInclusive<u16>, ahead: Duration) -> Cloud {
-    let start = Instant::now();
-    let config = CloudConfig {
+/// The configuration of a cloud on loopback, without limits and without a state directory.
+pub fn config(ports: RangeInclusive<u16>) -> CloudConfig {
+    CloudConfig {
         advertise_host: "127.0.0.1".into(),
         bind_address: [127, 0, 0, 1].into(),
         ports,
         seed: "amber-otter-lamp".into(),
-        connection_hold: Duration::from_secs(10),
+        connection_hold: PATIENCE,
         state_directory: None,
         machines_max: None,
         catalog: Catalog::default(),
+        clock: Arc::new(Timestamp::now),
+    }
+}
+
+/// A cloud whose clock is tokio's, which tests pause, `ahead` of the time at which clusters are created.
+pub fn on_tokio_time(ports: RangeInclusive<u16>, ahead: Duration) -> Cloud {
+    let start = Instant::now();
+    let config = CloudConfig {
+        connection_hold: Duration::from_secs(10),
         clock: Arc::new(move || created_at() + ahead + start.elapsed()),
+        ..config(ports)
     };
     let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
     tokio::spawn(driver);
