@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use anyhow::Context;
-use nephele_e2e::{Management, management::kinds};
+use nephele_e2e::{Look, Management, management::kinds, until, wait::LIMIT};
 use serde_json::json;
 
 use crate::helm::chart::{NAMESPACE, kubectl};
@@ -41,7 +41,7 @@ impl Volume {
         Ok(Self { folder })
     }
 
-    /// The name of the claim that has the volume.
+    /// The claim that has the volume, and the volume's phase.
     pub(crate) async fn claim(&self) -> anyhow::Result<String> {
         let claim = "--output=jsonpath={.spec.claimRef.namespace}/{.spec.claimRef.name} {.status.phase}";
         kubectl(&["get", "persistentvolumes", NAME, claim]).await
@@ -49,7 +49,12 @@ impl Volume {
 
     /// Removes it, after the chart has removed its claim.
     pub(crate) async fn remove(self, management: &Management) -> anyhow::Result<()> {
-        assert_eq!(self.claim().await?, format!("{NAMESPACE}/nephele-state Released"));
+        let released = format!("{NAMESPACE}/nephele-state Released");
+        until("the volume to be released", LIMIT, async || {
+            let claim = self.claim().await?;
+            Ok(Look::when(claim == released, || claim.clone()))
+        })
+        .await?;
         management.delete(kinds::PERSISTENT_VOLUME, "", NAME).await?;
         fs::remove_dir_all(&self.folder)
             .with_context(|| format!("failed to remove {}", self.folder.display()))
