@@ -7,11 +7,13 @@ mod args;
 mod components;
 mod crds;
 mod demo;
+mod install;
 mod journal;
 mod logging;
 mod manager;
 mod process;
 mod runtime;
+mod template;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,12 @@ enum Command {
     Manager(Box<ManagerArgs>),
     /// Run everything in one process, without Kubernetes, and watch two clusters come up.
     Demo(DemoArgs),
+    /// Install the manager on a management cluster, or upgrade it there, from this program alone.
+    Install(install::Args),
+    /// Remove what `nephele install` installed.
+    Uninstall(install::uninstall::Args),
+    /// Print a template for `clusterctl generate cluster --from -`.
+    Template(template::Args),
     /// Print all objects of a provider, as clusterctl installs it.
     Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
@@ -65,6 +73,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             process::block_on(|shutdown| manager::run(*args, verbosity, shutdown))
         }
         Command::Demo(args) => process::block_on(|shutdown| demo::run(args, shutdown)),
+        Command::Install(args) => process::block_on(|_| install::run(args)),
+        Command::Uninstall(args) => process::block_on(|_| install::uninstall::run(args)),
+        Command::Template(args) => template::run(&args),
         Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),
         Command::Journal(action) => journal::run(&action),

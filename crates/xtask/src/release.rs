@@ -98,37 +98,3 @@ fn copy(file: &str, folder: &Path) -> anyhow::Result<()> {
     let text = fs::read(&source).with_context(|| format!("failed to read {}", source.display()))?;
     write(&folder.join(source.file_name().expect("files have names")), text)
 }
-
-/// Components as clusterctl renders them when no variable is set: `${VARIABLE:=default}` becomes its default, and
-/// `$$` becomes `$`.
-pub(crate) fn with_defaults(text: &str) -> anyhow::Result<String> {
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        expanded.push_str(before);
-        if let Some(after) = after.strip_prefix('$') {
-            expanded.push('$');
-            rest = after;
-        } else {
-            let variable = after.strip_prefix('{').and_then(|after| after.split_once('}'));
-            let (variable, after) = variable.context("a $ that is neither a variable nor escaped")?;
-            let (_, default) =
-                variable.split_once(":=").with_context(|| format!("{variable} has no default"))?;
-            expanded.push_str(default);
-            rest = after;
-        }
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_are_their_defaults_and_dollars_themselves() {
-        assert_eq!(with_defaults("a ${A:=:8443} b$$ ${B:=c}").expect("expanded"), "a :8443 b$ c");
-        assert!(with_defaults("${A}").is_err() && with_defaults("$A").is_err());
-    }
-}

@@ -1,6 +1,6 @@
 //! `nephele components`: all objects of a provider, in the one file that clusterctl installs.
 
-mod render;
+pub(crate) mod render;
 
 use std::{
     io::{self, Write},

@@ -3,6 +3,8 @@
 //! clusterctl's rules for the file are in cluster-api, docs/book/src/developer/providers/contracts/clusterctl.md.
 //! This file must not depend on the command line, because `cargo xtask release` includes it too.
 
+use anyhow::Context as _;
+
 /// The role of the manager in a components file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -108,6 +110,41 @@ impl Role {
     }
 }
 
+/// The components with values for their variables, as clusterctl expands them: `${VARIABLE:=default}` becomes the value
+/// of the variable or else the default, and `$$` becomes `$`. `$(NAME)` is the kubelet's to expand.
+///
+/// # Errors
+/// When a variable without a default has no value, or a `$` is none of the above.
+pub(crate) fn with_variables(
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> anyhow::Result<String> {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        expanded.push_str(before);
+        if let Some(after) = after.strip_prefix('$') {
+            expanded.push('$');
+            rest = after;
+        } else if after.starts_with('(') {
+            expanded.push('$');
+            rest = after;
+        } else {
+            let braced = after.strip_prefix('{').and_then(|after| after.split_once('}'));
+            let (name, after) = braced.context("a $ that is neither a variable nor escaped")?;
+            let (name, default) = match name.split_once(":=") {
+                Some((name, default)) => (name, Some(default.to_owned())),
+                None => (name, None),
+            };
+            let value = variable(name).or(default);
+            expanded.push_str(&value.with_context(|| format!("{name} has neither a value nor a default"))?);
+            rest = after;
+        }
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
 /// The components of a role as YAML documents, with this image.
 pub(crate) fn render(role: Role, image: &str) -> String {
     let files = role.files();
@@ -177,6 +214,14 @@ mod tests {
 
     fn name(object: &Value) -> &str {
         text(object, &["metadata", "name"]).expect("an object has a name")
+    }
+
+    #[test]
+    fn variables_are_their_values_or_defaults_and_dollars_themselves() {
+        let value = |name: &str| (name == "SET").then(|| "x".to_owned());
+        let expand = |text: &str| with_variables(text, &value).ok();
+        assert_eq!(expand("a ${A:=:8443} b$$ $(C) ${SET:=c} ${SET}").as_deref(), Some("a :8443 b$ $(C) x x"));
+        assert_eq!((expand("${A}"), expand("$A"), expand("${A")), (None, None, None));
     }
 
     #[test]

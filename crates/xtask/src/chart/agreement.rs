@@ -17,7 +17,6 @@ use super::{
 use crate::{
     codegen,
     components::{self, Role},
-    release,
 };
 
 /// A role's components, and the values with which the chart renders the same objects.
@@ -213,7 +212,7 @@ fn difference(theirs: &Value, ours: &Value, place: &str) -> String {
 
 /// The objects that clusterctl creates when no variable is set.
 fn components(role: Role) -> anyhow::Result<Vec<Value>> {
-    let text = release::with_defaults(&components::render(role, components::IMAGE))?;
+    let text = components::with_variables(&components::render(role, components::IMAGE), &|_| None)?;
     let objects: Result<Vec<Value>, _> =
         serde_yaml_ng::Deserializer::from_str(&text).map(Value::deserialize).collect();
     objects.context("failed to read the components")

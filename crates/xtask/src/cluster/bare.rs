@@ -80,7 +80,10 @@ fn install(
     if !wanted.cluster_api.installs_us() {
         // Such an old clusterctl refuses providers with our contract. The definitions support both contracts.
         for role in [Role::Infrastructure, Role::Ipam] {
-            kubectl.apply(&release::with_defaults(&components::render(role, components::IMAGE))?)?;
+            kubectl
+                .apply(&components::with_variables(&components::render(role, components::IMAGE), &|_| {
+                    None
+                })?)?;
         }
         return Ok(());
     }
@@ -114,7 +117,7 @@ fn runtime_extension(
             // Such old releases have only the first version of ExtensionConfigs.
             let components = components::render(Role::RuntimeExtension, components::IMAGE);
             let [newest, first] = ["v1beta2", "v1alpha1"].map(|version| format!("{REGISTRATIONS}/{version}"));
-            kubectl.apply(&release::with_defaults(&components)?.replace(&newest, &first))?;
+            kubectl.apply(&components::with_variables(&components, &|_| None)?.replace(&newest, &first))?;
         }
         let url = format!("https://localhost:{}", managers::runtime_extension_port(number));
         let config = serde_json::json!({"spec": {"clientConfig": {"service": null, "url": url}}}).to_string();

@@ -1,0 +1,138 @@
+//! The management cluster: what is installed there, and writes to it.
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
+    discovery::{self, Scope},
+};
+use serde_json::Value;
+
+use super::objects::LABEL;
+
+/// The field manager of what is applied.
+const FIELD_MANAGER: &str = "nephele-install";
+/// clusterctl's list of providers.
+const INVENTORY: (&str, &str, &str) = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
+const CLUSTERS: &str = "clusters.cluster.x-k8s.io";
+const POOLS: &str = "inclusterippools.ipam.cluster.x-k8s.io";
+
+/// What is on a management cluster that matters to an installation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Whether Cluster API is installed, in any version.
+    pub(super) cluster_api: bool,
+    /// The providers that clusterctl has installed, with their namespaces.
+    pub(super) providers: Vec<(String, String)>,
+    /// Who installed the kinds of the in-cluster IPAM provider.
+    pub(super) pools: Owner,
+}
+
+/// Who installed something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Owner {
+    #[default]
+    Nobody,
+    /// An earlier `nephele install`.
+    Us,
+    Others,
+}
+
+/// The kinds with which objects of one kind are requested.
+pub(super) struct Kind {
+    resource: ApiResource,
+    namespaced: bool,
+}
+
+/// The management cluster.
+pub(super) struct Management {
+    client: Client,
+}
+
+impl Management {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Looks at what is installed.
+    pub(super) async fn look(&self) -> anyhow::Result<Found> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let get = async |name: &str| {
+            let found = definitions.get_opt(name).await;
+            found.with_context(|| format!("failed to read CustomResourceDefinition {name}"))
+        };
+        let clusters = get(CLUSTERS).await?;
+        let pools = get(POOLS).await?;
+        let is_ours = |pools: &CustomResourceDefinition| {
+            pools.labels().get(LABEL.0).is_some_and(|value| value == LABEL.1)
+        };
+        Ok(Found {
+            cluster_api: clusters.is_some(),
+            providers: self.providers().await?,
+            pools: pools
+                .map_or(Owner::Nobody, |pools| if is_ours(&pools) { Owner::Us } else { Owner::Others }),
+        })
+    }
+
+    async fn providers(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let (group, version, kind) = INVENTORY;
+        let Some(kind) = self.kind(&GroupVersionKind::gvk(group, version, kind)).await? else {
+            return Ok(Vec::new());
+        };
+        let providers = self
+            .all(&kind)
+            .list(&ListParams::default())
+            .await
+            .context("failed to list clusterctl's providers")?;
+        let name = |provider: DynamicObject| (provider.name_any(), provider.namespace().unwrap_or_default());
+        Ok(providers.into_iter().map(name).collect())
+    }
+
+    /// The kind as the API server serves it; `None` if it does not.
+    pub(super) async fn kind(&self, kind: &GroupVersionKind) -> anyhow::Result<Option<Kind>> {
+        match discovery::pinned_kind(&self.client, kind).await {
+            Ok((resource, capabilities)) => {
+                Ok(Some(Kind { resource, namespaced: capabilities.scope == Scope::Namespaced }))
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(kube::Error::Discovery(_)) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("failed to look up the kind {}", kind.kind)),
+        }
+    }
+
+    /// The API of the kind of an object, in the object's namespace.
+    pub(super) async fn api(&self, object: &Value) -> anyhow::Result<Option<Api<DynamicObject>>> {
+        let text = |name: &str| object[name].as_str().unwrap_or_default();
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        let Some(kind) = self.kind(&GroupVersionKind::gvk(group, version, text("kind"))).await? else {
+            return Ok(None);
+        };
+        let namespace = object["metadata"]["namespace"].as_str();
+        Ok(Some(match namespace.filter(|_| kind.namespaced) {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
+            None => Api::all_with(self.client.clone(), &kind.resource),
+        }))
+    }
+
+    /// The API of a kind in all namespaces.
+    pub(super) fn all(&self, kind: &Kind) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &kind.resource)
+    }
+
+    /// Creates an object or brings it to this state.
+    pub(super) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let Some(api) = self.api(object).await? else {
+            bail!("the API server does not know the kind {kind}")
+        };
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let applied = api.patch(name, &params, &Patch::Apply(object)).await;
+        applied.map(drop).with_context(|| format!("failed to apply {kind} {name}"))
+    }
+}

@@ -1,0 +1,162 @@
+//! `nephele install` and `nephele uninstall`: the manager on a management cluster, from this program alone.
+//!
+//! ```text
+//!  this program ─▶ image (one layer) ─▶ kind, containerd ─▶ nodes
+//!       │                                                     │
+//!       └─▶ objects (pure) ──server-side apply──▶ management cluster ─▶ manager's pod
+//! ```
+
+mod decide;
+mod delivery;
+mod image;
+mod management;
+mod objects;
+mod ready;
+pub(crate) mod uninstall;
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context as _, bail};
+use kube::{
+    Client,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use self::{
+    delivery::Destination,
+    management::Management,
+    objects::{NAMESPACE, Wanted, objects},
+};
+
+/// The management cluster to work on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Target {
+    /// Kubeconfig file [default: KUBECONFIG, or the file in the home directory]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// The flags of `nephele install`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// How the nodes get an image of this program: kind[:CLUSTER] or containerd[:SOCKET] [default: kind, for a context
+    /// of kind]
+    #[arg(long, value_name = "DESTINATION", conflicts_with = "image")]
+    load: Option<Destination>,
+    /// Make the image from this static program for Linux, instead of from the running one.
+    #[arg(long, value_name = "FILE", conflicts_with = "image")]
+    program: Option<PathBuf>,
+    /// Use this image of a registry, instead of making one.
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// How long to wait until the manager is ready.
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = nephele_go_duration::parse)]
+    time_limit: Duration,
+}
+
+impl Target {
+    fn kubeconfig(&self) -> anyhow::Result<Kubeconfig> {
+        match &self.kubeconfig {
+            Some(file) => Kubeconfig::read_from(file)
+                .with_context(|| format!("failed to read kubeconfig {}", file.display())),
+            None => Kubeconfig::read()
+                .context("failed to find a kubeconfig: set KUBECONFIG, or name a file with --kubeconfig"),
+        }
+    }
+
+    /// The name of the context that is used, if the kubeconfig has any.
+    fn context(&self) -> anyhow::Result<Option<String>> {
+        Ok(match &self.context {
+            Some(context) => Some(context.clone()),
+            None => self.kubeconfig()?.current_context,
+        })
+    }
+
+    async fn connect(&self) -> anyhow::Result<Management> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let config = kube::Config::from_custom_kubeconfig(self.kubeconfig()?, &options).await;
+        let config = config.context("failed to use the kubeconfig")?;
+        let url = config.cluster_url.clone();
+        let client = Client::try_from(config).context("failed to make a client of the management cluster")?;
+        client
+            .apiserver_version()
+            .await
+            .with_context(|| format!("failed to reach the management cluster at {url}"))?;
+        Ok(Management::new(client))
+    }
+}
+
+/// Installs the manager, or upgrades it.
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let management = args.target.connect().await?;
+    let roles = decide::roles(&management.look().await?)?;
+    if let Some(note) = &roles.note {
+        println!("The manager is not an IPAM provider: {note}.");
+    }
+    let wanted = match args.image {
+        Some(image) => Wanted { image, on_nodes: false, ipam: roles.ipam },
+        None => {
+            let destination = destination(args.load, args.target.context()?)?;
+            let image = image::make(args.program.as_deref())?;
+            println!("Loading the image {} ({} MB)", image.name, image.content.len() / 1_000_000);
+            destination.deliver(&image)?;
+            Wanted { image: image.name, on_nodes: true, ipam: roles.ipam }
+        }
+    };
+    let objects = objects(&wanted, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
+    println!("Applying {} objects", objects.len());
+    for object in &objects {
+        management.apply(object).await?;
+    }
+    println!("Waiting until the manager is ready");
+    ready::wait(&management, wanted.ipam, args.time_limit).await?;
+    print!("{}", next_steps());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The chosen destination, or the one that the context stands for.
+fn destination(chosen: Option<Destination>, context: Option<String>) -> anyhow::Result<Destination> {
+    if let Some(chosen) = chosen {
+        return Ok(chosen);
+    }
+    let context = context.unwrap_or_default();
+    match Destination::of_context(&context) {
+        Some(destination) => Ok(destination),
+        None => bail!(
+            "the context {context:?} is not one of kind, so nodes need the image in another way: name a \
+             containerd with --load, or an image that nodes can pull with --image"
+        ),
+    }
+}
+
+fn next_steps() -> String {
+    format!(
+        "Nephele is installed in the namespace {NAMESPACE}.\n\n\
+         Create a cluster:\n  \
+         nephele template topology | clusterctl generate cluster demo --from - --kubernetes-version v1.36.3 \\\n    \
+         --control-plane-machine-count 1 --worker-machine-count 2 | kubectl apply -f -\n\
+         Reach it:\n  \
+         nephele connect --all\n\
+         Remove everything:\n  \
+         kubectl delete cluster demo && nephele uninstall\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_kind_get_the_image_without_being_asked_and_others_need_a_destination() {
+        let containerd = Destination::Containerd { socket: None };
+        assert_eq!(destination(Some(containerd.clone()), None).expect("chosen"), containerd);
+        let kind = destination(None, Some("kind-lab".to_owned())).expect("kind");
+        assert_eq!(kind, Destination::Kind { cluster: "lab".to_owned() });
+        assert!(destination(None, Some("prod".to_owned())).is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! Waits until an installed manager works.
+
+use std::{fmt::Write as _, time::Duration};
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DynamicObject, ListParams, PostParams},
+    runtime::wait::{Condition, await_condition},
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{
+    management::Management,
+    objects::{DEPLOYMENT, NAMESPACE},
+};
+
+/// The time between two attempts to reach the webhooks.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Waits until the manager's pods run the version that was applied, and the API server reaches its webhooks.
+pub(super) async fn wait(management: &Management, ipam: bool, limit: Duration) -> anyhow::Result<()> {
+    let deadline = Instant::now() + limit;
+    let deployments: Api<Deployment> = Api::namespaced(management.client().clone(), NAMESPACE);
+    match timeout_at(deadline, await_condition(deployments, DEPLOYMENT, is_rolled_out())).await {
+        Ok(result) => drop(result.context("failed to watch the manager's Deployment")?),
+        Err(_) => bail!(
+            "the manager is not ready after {} s: {}",
+            limit.as_secs(),
+            why_not(management).await.unwrap_or_else(|error| format!("{error:#}"))
+        ),
+    }
+    for object in probes(ipam) {
+        let mut reached = probe(management, &object).await;
+        while reached.is_err() && Instant::now() < deadline {
+            sleep(RETRY).await;
+            reached = probe(management, &object).await;
+        }
+        reached.context(
+            "the API server does not reach the manager's webhooks: check that network policies and firewalls let it \
+             connect to port 9443 of the manager's pod",
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether all pods of a Deployment are of its newest generation and available.
+fn is_rolled_out() -> impl Condition<Deployment> {
+    |deployment: Option<&Deployment>| {
+        let Some(deployment) = deployment else { return false };
+        let Some(status) = &deployment.status else { return false };
+        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        status.observed_generation == deployment.metadata.generation
+            && [status.replicas, status.updated_replicas, status.available_replicas]
+                .iter()
+                .all(|number| number.unwrap_or(0) == wanted)
+    }
+}
+
+/// Objects that the API server can create only with the help of the webhooks: an older version has to be converted, and
+/// a pool is reviewed.
+fn probes(ipam: bool) -> Vec<Value> {
+    let metadata = json!({"name": "nephele-install-probe", "namespace": NAMESPACE});
+    let mut probes = vec![json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+        "kind": "InMemoryCluster",
+        "metadata": metadata,
+        "spec": {},
+    })];
+    if ipam {
+        probes.push(json!({
+            "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2",
+            "kind": "InClusterIPPool",
+            "metadata": metadata,
+            "spec": {"addresses": ["192.0.2.1-192.0.2.9"], "prefix": 24},
+        }));
+    }
+    probes
+}
+
+async fn probe(management: &Management, object: &Value) -> anyhow::Result<()> {
+    let api = management.api(object).await?.context("the API server does not serve our kinds yet")?;
+    let object: DynamicObject = serde_json::from_value(object.clone())?;
+    api.create(&PostParams { dry_run: true, ..PostParams::default() }, &object).await?;
+    Ok(())
+}
+
+/// What keeps the manager's pods from being ready, as the kubelet and the scheduler tell it.
+async fn why_not(management: &Management) -> anyhow::Result<String> {
+    let pods: Api<Pod> = Api::namespaced(management.client().clone(), NAMESPACE);
+    let pods = pods.list(&ListParams::default().labels("control-plane=controller-manager")).await?;
+    let mut text = String::new();
+    for pod in &pods {
+        write!(text, "pod {}: {}. ", pod.name_any(), state(pod))?;
+    }
+    if text.is_empty() {
+        text.push_str("it has no pods. ");
+    }
+    write!(
+        text,
+        "See `kubectl -n {NAMESPACE} describe pods` and `kubectl -n {NAMESPACE} logs deployment/{DEPLOYMENT}`"
+    )?;
+    Ok(text)
+}
+
+/// The state of a pod in one line.
+fn state(pod: &Pod) -> String {
+    let Some(status) = &pod.status else { return "no status yet".to_owned() };
+    let because = |reason: Option<&String>, message: Option<&String>| {
+        let texts = [reason, message].into_iter().flatten().cloned();
+        texts.collect::<Vec<_>>().join(": ")
+    };
+    for container in status.container_statuses.iter().flatten() {
+        let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let ended = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+        match (waiting, ended) {
+            (Some(waiting), Some(ended)) => {
+                let waiting = because(waiting.reason.as_ref(), None);
+                return format!("{waiting} after {}", because(ended.reason.as_ref(), ended.message.as_ref()));
+            }
+            (Some(waiting), None) => return because(waiting.reason.as_ref(), waiting.message.as_ref()),
+            (None, _) => {}
+        }
+    }
+    let unmet = status.conditions.iter().flatten().find(|condition| condition.status != "True");
+    unmet.map_or_else(
+        || status.phase.clone().unwrap_or_default(),
+        |condition| {
+            format!(
+                "{} is {}: {}",
+                condition.type_,
+                condition.status,
+                because(condition.reason.as_ref(), condition.message.as_ref(),)
+            )
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(generation: i64, status: &Value) -> Deployment {
+        let object = json!({
+            "metadata": {"generation": generation},
+            "spec": {"replicas": 1, "selector": {}, "template": {}},
+            "status": status,
+        });
+        serde_json::from_value(object).expect("a Deployment")
+    }
+
+    #[test]
+    fn a_deployment_is_rolled_out_when_its_only_pods_are_new_and_available() {
+        let counts = |all: i32, new: i32, available: i32| json!({"observedGeneration": 2, "replicas": all, "updatedReplicas": new, "availableReplicas": available});
+        let is = |generation: i64, status: Value| {
+            is_rolled_out().matches_object(Some(&deployment(generation, &status)))
+        };
+        assert!(is(2, counts(1, 1, 1)));
+        assert!(!is(3, counts(1, 1, 1)), "its newest generation is not seen yet");
+        assert!(!is(2, counts(2, 1, 1)), "an old pod is still there");
+        assert!(!is(2, counts(1, 1, 0)));
+        assert!(!is_rolled_out().matches_object(None));
+    }
+
+    #[test]
+    fn the_state_of_a_pod_says_what_it_waits_for() {
+        let pod = |status: Value| serde_json::from_value(json!({"status": status})).expect("a Pod");
+        let waiting = json!({"waiting": {"reason": "ErrImageNeverPull", "message": "not on the node"}});
+        let container = |state: Value, last: Value| {
+            json!({"containerStatuses": [{"name": "manager", "image": "", "imageID": "", "ready": false,
+                "restartCount": 0, "state": state, "lastState": last}]})
+        };
+        assert_eq!(state(&pod(container(waiting, json!({})))), "ErrImageNeverPull: not on the node");
+        let crashed = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "no lease"}});
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        assert_eq!(state(&pod(container(waiting, crashed))), "CrashLoopBackOff after Error: no lease");
+        let unmet = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0/1 nodes"}]});
+        assert_eq!(state(&pod(unmet)), "PodScheduled is False: Unschedulable: 0/1 nodes");
+    }
+}
