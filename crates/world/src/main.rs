@@ -16,6 +16,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::alone::run_alone;
 
+/// The manager's allocator. A world allocates much, so it also takes a tenth less time than with the system's.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Runs worlds and prints those that break a rule.
 #[derive(Debug, Parser)]
 struct Args {
