@@ -7,6 +7,7 @@ mod args;
 mod components;
 mod crds;
 mod demo;
+mod doctor;
 mod install;
 mod journal;
 mod logging;
@@ -39,6 +40,8 @@ enum Command {
     Install(install::Args),
     /// Remove what `nephele install` installed.
     Uninstall(install::uninstall::Args),
+    /// Say what is wrong with a management cluster, and what mends it.
+    Doctor(doctor::Args),
     /// Print a template for `clusterctl generate cluster --from -`.
     Template(template::Args),
     /// Print all objects of a provider, as clusterctl installs it.
@@ -75,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => process::block_on(|shutdown| demo::run(args, shutdown)),
         Command::Install(args) => process::block_on(|_| install::run(args)),
         Command::Uninstall(args) => process::block_on(|_| install::uninstall::run(args)),
+        Command::Doctor(args) => process::block_on(|_| doctor::run(args)),
         Command::Template(args) => template::run(&args),
         Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),

@@ -20,18 +20,18 @@ const POOLS: &str = "inclusterippools.ipam.cluster.x-k8s.io";
 
 /// What is on a management cluster that matters to an installation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Whether Cluster API is installed, in any version.
-    pub(super) cluster_api: bool,
+    pub(crate) cluster_api: bool,
     /// The providers that clusterctl has installed, with their namespaces.
-    pub(super) providers: Vec<(String, String)>,
+    pub(crate) providers: Vec<(String, String)>,
     /// Who installed the kinds of the in-cluster IPAM provider.
-    pub(super) pools: Owner,
+    pub(crate) pools: Owner,
 }
 
 /// Who installed something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(crate) enum Owner {
     #[default]
     Nobody,
     /// An earlier `nephele install`.
@@ -40,27 +40,27 @@ pub(super) enum Owner {
 }
 
 /// The kinds with which objects of one kind are requested.
-pub(super) struct Kind {
+pub(crate) struct Kind {
     resource: ApiResource,
     namespaced: bool,
 }
 
 /// The management cluster.
-pub(super) struct Management {
+pub(crate) struct Management {
     client: Client,
 }
 
 impl Management {
-    pub(super) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
 
-    pub(super) fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
     /// Looks at what is installed.
-    pub(super) async fn look(&self) -> anyhow::Result<Found> {
+    pub(crate) async fn look(&self) -> anyhow::Result<Found> {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let get = async |name: &str| {
             let found = definitions.get_opt(name).await;
@@ -94,7 +94,7 @@ impl Management {
     }
 
     /// The kind as the API server serves it; `None` if it does not.
-    pub(super) async fn kind(&self, kind: &GroupVersionKind) -> anyhow::Result<Option<Kind>> {
+    pub(crate) async fn kind(&self, kind: &GroupVersionKind) -> anyhow::Result<Option<Kind>> {
         match discovery::pinned_kind(&self.client, kind).await {
             Ok((resource, capabilities)) => {
                 Ok(Some(Kind { resource, namespaced: capabilities.scope == Scope::Namespaced }))
@@ -106,7 +106,7 @@ impl Management {
     }
 
     /// The API of the kind of an object, in the object's namespace.
-    pub(super) async fn api(&self, object: &Value) -> anyhow::Result<Option<Api<DynamicObject>>> {
+    pub(crate) async fn api(&self, object: &Value) -> anyhow::Result<Option<Api<DynamicObject>>> {
         let text = |name: &str| object[name].as_str().unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
         let Some(kind) = self.kind(&GroupVersionKind::gvk(group, version, text("kind"))).await? else {
@@ -120,12 +120,12 @@ impl Management {
     }
 
     /// The API of a kind in all namespaces.
-    pub(super) fn all(&self, kind: &Kind) -> Api<DynamicObject> {
+    pub(crate) fn all(&self, kind: &Kind) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &kind.resource)
     }
 
     /// Creates an object or brings it to this state.
-    pub(super) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
+    pub(crate) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let kind = object["kind"].as_str().unwrap_or_default();
         let Some(api) = self.api(object).await? else {

@@ -9,9 +9,9 @@
 mod decide;
 mod delivery;
 mod image;
-mod management;
-mod objects;
-mod ready;
+pub(crate) mod management;
+pub(crate) mod objects;
+pub(crate) mod ready;
 pub(crate) mod uninstall;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
@@ -77,7 +77,7 @@ impl Target {
         })
     }
 
-    async fn connect(&self) -> anyhow::Result<Management> {
+    pub(crate) async fn connect(&self) -> anyhow::Result<Management> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let config = kube::Config::from_custom_kubeconfig(self.kubeconfig()?, &options).await;
         let config = config.context("failed to use the kubeconfig")?;

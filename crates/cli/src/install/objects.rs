@@ -9,11 +9,11 @@ use serde_yaml_ng::Deserializer;
 use crate::components::render::{Role, render, with_variables};
 
 /// The namespace of the manager.
-pub(super) const NAMESPACE: &str = "nephele-system";
+pub(crate) const NAMESPACE: &str = "nephele-system";
 /// The manager's Deployment.
-pub(super) const DEPLOYMENT: &str = "nephele-controller-manager";
+pub(crate) const DEPLOYMENT: &str = "nephele-controller-manager";
 /// The label by which `nephele uninstall` finds what was installed.
-pub(super) const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "nephele-install");
+pub(crate) const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "nephele-install");
 
 const ACCOUNT: &str = "nephele-manager";
 const CONTAINER: &str = "/spec/template/spec/containers/0";
@@ -25,12 +25,12 @@ const IPAM_SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verbosity-
 
 /// What to install.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    pub(super) image: String,
+pub(crate) struct Wanted {
+    pub(crate) image: String,
     /// Nodes have the image; there is no registry to pull it from.
-    pub(super) on_nodes: bool,
+    pub(crate) on_nodes: bool,
     /// The manager is the IPAM provider, too.
-    pub(super) ipam: bool,
+    pub(crate) ipam: bool,
 }
 
 /// All objects, in the order in which they have to be created. `variable` gives the value of a variable of the
@@ -38,7 +38,7 @@ pub(super) struct Wanted {
 ///
 /// # Errors
 /// When a value makes the components invalid YAML.
-pub(super) fn objects(
+pub(crate) fn objects(
     wanted: &Wanted,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> anyhow::Result<Vec<Value>> {

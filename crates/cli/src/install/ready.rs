@@ -61,7 +61,7 @@ fn is_rolled_out() -> impl Condition<Deployment> {
 
 /// Objects that the API server can create only with the help of the webhooks: an older version has to be converted, and
 /// a pool is reviewed.
-fn probes(ipam: bool) -> Vec<Value> {
+pub(crate) fn probes(ipam: bool) -> Vec<Value> {
     let metadata = json!({"name": "nephele-install-probe", "namespace": NAMESPACE});
     let mut probes = vec![json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
@@ -80,7 +80,8 @@ fn probes(ipam: bool) -> Vec<Value> {
     probes
 }
 
-async fn probe(management: &Management, object: &Value) -> anyhow::Result<()> {
+/// Has the API server create an object without keeping it.
+pub(crate) async fn probe(management: &Management, object: &Value) -> anyhow::Result<()> {
     let api = management.api(object).await?.context("the API server does not serve our kinds yet")?;
     let object: DynamicObject = serde_json::from_value(object.clone())?;
     api.create(&PostParams { dry_run: true, ..PostParams::default() }, &object).await?;
@@ -93,7 +94,7 @@ async fn why_not(management: &Management) -> anyhow::Result<String> {
     let pods = pods.list(&ListParams::default().labels("control-plane=controller-manager")).await?;
     let mut text = String::new();
     for pod in &pods {
-        write!(text, "pod {}: {}. ", pod.name_any(), state(pod))?;
+        write!(text, "pod {}: {}. ", pod.name_any(), state_of_pod(pod))?;
     }
     if text.is_empty() {
         text.push_str("it has no pods. ");
@@ -106,7 +107,7 @@ async fn why_not(management: &Management) -> anyhow::Result<String> {
 }
 
 /// The state of a pod in one line.
-fn state(pod: &Pod) -> String {
+pub(crate) fn state_of_pod(pod: &Pod) -> String {
     let Some(status) = &pod.status else { return "no status yet".to_owned() };
     let because = |reason: Option<&String>, message: Option<&String>| {
         let texts = [reason, message].into_iter().flatten().cloned();
@@ -172,12 +173,12 @@ mod tests {
             json!({"containerStatuses": [{"name": "manager", "image": "", "imageID": "", "ready": false,
                 "restartCount": 0, "state": state, "lastState": last}]})
         };
-        assert_eq!(state(&pod(container(waiting, json!({})))), "ErrImageNeverPull: not on the node");
+        assert_eq!(state_of_pod(&pod(container(waiting, json!({})))), "ErrImageNeverPull: not on the node");
         let crashed = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "no lease"}});
         let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
-        assert_eq!(state(&pod(container(waiting, crashed))), "CrashLoopBackOff after Error: no lease");
+        assert_eq!(state_of_pod(&pod(container(waiting, crashed))), "CrashLoopBackOff after Error: no lease");
         let unmet = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": "0/1 nodes"}]});
-        assert_eq!(state(&pod(unmet)), "PodScheduled is False: Unschedulable: 0/1 nodes");
+        assert_eq!(state_of_pod(&pod(unmet)), "PodScheduled is False: Unschedulable: 0/1 nodes");
     }
 }

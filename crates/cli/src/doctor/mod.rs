@@ -1,0 +1,34 @@
+//! `nephele doctor`: what is wrong with a management cluster, and what mends it.
+//!
+//! ```text
+//!  management cluster ──fetch──▶ Snapshot (plain values) ──checks (pure)──▶ findings ──▶ text, exit code
+//! ```
+
+mod checks;
+mod fetch;
+mod snapshot;
+
+use std::process::ExitCode;
+
+use crate::install::Target;
+
+/// The flags.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Looks, and prints a line for each problem and its mend. Fails if there is one.
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let management = args.target.connect().await?;
+    let findings = checks::findings(&fetch::snapshot(&management).await?);
+    for checks::Finding { problem, mend } in &findings {
+        println!("✗ {problem}\n  {mend}.");
+    }
+    if findings.is_empty() {
+        println!("✓ Nothing is wrong with this management cluster.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,84 @@
+//! What a doctor looks at, as plain values.
+
+use jiff::SignedDuration;
+
+/// A management cluster at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Snapshot {
+    /// Minor version of Kubernetes 1.
+    pub(super) kubernetes_minor: u32,
+    /// How far the clock of the API server is ahead of this machine's.
+    pub(super) clock_ahead: SignedDuration,
+    /// The managers of Cluster API's providers, ours among them.
+    pub(super) managers: Vec<Manager>,
+    /// Our kinds.
+    pub(super) definitions: Vec<Definition>,
+    /// Names of webhook configurations and definitions that have no certificate authority.
+    pub(super) without_authority: Vec<String>,
+    /// Why the API server does not reach our webhooks.
+    pub(super) webhooks: Option<String>,
+    /// What the manager's account may not do, as `verb resource.group`.
+    pub(super) missing_rights: Vec<String>,
+    /// Conditions of nodes that evict pods or refuse new ones: node and condition.
+    pub(super) pressures: Vec<(String, String)>,
+    /// InMemoryClusters and InMemoryMachines that are not ready: kind, name, and the message of the condition.
+    pub(super) waiting: Vec<Waiting>,
+}
+
+/// The manager of a provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Manager {
+    /// clusterctl's label of the provider: `cluster-api`.
+    pub(super) provider: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) image: String,
+    pub(super) args: Vec<String>,
+    pub(super) account: String,
+    pub(super) is_available: bool,
+    /// What keeps its pods from being ready.
+    pub(super) trouble: Option<String>,
+}
+
+/// A definition of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Definition {
+    pub(super) name: String,
+    /// clusterctl's label of the provider that it belongs to.
+    pub(super) provider: String,
+    /// Whether it has all versions that this program knows.
+    pub(super) is_current: bool,
+}
+
+/// An object that waits for something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) message: String,
+}
+
+impl Manager {
+    /// Whether it is one of ours, with the role of the infrastructure provider.
+    pub(super) fn is_ours(&self) -> bool {
+        self.provider == "infrastructure-in-memory"
+    }
+
+    /// The value of a flag, the last one if it is there more than once.
+    pub(super) fn flag(&self, name: &str) -> Option<&str> {
+        let values = self.args.iter().filter_map(|arg| arg.trim_start_matches('-').split_once('='));
+        values.filter(|(flag, _)| *flag == name).map(|(_, value)| value).next_back()
+    }
+
+    /// Whether a feature gate is on; `None` if the flag does not name it.
+    pub(super) fn gate(&self, name: &str) -> Option<bool> {
+        let gates = self.flag("feature-gates")?.split(',').filter_map(|gate| gate.split_once('='));
+        gates.filter(|(gate, _)| *gate == name).map(|(_, value)| value == "true").next_back()
+    }
+
+    /// The minor version of Cluster API 1 in the tag of its image.
+    pub(super) fn minor(&self) -> Option<u32> {
+        let (_, tag) = self.image.rsplit_once(':')?;
+        tag.strip_prefix("v1.")?.split('.').next()?.parse().ok()
+    }
+}
