@@ -1,5 +1,47 @@
 //! Addresses and prefixes of pools: the meaning of a spec, its errors, and the owner of each address.
 //!
+//! # Example
+//!
+//! ```
+//! use nephele_ipam::{AddressPool, AddressPoolSpec, AllocateAddressError, Owner};
+//!
+//! let spec = AddressPoolSpec {
+//!     addresses: vec!["10.0.0.10-10.0.0.11".to_owned()],
+//!     prefix: 24,
+//!     gateway: "10.0.0.1".to_owned(),
+//!     ..AddressPoolSpec::default()
+//! };
+//! let layout = spec.validate().expect("a valid spec");
+//! let mut pool = AddressPool::new(layout);
+//!
+//! // An address that exists already, for example one that was read from a cluster.
+//! let (first, second) = (Owner::new("default", "first"), Owner::new("default", "second"));
+//! pool.adopt(first.clone(), "10.0.0.10".parse()?);
+//!
+//! // The lowest free address; the same owner always gets the same one.
+//! let address = pool.allocate(&second, None)?;
+//! assert_eq!(address.to_string(), "10.0.0.11");
+//! assert_eq!(pool.allocate(&second, None), Ok(address));
+//!
+//! let third = Owner::new("default", "third");
+//! assert_eq!(pool.allocate(&third, None), Err(AllocateAddressError::Exhausted));
+//! pool.release(&first);
+//! assert_eq!(pool.allocate(&third, None)?.to_string(), "10.0.0.10");
+//! assert_eq!((pool.usage().total, pool.usage().free), (2, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A spec with errors is refused with the fields that are wrong, in the words of a webhook's response:
+//!
+//! ```
+//! # use nephele_ipam::AddressPoolSpec;
+//! let spec = AddressPoolSpec { addresses: vec!["10.0.0.300".to_owned()], prefix: 24, ..AddressPoolSpec::default() };
+//! let errors = spec.validate().expect_err("no such address");
+//! assert_eq!(errors[0].field, "spec.addresses");
+//! ```
+//!
+//! # Modules
+//!
 //! ```text
 //!   AddressPoolSpec ──validate──▶ AddressLayout ──▶ AddressPool::{adopt, allocate, release, usage, …}
 //!   PrefixPoolSpec  ──validate──▶ PrefixLayout  ──▶ PrefixPool::{adopt, allocate, release, usage, …}
