@@ -13,6 +13,8 @@ mod journal;
 mod logging;
 mod manager;
 mod process;
+#[cfg(test)]
+mod reference;
 mod runtime;
 mod template;
 

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 
 mod bench;
+mod book;
 mod chart;
 mod cluster;
 mod codegen;
@@ -42,6 +43,8 @@ enum Task {
     /// A real single-node Kubernetes with Cluster API on this machine, without Docker.
     #[command(subcommand)]
     Cluster(cluster::Action),
+    /// Check the book in `docs`, and build it where mdBook is installed: on the path, or at `MDBOOK`.
+    Book,
     /// Write the generated files.
     Codegen,
     /// Check the Helm chart: what it renders and refuses, and that it installs the same as clusterctl.
@@ -75,6 +78,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cluster(action) => cluster::run(&action),
+        Task::Book => book::run(),
         Task::Codegen => codegen::run(),
         Task::Chart(args) => chart::run(&args),
         Task::Release(args) => release::run(&args),

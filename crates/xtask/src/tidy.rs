@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use anyhow::{Context, bail};
 
-use crate::{codegen, command::capture, contract, paths};
+use crate::{book, codegen, command::capture, contract, paths};
 
 /// Crates, and crates that must not be among their direct or indirect dependencies.
 const PURE: [(&str, &[&str]); 13] = [
@@ -58,10 +58,11 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 /// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 6] = [
+    let checks: [(&str, Check); 7] = [
         ("purity", purity),
         ("freshness", codegen::check),
         ("contract", contract::check),
+        ("book", book::check),
         ("lints", lints),
         ("sizes", sizes),
         ("words", words),

@@ -1,0 +1,231 @@
+//! The book in `docs`: its generated pages, and checks that no reader finds out first.
+//!
+//! ```text
+//!  crds(), sources ──▶ kinds, metrics, conditions ──codegen──▶ docs/src/reference
+//!  docs/src, README … ──▶ pages: links ──▶ check: files and headings exist
+//!                           ├ code blocks ──▶ schema: objects of our kinds are valid
+//!                           └ code spans ───▶ words: messages and names are in the sources
+//! ```
+
+mod kinds;
+mod metrics;
+mod pages;
+mod schema;
+mod words;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, bail};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use self::{
+    pages::{Block, Page},
+    schema::Schemas,
+    words::Sources,
+};
+use crate::{codegen, command, conditions, paths};
+
+/// The folder of the book's pages within the repository.
+const PAGES: &str = "docs/src";
+/// The table of contents, within that folder.
+const SUMMARY: &str = "SUMMARY.md";
+/// Files of the repository within the book, by URL: the published book has no other files.
+const REPOSITORY: &str = "https://github.com/nephele-dev/nephele/blob/main/";
+/// Pages outside of the book whose links and code blocks are checked, too.
+const OTHERS: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "charts/nephele/README.md"];
+/// The front page of the library; its examples are compiled as tests.
+const LIBRARY: &str = "crates/runtime-sdk/src/lib.rs";
+/// The default values of the chart, to which `--set` in commands refers.
+const VALUES: &str = "charts/nephele/values.yaml";
+
+/// The generated pages: paths within the repository and their content. `nephele-cli` generates the page of its flags in
+/// a test, because only that crate knows them.
+pub(crate) fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
+    let reference = Path::new(PAGES).join("reference");
+    let mut files: BTreeMap<_, _> =
+        kinds::render()?.into_iter().map(|(name, text)| (reference.join(name), text)).collect();
+    files.insert(reference.join("conditions.md"), conditions::render()?);
+    files.insert(reference.join("metrics.md"), metrics::render()?);
+    Ok(files)
+}
+
+/// `cargo xtask book`: checks the book, and builds it where mdBook is installed.
+pub(crate) fn run() -> anyhow::Result<()> {
+    check()?;
+    let program = std::env::var_os("MDBOOK").unwrap_or_else(|| OsString::from("mdbook"));
+    if program == "mdbook" && !command::is_installed("mdbook") {
+        println!("Checked; not built, because mdbook is not installed");
+        return Ok(());
+    }
+    command::show(Command::new(program).args(["build", "docs"]).current_dir(paths::repository()))
+}
+
+/// Fails with all broken links, pages outside of the table of contents, and invalid objects and commands.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let root = paths::repository();
+    let mut book = BTreeMap::new();
+    read_pages(&root.join(PAGES), root, &mut book)?;
+    let mut problems = unlisted(&book)?;
+    let schemas = Schemas::new(codegen::definitions())?;
+    let values = fs::read_to_string(root.join(VALUES)).with_context(|| format!("failed to read {VALUES}"))?;
+    let values: Value =
+        serde_yaml_ng::from_str(&values).with_context(|| format!("failed to read {VALUES}"))?;
+    let sources = Sources::read()?;
+    let library =
+        fs::read_to_string(root.join(LIBRARY)).with_context(|| format!("failed to read {LIBRARY}"))?;
+    let library = pages::doc_comment(&library);
+    let mut others = BTreeMap::new();
+    for path in OTHERS {
+        others.insert(PathBuf::from(path), read_page(&root.join(path))?);
+    }
+    for (path, page) in book.iter().chain(&others) {
+        let in_book = book.contains_key(path);
+        let mut found: Vec<String> =
+            page.links.iter().filter_map(|link| broken(root, path, in_book, link)).collect();
+        for block in &page.blocks {
+            found.extend(wrong(block, &schemas, &values, &library));
+        }
+        found.extend(sources.missing(&path.to_string_lossy(), &page.spans));
+        problems.extend(found.into_iter().map(|problem| format!("{}: {problem}", path.display())));
+    }
+    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+}
+
+fn read_page(path: &Path) -> anyhow::Result<Page> {
+    let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+    Ok(Page::read(&text))
+}
+
+/// Reads all pages in a folder and the folders below it.
+fn read_pages(folder: &Path, root: &Path, pages: &mut BTreeMap<PathBuf, Page>) -> anyhow::Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    for entry in entries {
+        let path = entry.with_context(|| format!("failed to list {}", folder.display()))?.path();
+        if path.is_dir() {
+            read_pages(&path, root, pages)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            let name = path.strip_prefix(root).context("a page outside of the repository")?.to_owned();
+            pages.insert(name, read_page(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Pages that the table of contents does not list. mdBook does not render them.
+fn unlisted(book: &BTreeMap<PathBuf, Page>) -> anyhow::Result<Vec<String>> {
+    let folder = Path::new(PAGES);
+    let summary = book.get(&folder.join(SUMMARY)).context("the book has no table of contents")?;
+    let listed: Vec<_> = summary.links.iter().map(|link| folder.join(link)).collect();
+    let unlisted = book.keys().filter(|path| !path.ends_with(SUMMARY) && !listed.contains(path));
+    Ok(unlisted.map(|path| format!("{} is not in {SUMMARY}", path.display())).collect())
+}
+
+/// What is wrong with a link on a page.
+fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String> {
+    let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
+    let file = if let Some(path) = path.strip_prefix(REPOSITORY) {
+        root.join(path)
+    } else if path.contains("://") || path.starts_with("mailto:") {
+        return None;
+    } else if path.is_empty() {
+        root.join(page)
+    } else {
+        root.join(page).parent()?.join(path)
+    };
+    let Ok(file) = file.canonicalize() else { return Some(format!("{link} does not exist")) };
+    let is_outside = root.join(PAGES).canonicalize().is_ok_and(|pages| !file.starts_with(pages));
+    if in_book && is_outside && !link.starts_with(REPOSITORY) {
+        return Some(format!("{link} is not in the published book; link to {REPOSITORY}…"));
+    }
+    let anchor = anchor?;
+    let known = read_page(&file).is_ok_and(|page| page.anchors.iter().any(|known| known == anchor));
+    (!known).then(|| format!("{link}: there is no such heading"))
+}
+
+/// What is wrong with a code block.
+fn wrong(block: &Block, schemas: &Schemas, values: &Value, library: &str) -> Vec<String> {
+    match block.language.as_str() {
+        "yaml" => {
+            let mut problems = Vec::new();
+            for document in serde_yaml_ng::Deserializer::from_str(&block.text) {
+                match Value::deserialize(document) {
+                    Ok(object) => problems.extend(schemas.problems(&object)),
+                    Err(error) => problems.push(error.to_string()),
+                }
+            }
+            problems.into_iter().map(|problem| format!("line {}: {problem}", block.line)).collect()
+        }
+        "sh" => {
+            let set = pages::set_values(&block.text);
+            let unknown = set.into_iter().filter(|path| !is_value(values, path));
+            unknown.map(|path| format!("line {}: the chart has no value {path}", block.line)).collect()
+        }
+        "rust" if !library.contains(&block.text) => {
+            vec![format!(
+                "line {}: the code is not an example in {LIBRARY}, so nothing compiles it",
+                block.line
+            )]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the chart has a value at this path. What is below an empty object or a list is up to the user.
+fn is_value(values: &Value, path: &str) -> bool {
+    let mut at = values;
+    for key in path.split('.') {
+        let key = key.split('[').next().unwrap_or_default();
+        match at.get(key) {
+            Some(Value::Array(_)) => return true,
+            Some(Value::Object(parts)) if parts.is_empty() => return true,
+            Some(value) => at = value,
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_book_is_sound() {
+        check().expect("sound");
+    }
+
+    #[test]
+    fn links_lead_to_files_and_headings() {
+        let root = paths::repository();
+        let broken = |link: &str| broken(root, Path::new("docs/src/introduction.md"), true, link);
+        assert_eq!(broken("SUMMARY.md"), None);
+        assert_eq!(broken("https://example.com/nowhere"), None);
+        assert_eq!(broken(&format!("{REPOSITORY}ARCHITECTURE.md#code-map")), None);
+        assert_eq!(broken("nowhere.md"), Some("nowhere.md does not exist".to_owned()));
+        assert_eq!(
+            broken("SUMMARY.md#nothing"),
+            Some("SUMMARY.md#nothing: there is no such heading".to_owned())
+        );
+        let outside = broken("../../README.md").expect("not in the book");
+        assert!(outside.starts_with("../../README.md is not in the published book"), "{outside}");
+    }
+
+    #[test]
+    fn values_of_the_chart_are_known_by_their_path() {
+        let values = json!({"a": {"b": 1, "list": [], "open": {}}});
+        for (path, known) in
+            [("a.b", true), ("a.list[0].name", true), ("a.open.x", true), ("a.c", false), ("b", false)]
+        {
+            assert_eq!(is_value(&values, path), known, "{path}");
+        }
+    }
+}
