@@ -52,8 +52,8 @@ fn variables(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_readme_names_every_variable_flavor_and_class() {
-    let readme = file("README.md");
+fn the_book_names_every_variable_flavor_and_class() {
+    let page = file("docs/src/install.md");
     let templates = names("cluster-template");
     let mut wanted: BTreeSet<String> = BTreeSet::new();
     for name in &templates {
@@ -72,7 +72,7 @@ fn the_readme_names_every_variable_flavor_and_class() {
         let text = without_comments(&crate::components::render(role, crate::components::IMAGE));
         wanted.extend(variables(&text).into_iter().map(str::to_owned));
     }
-    let missing: Vec<_> = wanted.iter().filter(|name| !readme.contains(&format!("`{name}`"))).collect();
+    let missing: Vec<_> = wanted.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
     assert_eq!(missing, Vec::<&String>::new());
 }
 
