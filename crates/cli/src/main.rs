@@ -2,13 +2,16 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
 
+mod access;
 mod allocator;
 mod args;
 mod components;
+mod connect;
 mod crds;
 mod demo;
 mod doctor;
 mod install;
+mod exit;
 mod journal;
 mod logging;
 mod manager;
@@ -22,11 +25,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{components::ComponentsArgs, demo::DemoArgs, manager::ManagerArgs};
+use crate::{components::ComponentsArgs, connect::ConnectArgs, demo::DemoArgs, manager::ManagerArgs};
 
 /// A simulated cloud for Cluster API.
 #[derive(Debug, Parser)]
-#[command(name = "nephele", version, propagate_version = true, max_term_width = 110)]
+#[command(name = "nephele", version, propagate_version = true, max_term_width = 110, after_help = exit::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -46,6 +49,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Print a template for `clusterctl generate cluster --from -`.
     Template(template::Args),
+    /// Make the API servers of workload clusters reachable from this machine, and write kubeconfigs.
+    Connect(ConnectArgs),
     /// Print all objects of a provider, as clusterctl installs it.
     Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
@@ -66,7 +71,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("Error: {}", nephele_kit::chain(error.as_ref()));
-            ExitCode::FAILURE
+            exit::code(&error)
         }
     }
 }
@@ -82,6 +87,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Uninstall(args) => process::block_on(|_| install::uninstall::run(args)),
         Command::Doctor(args) => process::block_on(|_| doctor::run(args)),
         Command::Template(args) => template::run(&args),
+        Command::Connect(args) => process::block_on(|shutdown| connect::run(args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),
         Command::Journal(action) => journal::run(&action),

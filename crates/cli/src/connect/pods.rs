@@ -1,0 +1,93 @@
+//! The manager's pods and the holders of their leases, as they change.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, reflector, watcher as watch};
+use kube::{Api, Client};
+use tokio::sync::watch as latest;
+use tokio::task::JoinHandle;
+use tokio::time::interval;
+
+use super::target::{LeaseId, ManagerPod, Managers};
+use crate::exit::{Exit, Problem};
+
+/// The labels of the manager's pods, however it was installed.
+const LABELS: &str = "cluster.x-k8s.io/provider=infrastructure-in-memory,control-plane=controller-manager";
+
+/// How often leases are read for which several pods compete. A manager renews its lease as often.
+const LEASES_EVERY: Duration = Duration::from_secs(2);
+
+/// Follows the manager's pods in a namespace, or in all, until the task is aborted.
+pub(super) async fn follow(
+    client: &Client,
+    namespace: Option<&str>,
+) -> anyhow::Result<(latest::Receiver<Managers>, JoinHandle<()>)> {
+    let (api, place) = match namespace {
+        Some(namespace) => {
+            (Api::<Pod>::namespaced(client.clone(), namespace), format!("namespace {namespace}"))
+        }
+        None => (Api::all(client.clone()), "all namespaces".to_owned()),
+    };
+    let permission = format!("list pods in {place} (or set --manager-namespace)");
+    let listed = api.list(&ListParams::default().labels(LABELS)).await;
+    let listed = listed.map_err(|error| Problem::request("find the manager's pod", &permission, error))?;
+    if listed.items.is_empty() {
+        let message = format!(
+            "found no pod of Nephele's manager in {place}; is the infrastructure provider installed in this cluster? \
+             Its pods have the labels {LABELS}"
+        );
+        return Err(Problem::new(Exit::NotFound, message).into());
+    }
+    let pods = listed.items.iter().map(ManagerPod::of).collect();
+    let managers = Managers { pods, holders: BTreeMap::new() };
+    let (sender, receiver) = latest::channel(with_holders(client, managers).await);
+    Ok((receiver, tokio::spawn(publish(client.clone(), api, sender))))
+}
+
+async fn publish(client: Client, api: Api<Pod>, sender: latest::Sender<Managers>) {
+    let (store, writer) = reflector::store();
+    let config = watcher::Config::default().labels(LABELS);
+    let mut events = reflector(writer, watch(api, config)).default_backoff().boxed();
+    let mut leases = interval(LEASES_EVERY);
+    let mut listed = false;
+    loop {
+        tokio::select! {
+            event = events.next() => listed |= matches!(event, Some(Ok(Event::InitDone))),
+            _ = leases.tick() => {}
+        }
+        if !listed {
+            continue;
+        }
+        let mut pods: Vec<_> = store.state().iter().map(|pod| ManagerPod::of(pod)).collect();
+        pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        let holders = sender.borrow().holders.clone();
+        let managers = with_holders(&client, Managers { pods, holders }).await;
+        sender.send_if_modified(|before| {
+            let changed = *before != managers;
+            *before = managers;
+            changed
+        });
+    }
+}
+
+/// Reads the contested leases. A lease that cannot be read keeps its last holder.
+async fn with_holders(client: &Client, mut managers: Managers) -> Managers {
+    let contested = managers.contested();
+    managers.holders.retain(|lease, _| contested.contains(lease));
+    for lease in contested {
+        if let Some(holder) = holder(client, &lease).await {
+            managers.holders.insert(lease, holder);
+        }
+    }
+    managers
+}
+
+async fn holder(client: &Client, LeaseId { namespace, name }: &LeaseId) -> Option<String> {
+    Api::<Lease>::namespaced(client.clone(), namespace).get(name).await.ok()?.spec?.holder_identity
+}

@@ -1,0 +1,236 @@
+//! A management API on a socket, with port-forward.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path as UrlPath, State};
+use axum::response::IntoResponse as _;
+use axum::routing::get;
+use futures::{SinkExt as _, StreamExt as _};
+use http::{Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use nephele_api::core::Cluster;
+use nephele_testkit::ManagementApi;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::{Message, protocol::Role};
+
+const NAMESPACE: &str = "default";
+
+/// As Cluster API publishes it.
+const KUBECONFIG: &str = "{current-context: c, clusters: [{name: c, cluster: {server: 'https://h:1'}}],
+    users: [{name: u, user: {token: t}}], contexts: [{name: c, context: {cluster: c, user: u}}]}";
+
+pub(super) struct Management {
+    api: ManagementApi,
+    shared: Arc<Shared>,
+    folder: tempfile::TempDir,
+    server: JoinHandle<()>,
+}
+
+struct Shared {
+    api: ManagementApi,
+    /// The addresses of the pods that listen.
+    pods: std::sync::Mutex<BTreeMap<String, SocketAddr>>,
+    forbidden: AtomicBool,
+}
+
+impl Management {
+    pub(super) async fn start() -> Self {
+        // The binary does this for every command.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let api = ManagementApi::start();
+        let shared = Shared { api: api.clone(), pods: Default::default(), forbidden: AtomicBool::new(false) };
+        let shared = Arc::new(shared);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let router = Router::new()
+            .route("/api/v1/namespaces/{namespace}/pods/{pod}/portforward", get(forward))
+            .fallback(|State(shared): State<Arc<Shared>>, request: Request<Body>| async move {
+                shared.api.server().handle(request).await
+            })
+            .with_state(shared.clone());
+        let server = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
+        let folder = tempfile::tempdir().expect("a folder");
+        let management = Self { api, shared, folder, server };
+        let kubeconfig = format!(
+            "{{current-context: c, clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}],
+              contexts: [{{name: c, context: {{cluster: c, user: u, namespace: {NAMESPACE}}}}}]}}"
+        );
+        std::fs::write(management.kubeconfig(), kubeconfig).expect("written");
+        management
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.folder().join("management.kubeconfig")
+    }
+
+    pub(super) fn stop(&self) {
+        self.server.abort();
+    }
+
+    /// From now on nobody may forward ports.
+    pub(super) fn forbid(&self) {
+        self.shared.forbidden.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) async fn pod(&self, name: &str, phase: &str) {
+        let pod = json!({
+            "metadata": {"name": name, "labels": {
+                "cluster.x-k8s.io/provider": "infrastructure-in-memory", "control-plane": "controller-manager"}},
+            "spec": {"containers": [{"name": "manager", "args": ["--leader-elect"]}]},
+        });
+        self.create::<Pod>(pod).await;
+        // As with a real API server, a new pod is pending.
+        let status = Patch::Merge(json!({"status": {"phase": phase}}));
+        let pods = Api::<Pod>::namespaced(self.api.client(), NAMESPACE);
+        pods.patch_status(name, &PatchParams::default(), &status).await.expect("patched");
+    }
+
+    /// Lets the pod listen.
+    pub(super) async fn serve(&self, pod: &str) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        self.shared.pods.lock().expect("no panic").insert(pod.to_owned(), address);
+        let pod = pod.to_owned();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(answer(socket, pod.clone()));
+            }
+        });
+    }
+
+    pub(super) async fn delete_pod(&self, name: &str) {
+        self.shared.pods.lock().expect("no panic").remove(name);
+        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        Api::<Pod>::namespaced(self.api.client(), NAMESPACE).delete(name, &now).await.expect("deleted");
+    }
+
+    /// A cluster with an endpoint and a kubeconfig.
+    pub(super) async fn cluster(&self, name: &str) {
+        let endpoint = json!({"host": "nephele-workload.default.svc", "port": 1});
+        self.create_cluster(name, &json!({"controlPlaneEndpoint": endpoint})).await;
+        let name = format!("{name}-kubeconfig");
+        let secrets = Api::<Secret>::namespaced(self.api.client(), NAMESPACE);
+        if secrets.get_opt(&name).await.expect("an answer").is_none() {
+            self.create::<Secret>(json!({"metadata": {"name": name}, "stringData": {"value": KUBECONFIG}}))
+                .await;
+        }
+    }
+
+    pub(super) async fn create_cluster(&self, name: &str, spec: &Value) {
+        let mut spec = spec.clone();
+        spec["infrastructureRef"] =
+            json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "InMemoryCluster", "name": name});
+        self.create::<Cluster>(json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+
+    pub(super) async fn delete_cluster(&self, name: &str) {
+        let clusters = Api::<Cluster>::namespaced(self.api.client(), NAMESPACE);
+        clusters.delete(name, &DeleteParams::default()).await.expect("deleted");
+    }
+
+    async fn create<K>(&self, mut object: Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+        K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+    {
+        object["apiVersion"] = K::api_version(&()).into();
+        object["kind"] = K::kind(&()).into();
+        let object: K = serde_json::from_value(object).expect("an object");
+        Api::namespaced(self.api.client(), NAMESPACE)
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("created");
+    }
+}
+
+/// What runs in a pod.
+async fn answer(socket: TcpStream, pod: String) {
+    let mut socket = BufReader::new(socket);
+    let mut line = String::new();
+    while socket.read_line(&mut line).await.is_ok_and(|length| length > 0) {
+        if socket.write_all(format!("{pod}: {line}").as_bytes()).await.is_err() {
+            return;
+        }
+        line.clear();
+    }
+}
+
+/// Port-forward as a kubelet answers it: channel 0 has the data, channel 1 the error, and both begin with the port.
+async fn forward(
+    State(shared): State<Arc<Shared>>,
+    UrlPath((_, pod)): UrlPath<(String, String)>,
+    mut request: Request<Body>,
+) -> Response<Body> {
+    if shared.forbidden.load(Ordering::Relaxed) {
+        let status = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+            "message": "cannot create resource \"pods/portforward\""});
+        return (StatusCode::FORBIDDEN, axum::Json(status)).into_response();
+    }
+    let query = request.uri().query().unwrap_or_default();
+    let port =
+        query.split('&').find_map(|pair| pair.strip_prefix("ports=")?.parse::<u16>().ok()).expect("a port");
+    let key = request.headers()[header::SEC_WEBSOCKET_KEY].clone();
+    let backend = shared.pods.lock().expect("no panic").get(&pod).copied();
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let upgraded = TokioIo::new(upgrade.await.expect("an upgrade"));
+        let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, None).await;
+        let [low, high] = port.to_le_bytes();
+        for channel in [0, 1] {
+            socket.send(Message::binary(vec![channel, low, high])).await.expect("sent");
+        }
+        if let Some(backend) = backend {
+            pump(&mut socket, backend).await;
+        } else {
+            let _ = socket.send(Message::binary(b"\x01connection refused".to_vec())).await;
+        }
+        let _ = socket.close(None).await;
+    });
+    Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, "websocket")
+        .header(header::SEC_WEBSOCKET_ACCEPT, derive_accept_key(key.as_bytes()))
+        .header(header::SEC_WEBSOCKET_PROTOCOL, "v4.channel.k8s.io")
+        .body(Body::empty())
+        .expect("a response")
+}
+
+async fn pump(socket: &mut WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>, backend: SocketAddr) {
+    let mut backend = TcpStream::connect(backend).await.expect("the pod listens");
+    let mut buffer = vec![0; 1024];
+    loop {
+        tokio::select! {
+            message = socket.next() => match message {
+                Some(Ok(Message::Binary(bytes))) => backend.write_all(&bytes[1..]).await.expect("written"),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return,
+            },
+            length = backend.read(&mut buffer) => match length {
+                Ok(length @ 1..) => {
+                    let message = [&[0], &buffer[..length]].concat();
+                    socket.send(Message::binary(message)).await.expect("sent");
+                }
+                _ => return,
+            },
+        }
+    }
+}
