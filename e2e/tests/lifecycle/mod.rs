@@ -4,6 +4,7 @@
 mod authorities;
 mod available;
 mod class;
+mod connect;
 mod drain;
 mod kubectl;
 mod machine_pool;
