@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod install;
 mod exit;
+mod inspect;
 mod journal;
 mod logging;
 mod manager;
@@ -51,6 +52,10 @@ enum Command {
     Template(template::Args),
     /// Make the API servers of workload clusters reachable from this machine, and write kubeconfigs.
     Connect(ConnectArgs),
+    /// Show clusters, machines, pools or clouds of a management cluster.
+    Get(inspect::GetArgs),
+    /// Show one cluster, machine, pool or cloud with its conditions and events.
+    Describe(inspect::DescribeArgs),
     /// Print all objects of a provider, as clusterctl installs it.
     Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
@@ -88,6 +93,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => process::block_on(|_| doctor::run(args)),
         Command::Template(args) => template::run(&args),
         Command::Connect(args) => process::block_on(|shutdown| connect::run(args, shutdown)),
+        Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),
+        Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),
         Command::Journal(action) => journal::run(&action),

@@ -1,0 +1,43 @@
+//! `SimulatedClouds`.
+
+use jiff::Timestamp;
+use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use nephele_api::conditions::types;
+
+use super::{Listing, columns, message, row, status};
+use crate::inspect::read::Found;
+use crate::inspect::text::{age, or_dash};
+
+pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
+    let columns = columns(
+        &["NAME", "REGIONS", "ZONES", "TYPES", "IMAGES", "READY", "AGE"],
+        &["ZONE NAMES", "TYPE NAMES", "IMAGE NAMES", "MESSAGE"],
+    );
+    let rows = found.parsed::<SimulatedCloud>().into_iter().map(|cloud| {
+        let spec = &cloud.spec;
+        let conditions = cloud.status.clone().unwrap_or_default().conditions;
+        let zones: Vec<_> =
+            spec.regions.iter().flat_map(|region| &region.zones).map(|zone| zone.name.as_str()).collect();
+        let types_of: Vec<_> = spec.instance_types.iter().map(|one| one.name.as_str()).collect();
+        let images: Vec<_> = spec.images.iter().map(|image| image.name.as_str()).collect();
+        // Without a list of its own, a cloud has the built-in types, and accepts any image.
+        let count = |names: &[&str], none: &str| {
+            if names.is_empty() { none.to_owned() } else { names.len().to_string() }
+        };
+        let cells = vec![
+            cloud.metadata.name.clone().unwrap_or_default(),
+            spec.regions.len().to_string(),
+            zones.len().to_string(),
+            count(&types_of, "built-in"),
+            count(&images, "any"),
+            status(&conditions, types::READY),
+            age(cloud.metadata.creation_timestamp.as_ref(), now),
+            or_dash(&zones.join(",")),
+            or_dash(&types_of.join(",")),
+            or_dash(&images.join(",")),
+            message(&conditions, types::READY),
+        ];
+        row(&cloud.metadata, cells)
+    });
+    Listing { columns, rows: rows.collect() }
+}

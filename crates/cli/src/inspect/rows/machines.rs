@@ -1,0 +1,68 @@
+//! Machines with the stages of the simulated machines behind them.
+
+use jiff::Timestamp;
+use nephele_api::conditions::types;
+use nephele_api::core::Machine;
+use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::labels;
+use serde_json::Value;
+
+use super::{Listing, columns, message, row};
+use crate::inspect::read::{Surroundings, parsed};
+use crate::inspect::stages::{STAGES, progress};
+use crate::inspect::text::{age, or_dash};
+
+pub(super) fn listing(objects: &[Value], around: &Surroundings, now: Timestamp) -> Listing {
+    let simulated: Vec<InMemoryMachine> = parsed(&around.simulated_machines);
+    let [vm, node, etcd, api_server] = STAGES.map(|(name, _)| name);
+    let narrow = ["NAME", "CLUSTER", "PHASE", vm, node, etcd, api_server, "ADDRESSES", "ZONE", "TYPE", "AGE"];
+    let columns = columns(&narrow, &["VERSION", "NODE NAME", "PROVIDER ID", "MESSAGE"]);
+    let rows = parsed::<Machine>(objects).into_iter().map(|machine| {
+        let behind = simulated.iter().find(|other| is_behind(&machine, other));
+        let status = machine.status.clone().unwrap_or_default();
+        let reported = behind.and_then(|behind| behind.status.clone()).unwrap_or_default();
+        let addresses = reported.addresses.iter().filter(|address| address.kind == "InternalIP");
+        let addresses: Vec<_> = addresses.map(|address| address.address.as_str()).collect();
+        let zone = [&reported.failure_domain, &machine.spec.failure_domain]
+            .into_iter()
+            .find(|zone| !zone.is_empty());
+        let text = |text: Option<&String>| or_dash(text.map_or("", String::as_str));
+        let mut cells = vec![
+            machine.metadata.name.clone().unwrap_or_default(),
+            or_dash(&machine.spec.cluster_name),
+            or_dash(&status.phase),
+        ];
+        cells.extend(stages(&machine, behind));
+        cells.extend([
+            or_dash(&addresses.join(",")),
+            text(zone),
+            text(behind.map(|behind| &behind.spec.instance_type)),
+            age(machine.metadata.creation_timestamp.as_ref(), now),
+            or_dash(&machine.spec.version),
+            text(status.node_ref.as_ref().map(|node| &node.name)),
+            or_dash(&machine.spec.provider_id),
+            message(&status.conditions, types::READY),
+        ]);
+        row(&machine.metadata, cells)
+    });
+    Listing { columns, rows: rows.collect() }
+}
+
+/// Whether this is the infrastructure of the Machine.
+fn is_behind(machine: &Machine, other: &InMemoryMachine) -> bool {
+    let reference = machine.spec.infrastructure_ref.as_ref();
+    let same_name = reference.is_some_and(|reference| {
+        reference.kind == "InMemoryMachine" && other.metadata.name.as_deref() == Some(reference.name.as_str())
+    });
+    same_name && other.metadata.namespace == machine.metadata.namespace
+}
+
+/// Only control plane machines have the last two stages.
+fn stages(machine: &Machine, behind: Option<&InMemoryMachine>) -> Vec<String> {
+    let of_control_plane = labels::is_control_plane(&machine.metadata);
+    let progress = |(number, (_, condition)): (usize, (&str, &str))| match behind {
+        Some(behind) if of_control_plane || number < 2 => progress(behind, condition),
+        Some(_) | None => "-",
+    };
+    STAGES.into_iter().enumerate().map(progress).map(str::to_owned).collect()
+}

@@ -1,0 +1,284 @@
+//! The objects of a small cluster, as tables and texts.
+
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::PostParams;
+use kube::core::DynamicObject;
+use nephele_testkit::ManagementApi;
+use serde_json::{Value, json};
+
+use super::output::render;
+use super::read::{Found, Surroundings};
+use super::*;
+use crate::access::Access;
+use crate::exit::{Exit, Problem};
+
+const MADE: &str = "2026-03-04T05:06:07Z";
+
+fn now() -> Timestamp {
+    "2026-03-04T05:08:07Z".parse().expect("a time")
+}
+
+fn object(version: &str, kind: &str, name: &str, rest: &Value) -> Value {
+    let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {
+        "namespace": "default", "name": name, "uid": format!("uid-{kind}-{name}"), "creationTimestamp": MADE}});
+    merge(&mut object, rest);
+    object
+}
+
+/// Objects in objects are merged.
+fn merge(object: &mut Value, rest: &Value) {
+    match (object, rest) {
+        (Value::Object(object), Value::Object(rest)) => {
+            for (key, value) in rest {
+                merge(object.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (object, rest) => *object = rest.clone(),
+    }
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": MADE})
+}
+
+fn cluster() -> Value {
+    let rest = json!({
+        "spec": {
+            "controlPlaneEndpoint": {"host": "nephele-workload.nephele-system.svc", "port": 20000},
+            "infrastructureRef": {
+                "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "InMemoryCluster", "name": "demo"},
+        },
+        "status": {"phase": "Provisioned", "conditions": [
+            condition("Available", "False", "NotAvailable", "* ControlPlaneAvailable:\n  * waits")]},
+    });
+    object("cluster.x-k8s.io/v1beta2", "Cluster", "demo", &rest)
+}
+
+fn machine(name: &str, control_plane: bool, phase: &str) -> Value {
+    let mut rest = json!({
+        "spec": {"clusterName": "demo", "version": "v1.36.3", "infrastructureRef": {
+            "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "InMemoryMachine", "name": name}},
+        "status": {"phase": phase},
+    });
+    if control_plane {
+        rest["metadata"]["labels"]["cluster.x-k8s.io/control-plane"] = "".into();
+    }
+    object("cluster.x-k8s.io/v1beta2", "Machine", name, &rest)
+}
+
+fn simulated_machine(name: &str, stages: &[(&str, &str, &str)]) -> Value {
+    let conditions: Vec<_> =
+        stages.iter().map(|(kind, status, reason)| condition(kind, status, reason, "")).collect();
+    let rest = json!({
+        "spec": {"instanceType": "medium"},
+        "status": {"failureDomain": "north-1a", "conditions": conditions,
+                   "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "fd00::1"}]},
+    });
+    object("infrastructure.cluster.x-k8s.io/v1beta2", "InMemoryMachine", name, &rest)
+}
+
+fn pool() -> Value {
+    let rest = json!({
+        "spec": {"addresses": ["10.0.0.1-10.0.0.9", "10.0.1.0/24"], "prefix": 24, "gateway": "10.0.0.254"},
+        "status": {"ipAddresses": {"total": 9, "used": 2, "free": 7, "outOfRange": 0}},
+    });
+    object("ipam.cluster.x-k8s.io/v1alpha2", "InClusterIPPool", "v4", &rest)
+}
+
+fn claim(name: &str, pool: &str) -> Value {
+    let rest = json!({"spec": {"poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": pool}}});
+    object("ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim", name, &rest)
+}
+
+fn around() -> Surroundings {
+    let up = |kind| (kind, "True", "Provisioned");
+    let booting = [
+        ("VMProvisioned", "False", "WaitingForStartupTimeout"),
+        ("NodeProvisioned", "False", "WaitingForVMProvisioned"),
+    ];
+    let all = ["VMProvisioned", "NodeProvisioned", "EtcdProvisioned", "APIServerProvisioned"].map(up);
+    let mut settled = claim("settled", "v4");
+    settled["status"] = json!({"addressRef": {"name": "settled"}});
+    Surroundings {
+        machines: vec![machine("cp-0", true, "Running"), machine("md-0", false, "Provisioning")],
+        simulated_machines: vec![simulated_machine("cp-0", &all), simulated_machine("md-0", &booting)],
+        simulated_clusters: vec![object(
+            "infrastructure.cluster.x-k8s.io/v1beta2",
+            "InMemoryCluster",
+            "demo",
+            &json!({}),
+        )],
+        claims: vec![claim("waits", "v4"), settled, claim("of-another", "v6")],
+    }
+}
+
+fn show(format: Format, resource: Resource, objects: Vec<Value>) -> String {
+    let found = Found { resource, objects };
+    let listing = rows::listing(&found, &around(), now());
+    render(format, &found, &listing, false, false).expect("text")
+}
+
+#[test]
+fn table_of_clusters_counts_the_machines_that_run() {
+    assert_eq!(
+        show(Format::Table, Resource::Clusters, vec![cluster()]),
+        "\
+NAME   PHASE         AVAILABLE   ENDPOINT                                    MACHINES   VERSION   AGE
+demo   Provisioned   False       nephele-workload.nephele-system.svc:20000   1/2        v1.36.3   2m
+"
+    );
+    let wide = show(Format::Wide, Resource::Clusters, vec![cluster()]);
+    assert!(wide.contains("InMemoryCluster   * ControlPlaneAvailable: * waits\n"), "{wide}");
+}
+
+#[test]
+fn table_of_machines_shows_the_stages_that_they_have() {
+    assert_eq!(
+        show(Format::Table, Resource::Machines, around().machines),
+        "\
+NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   ADDRESSES          ZONE       TYPE     AGE
+cp-0   demo      Running        Up         Up        Up     Up          10.0.0.1,fd00::1   north-1a   medium   2m
+md-0   demo      Provisioning   Starting   Waiting   -      -           10.0.0.1,fd00::1   north-1a   medium   2m
+"
+    );
+}
+
+#[test]
+fn table_of_pools_counts_the_claims_that_wait() {
+    assert_eq!(
+        show(Format::Table, Resource::Pools, vec![pool()]),
+        "\
+NAME   KIND              ADDRESSES                       USED   FREE   TOTAL   WAITING   AGE
+v4     InClusterIPPool   10.0.0.1-10.0.0.9,10.0.1.0/24   2      7      9       1         2m
+"
+    );
+}
+
+#[test]
+fn table_of_clouds_counts_zones_and_types() {
+    let spec = json!({"spec": {"regions": [{"name": "north-1", "zones": [{"name": "north-1a"}, {"name": "north-1b"}]}],
+        "images": [{"name": "ubuntu"}]}});
+    let cloud = object("cloud.nephele.dev/v1alpha1", "SimulatedCloud", "default", &spec);
+    assert_eq!(
+        show(Format::Table, Resource::Clouds, vec![cloud]),
+        "\
+NAME      REGIONS   ZONES   TYPES      IMAGES   READY   AGE
+default   1         2       built-in   1        -       2m
+"
+    );
+}
+
+#[test]
+fn other_formats_have_the_objects_as_they_are() {
+    assert_eq!(show(Format::Name, Resource::Clusters, vec![cluster()]), "cluster.cluster.x-k8s.io/demo\n");
+    let list: Value =
+        serde_json::from_str(&show(Format::Json, Resource::Clusters, vec![cluster()])).expect("JSON");
+    assert_eq!((&list["kind"], &list["items"][0]), (&json!("List"), &cluster()));
+    let found = Found { resource: Resource::Clusters, objects: vec![cluster()] };
+    let one = render(Format::Yaml, &found, &rows::Listing::default(), false, true).expect("YAML");
+    assert_eq!(serde_yaml_ng::from_str::<Value>(&one).expect("YAML"), cluster());
+}
+
+#[test]
+fn empty_table_has_no_header() {
+    assert_eq!(show(Format::Table, Resource::Clusters, Vec::new()), "");
+}
+
+#[test]
+fn description_has_conditions_machines_and_the_last_events() {
+    let (found, around) = (Found { resource: Resource::Clusters, objects: vec![cluster()] }, around());
+    let related = describe::related(&found, &around);
+    let event = |number: i32| -> Event {
+        let time = format!("2026-03-04T05:06:{number:02}Z");
+        let involved = json!({"kind": "Cluster", "name": "demo", "uid": "uid-Cluster-demo"});
+        let event = json!({"metadata": {"name": "e"}, "involvedObject": involved, "type": "Normal", "reason": "Happened",
+            "message": format!("number {number}"), "lastTimestamp": time});
+        serde_json::from_value(event).expect("an Event")
+    };
+    let events: Vec<_> = (0..12).rev().map(event).collect();
+    assert_eq!(
+        describe::text(&found, &around, &related, &events[..2], now()),
+        "\
+Namespace:        default
+Name:             demo
+Phase:            Provisioned
+Available:        False
+Endpoint:         nephele-workload.nephele-system.svc:20000
+Machines:         1/2
+Version:          v1.36.3
+Age:              2m
+Infrastructure:   InMemoryCluster
+Message:          * ControlPlaneAvailable: * waits
+
+Conditions of Cluster demo:
+  TYPE        STATUS   REASON         AGE   MESSAGE
+  Available   False    NotAvailable   2m    * ControlPlaneAvailable: * waits
+
+Conditions of InMemoryCluster demo: none
+
+Machines:
+  NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   ADDRESSES          ZONE       TYPE     AGE
+  cp-0   demo      Running        Up         Up        Up     Up          10.0.0.1,fd00::1   north-1a   medium   2m
+  md-0   demo      Provisioning   Starting   Waiting   -      -           10.0.0.1,fd00::1   north-1a   medium   2m
+
+Events:
+  AGE    TYPE     REASON     OBJECT    MESSAGE
+  117s   Normal   Happened   Cluster   number 10
+  116s   Normal   Happened   Cluster   number 11
+"
+    );
+    let all = describe::text(&found, &around, &related, &events, now());
+    assert!(!all.contains("number 1\n") && all.contains("number 2\n"), "{all}");
+}
+
+#[test]
+fn description_of_a_pool_lists_the_claims_that_wait() {
+    let found = Found { resource: Resource::Pools, objects: vec![pool()] };
+    let text = describe::text(&found, &around(), &describe::related(&found, &around()), &[], now());
+    assert!(
+        text.contains("Waiting claims:\n  NAMESPACE   NAME    AGE   REASON   MESSAGE\n  default     waits"),
+        "{text}"
+    );
+    assert!(!text.contains("settled") && !text.contains("of-another"), "{text}");
+}
+
+async fn create(access: &Access, object: Value) {
+    let (group, _) =
+        object["apiVersion"].as_str().and_then(|version| version.split_once('/')).expect("a group");
+    let resource = access.kind(group, object["kind"].as_str().expect("a kind")).await.expect("it is served");
+    let api: Api<DynamicObject> = Api::namespaced_with(access.client.clone(), "default", &resource);
+    let object: DynamicObject = serde_json::from_value(object).expect("an object");
+    api.create(&PostParams::default(), &object).await.expect("created");
+}
+
+#[tokio::test]
+async fn objects_are_read_from_the_management_cluster() {
+    let api = ManagementApi::start();
+    let access = Access { client: api.client(), namespace: "default".to_owned() };
+    let around = around();
+    for object in
+        [&[cluster(), pool()], &around.machines[..], &around.simulated_machines, &around.claims].concat()
+    {
+        create(&access, object).await;
+    }
+    let reader = Reader::new(access.clone(), Some("default".to_owned()));
+    let found = reader.find(Resource::Clusters, Some("demo")).await.expect("found");
+    let listing = rows::listing(&found, &reader.surroundings(Resource::Clusters).await.expect("read"), now());
+    assert_eq!((listing.rows.len(), listing.rows[0].cells[4].as_str()), (1, "0/2"));
+    assert_eq!(reader.find(Resource::Machines, None).await.expect("found").objects.len(), 2);
+    let pools = reader.find(Resource::Pools, None).await.expect("found");
+    assert_eq!(pools.objects[0]["kind"], "InClusterIPPool");
+    let around = reader.surroundings(Resource::Pools).await.expect("read");
+    assert_eq!(around.claims.len(), 3);
+    assert_eq!(reader.events(&describe::related(&pools, &around)).await.expect("read"), []);
+
+    let exit = async |reader: &Reader, name| {
+        let error = reader.find(Resource::Clusters, Some(name)).await.expect_err("a failure");
+        error.downcast_ref::<Problem>().expect("a problem").exit
+    };
+    assert_eq!(exit(&reader, "none").await, Exit::NotFound);
+    let forbidden = api.forbidding(|_, path| path.ends_with("/clusters/demo"));
+    let reader = Reader::new(Access { client: forbidden, ..access }, Some("default".to_owned()));
+    assert_eq!(exit(&reader, "demo").await, Exit::Forbidden);
+}
