@@ -16,13 +16,20 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Flags that say which management cluster.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct AccessArgs {
+pub(crate) struct TargetArgs {
     /// Kubeconfig of the management cluster [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context in the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+}
+
+/// Flags that say which management cluster, and which namespace there.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct AccessArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// Namespace [default: that of the context]
     #[arg(long, short, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
@@ -39,12 +46,30 @@ pub(crate) struct Access {
 impl AccessArgs {
     /// A client of the management cluster. Sends no request yet.
     pub(crate) async fn open(&self) -> anyhow::Result<Access> {
+        let mut access = self.target.open().await?;
+        access.namespace = self.namespace.clone().unwrap_or(access.namespace);
+        Ok(access)
+    }
+}
+
+impl TargetArgs {
+    /// A client of the management cluster. Sends no request yet.
+    pub(crate) async fn open(&self) -> anyhow::Result<Access> {
         let mut config = self.config().await?;
         config.connect_timeout = Some(CONNECT_MAX);
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = config.default_namespace.clone();
         let client =
             Client::try_from(config).context("failed to set up a client of the management cluster")?;
         Ok(Access { client, namespace })
+    }
+
+    /// The name of the context that is used; `None` for a kubeconfig without one, and in a pod.
+    pub(crate) fn context(&self) -> Option<String> {
+        let of_file = || match &self.kubeconfig {
+            Some(file) => Kubeconfig::read_from(file).ok(),
+            None => Kubeconfig::read().ok(),
+        };
+        self.context.clone().or_else(|| of_file()?.current_context)
     }
 
     async fn config(&self) -> anyhow::Result<Config> {

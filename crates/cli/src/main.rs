@@ -10,9 +10,9 @@ mod connect;
 mod crds;
 mod demo;
 mod doctor;
-mod install;
 mod exit;
 mod inspect;
+mod install;
 mod journal;
 mod logging;
 mod manager;
@@ -88,9 +88,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             process::block_on(|shutdown| manager::run(*args, verbosity, shutdown))
         }
         Command::Demo(args) => process::block_on(|shutdown| demo::run(args, shutdown)),
-        Command::Install(args) => process::block_on(|_| install::run(args)),
-        Command::Uninstall(args) => process::block_on(|_| install::uninstall::run(args)),
-        Command::Doctor(args) => process::block_on(|_| doctor::run(args)),
+        Command::Install(args) => process::block_on_interruptible(install::run(args)),
+        Command::Uninstall(args) => process::block_on_interruptible(install::uninstall::run(args)),
+        Command::Doctor(args) => process::block_on_interruptible(doctor::run(args)),
         Command::Template(args) => template::run(&args),
         Command::Connect(args) => process::block_on(|shutdown| connect::run(args, shutdown)),
         Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),

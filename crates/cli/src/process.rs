@@ -6,8 +6,8 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The exit code after a second signal: 128 plus the number of SIGINT.
-const TOLD_TWICE: i32 = 130;
+/// The exit code of what a signal ended: 128 plus the number of SIGINT.
+const INTERRUPTED: u8 = 130;
 
 /// Runs a command until it ends. SIGTERM and SIGINT cancel its token; a second signal ends the process at once.
 pub(crate) fn block_on<F>(command: impl FnOnce(CancellationToken) -> F) -> anyhow::Result<ExitCode>
@@ -34,6 +34,15 @@ where
     result
 }
 
+/// Runs a command that has nothing to put in order at the end. The first SIGTERM or SIGINT ends it.
+pub(crate) fn block_on_interruptible(
+    command: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> anyhow::Result<ExitCode> {
+    block_on(|shutdown| async move {
+        shutdown.run_until_cancelled(command).await.unwrap_or(Ok(ExitCode::from(INTERRUPTED)))
+    })
+}
+
 fn cancel_on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for SIGINT")?;
@@ -44,7 +53,7 @@ fn cancel_on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
                 _ = interrupt.recv() => {}
             }
             if shutdown.is_cancelled() {
-                std::process::exit(TOLD_TWICE);
+                std::process::exit(INTERRUPTED.into());
             }
             shutdown.cancel();
         }

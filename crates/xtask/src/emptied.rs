@@ -82,6 +82,11 @@ impl<'a> Emptied<'a> {
         self.found.programs.is_some()
     }
 
+    /// Our static program, on one of our own clusters.
+    pub(crate) fn program(&self) -> Option<&Path> {
+        self.found.program.as_deref()
+    }
+
     /// Runs the tests of a module with these variables, and with these programs first in their PATH.
     pub(crate) fn run_tests<V: AsRef<OsStr>>(
         &self,

@@ -11,7 +11,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{Layout, Repository, write},
+    cluster::{self, Layout, Repository, write},
     paths, provider, release,
     target::Target,
 };
@@ -45,9 +45,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let config = folder.join("clusterctl.yaml");
         write(&config, configuration(of_others.transpose()?.as_deref(), &folder)?)?;
         let releases = OsString::from(format!("{} {next}", release::VERSION));
-        let variables =
-            [("NEPHELE_E2E_CLUSTERCTL_CONFIG", config.into_os_string()), ("NEPHELE_E2E_RELEASES", releases)];
-        emptied.run_tests("installed", None, &variables)
+        let mut variables = vec![
+            ("NEPHELE_E2E_CLUSTERCTL_CONFIG", config.into_os_string()),
+            ("NEPHELE_E2E_RELEASES", releases),
+        ];
+        // On an existing cluster it is not known how nodes get an image of the program.
+        let group = if emptied.program().is_some() { "installed" } else { "installed::life" };
+        if let Some(program) = emptied.program() {
+            let program = std::path::absolute(program).context("failed to find our program")?;
+            variables.push(("NEPHELE_PROGRAM", program.into_os_string()));
+            let socket = cluster::containerd_socket(&Layout::new()?);
+            variables.push(("NEPHELE_E2E_CONTAINERD", socket.into_os_string()));
+        }
+        emptied.run_tests(group, None, &variables)
     })
 }
 

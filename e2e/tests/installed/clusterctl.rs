@@ -3,6 +3,8 @@
 use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::Value;
 
 /// The releases that `cargo xtask installed` has laid out, and the configuration for them.
 pub(crate) struct Releases {
@@ -43,7 +45,14 @@ pub(crate) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
     run(command).await
 }
 
-async fn run(mut command: Command) -> anyhow::Result<String> {
+/// The objects of what clusterctl generated.
+pub(crate) fn objects(manifest: &str) -> anyhow::Result<Vec<Value>> {
+    let documents = serde_yaml_ng::Deserializer::from_str(manifest).map(Value::deserialize);
+    documents.collect::<Result<_, _>>().context("failed to read what was generated")
+}
+
+/// Runs a program to its end and returns its output.
+pub(super) async fn run(mut command: Command) -> anyhow::Result<String> {
     let said = format!("{command:?}");
     let output = tokio::task::spawn_blocking(move || command.output()).await.context("given up")?;
     let Output { status, stdout, stderr } = output.with_context(|| format!("failed to run {said}"))?;

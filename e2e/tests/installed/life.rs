@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::installed::{
     available::Witness,
-    clusterctl::{Releases, kubectl},
+    clusterctl::{Releases, kubectl, objects},
 };
 
 /// The default host of every workload cluster.
@@ -85,15 +85,12 @@ async fn are_restricted(management: &Management) -> anyhow::Result<()> {
 /// A cluster of the released class over three zones: three control plane machines, a worker in each zone, and three
 /// machines in a machine pool.
 async fn zoned(releases: &Releases, scope: &Scope) -> anyhow::Result<Cluster> {
-    use serde::Deserialize;
     let name = "zoned";
     let mut args = vec!["generate", "cluster", name, "--target-namespace", &scope.namespace];
     args.extend(["--flavor", "topology", "--kubernetes-version", templates::VERSION]);
     args.extend(["--control-plane-machine-count", "3", "--worker-machine-count", "1"]);
     let manifest = releases.clusterctl(&args).await?;
-    let mut objects: Vec<Value> = serde_yaml_ng::Deserializer::from_str(&manifest)
-        .map(|document| Value::deserialize(document).context("failed to read what was generated"))
-        .collect::<anyhow::Result<_>>()?;
+    let mut objects = objects(&manifest)?;
     let cluster = objects.iter_mut().find(|object| object["kind"] == kinds::CLUSTER.2);
     let topology = &mut cluster.context("no Cluster was generated")?["spec"]["topology"];
     topology["variables"] = json!([{"name": "zones", "value": ZONES.map(|zone| json!({"name": zone}))}]);
@@ -245,7 +242,7 @@ fn uid(object: &Value) -> &str {
 }
 
 /// All existing objects, one a line: kind, namespace, name, and provider.
-async fn left() -> anyhow::Result<String> {
+pub(super) async fn left() -> anyhow::Result<String> {
     let resources = kubectl(&["api-resources", "--verbs=list", "--output=name"]).await?;
     // Events are in the namespace too, but they expire.
     let lasting: Vec<_> = resources.lines().filter(|resource| !resource.starts_with("events")).collect();
@@ -254,7 +251,7 @@ async fn left() -> anyhow::Result<String> {
 }
 
 /// Whether a line of [`left`] is about one of our objects: by label, namespace, or name.
-fn is_ours(line: &str) -> bool {
+pub(super) fn is_ours(line: &str) -> bool {
     ["in-memory", "in-cluster"].iter().any(|provider| of(provider, line))
 }
 

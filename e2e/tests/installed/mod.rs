@@ -1,7 +1,10 @@
 //! Our providers as people install them: with clusterctl from release folders, with no variable set, as pods. Tests
-//! the effect of an upgrade, another pod and another leader on existing clusters. It is one test, because there is one
-//! installation. `cargo xtask installed` runs it, on the machine of the pods.
+//! the effect of an upgrade, another pod and another leader on existing clusters, and that our program can install
+//! itself. The tests run one by one, because a cluster has one installation. `cargo xtask installed` runs them, on the
+//! machine of the pods.
 
 mod available;
 mod clusterctl;
 mod life;
+mod program;
+mod quickstart;

@@ -4,7 +4,6 @@
 mod authorities;
 mod available;
 mod class;
-mod connect;
 mod drain;
 mod kubectl;
 mod machine_pool;

@@ -10,18 +10,18 @@ mod snapshot;
 
 use std::process::ExitCode;
 
-use crate::install::Target;
+use crate::{access::TargetArgs, install::management::Management};
 
 /// The flags.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
 }
 
 /// Looks, and prints a line for each problem and its mend. Fails if there is one.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let management = args.target.connect().await?;
+    let management = Management::open(&args.target).await?;
     let findings = checks::findings(&fetch::snapshot(&management).await?);
     for checks::Finding { problem, mend } in &findings {
         println!("✗ {problem}\n  {mend}.");

@@ -10,6 +10,7 @@ use kube::{
 use serde_json::Value;
 
 use super::objects::LABEL;
+use crate::{access::TargetArgs, exit::Problem};
 
 /// The field manager of what is applied.
 const FIELD_MANAGER: &str = "nephele-install";
@@ -51,8 +52,17 @@ pub(crate) struct Management {
 }
 
 impl Management {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+    /// Connects to the management cluster.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub(crate) async fn open(target: &TargetArgs) -> anyhow::Result<Self> {
+        let client = target.open().await?.client;
+        let asked = client.apiserver_version().await;
+        asked.map_err(|error| {
+            Problem::request("read the version of the API server", "read /version", error)
+        })?;
+        Ok(Self { client })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -64,7 +74,13 @@ impl Management {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let get = async |name: &str| {
             let found = definitions.get_opt(name).await;
-            found.with_context(|| format!("failed to read CustomResourceDefinition {name}"))
+            found.map_err(|error| {
+                Problem::request(
+                    &format!("read CustomResourceDefinition {name}"),
+                    "get customresourcedefinitions",
+                    error,
+                )
+            })
         };
         let clusters = get(CLUSTERS).await?;
         let pools = get(POOLS).await?;
@@ -133,6 +149,9 @@ impl Management {
         };
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let applied = api.patch(name, &params, &Patch::Apply(object)).await;
-        applied.map(drop).with_context(|| format!("failed to apply {kind} {name}"))
+        applied.map_err(|error| {
+            Problem::request(&format!("apply {kind} {name}"), &format!("create and patch {kind}"), error)
+        })?;
+        Ok(())
     }
 }

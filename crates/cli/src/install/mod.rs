@@ -16,34 +16,20 @@ pub(crate) mod uninstall;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, bail};
-use kube::{
-    Client,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use anyhow::bail;
 
 use self::{
     delivery::Destination,
     management::Management,
     objects::{NAMESPACE, Wanted, objects},
 };
-
-/// The management cluster to work on.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Target {
-    /// Kubeconfig file [default: KUBECONFIG, or the file in the home directory]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: the current one]
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
-}
+use crate::access::TargetArgs;
 
 /// The flags of `nephele install`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
     /// How the nodes get an image of this program: kind[:CLUSTER] or containerd[:SOCKET] [default: kind, for a context
     /// of kind]
     #[arg(long, value_name = "DESTINATION", conflicts_with = "image")]
@@ -59,41 +45,9 @@ pub(crate) struct Args {
     time_limit: Duration,
 }
 
-impl Target {
-    fn kubeconfig(&self) -> anyhow::Result<Kubeconfig> {
-        match &self.kubeconfig {
-            Some(file) => Kubeconfig::read_from(file)
-                .with_context(|| format!("failed to read kubeconfig {}", file.display())),
-            None => Kubeconfig::read()
-                .context("failed to find a kubeconfig: set KUBECONFIG, or name a file with --kubeconfig"),
-        }
-    }
-
-    /// The name of the context that is used, if the kubeconfig has any.
-    fn context(&self) -> anyhow::Result<Option<String>> {
-        Ok(match &self.context {
-            Some(context) => Some(context.clone()),
-            None => self.kubeconfig()?.current_context,
-        })
-    }
-
-    pub(crate) async fn connect(&self) -> anyhow::Result<Management> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let config = kube::Config::from_custom_kubeconfig(self.kubeconfig()?, &options).await;
-        let config = config.context("failed to use the kubeconfig")?;
-        let url = config.cluster_url.clone();
-        let client = Client::try_from(config).context("failed to make a client of the management cluster")?;
-        client
-            .apiserver_version()
-            .await
-            .with_context(|| format!("failed to reach the management cluster at {url}"))?;
-        Ok(Management::new(client))
-    }
-}
-
 /// Installs the manager, or upgrades it.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let management = args.target.connect().await?;
+    let management = Management::open(&args.target).await?;
     let roles = decide::roles(&management.look().await?)?;
     if let Some(note) = &roles.note {
         println!("The manager is not an IPAM provider: {note}.");
@@ -101,7 +55,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let wanted = match args.image {
         Some(image) => Wanted { image, on_nodes: false, ipam: roles.ipam },
         None => {
-            let destination = destination(args.load, args.target.context()?)?;
+            let destination = destination(args.load, args.target.context())?;
             let image = image::make(args.program.as_deref())?;
             println!("Loading the image {} ({} MB)", image.name, image.content.len() / 1_000_000);
             destination.deliver(&image)?;

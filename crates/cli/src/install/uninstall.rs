@@ -12,10 +12,10 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Target,
     management::Management,
     objects::{LABEL, Wanted, objects},
 };
+use crate::access::TargetArgs;
 
 /// Kinds whose objects the manager still looks after: without it, they would stay for good.
 const IN_USE: [(&str, &str, &str); 3] = [
@@ -28,7 +28,7 @@ const IN_USE: [(&str, &str, &str); 3] = [
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    target: Target,
+    target: TargetArgs,
     /// How long to wait until everything is gone.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 /// Removes the installation.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let management = args.target.connect().await?;
+    let management = Management::open(&args.target).await?;
     let wanted = Wanted { image: String::new(), on_nodes: false, ipam: true };
     let mut installed = Vec::new();
     for object in objects(&wanted, &|_| None)? {

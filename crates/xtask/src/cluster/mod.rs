@@ -38,6 +38,7 @@ pub(crate) use self::{
     images::{Image, save},
     init::{clusterctl, is_installed},
     kubectl::Kubectl,
+    node::socket as containerd_socket,
     repository::Repository,
     tools::{Tools, helm},
 };

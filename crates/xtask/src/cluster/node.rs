@@ -88,7 +88,7 @@ pub(super) fn up(
 }
 
 /// The socket of containerd.
-pub(super) fn socket(layout: &Layout) -> PathBuf {
+pub(crate) fn socket(layout: &Layout) -> PathBuf {
     layout.at("containerd/containerd.sock")
 }
 
