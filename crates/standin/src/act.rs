@@ -12,7 +12,7 @@ use kube::api::PostParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Bootstrap, Machine, MachineSpec, ObjectReference};
 use nephele_api::infrastructure;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineSpec, MachineNetwork};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
 use nephele_kit::{PatchError, Precondition, patch};
 use serde::Serialize;
@@ -40,6 +40,18 @@ pub(crate) enum ActError {
     Workload(#[source] WorkloadError),
 }
 
+impl ActError {
+    /// The message of a refusal by the management API because of what the object says.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let source = match self {
+            Self::Create(_, source) | Self::Patch(PatchError::Request { source, .. }) => source,
+            Self::Patch(_) | Self::Certificate(_) | Self::Workload(_) => return None,
+        };
+        let is_refusal = matches!(source, kube::Error::Api(status) if [400, 403, 422].contains(&status.code));
+        is_refusal.then(|| nephele_kit::chain(self))
+    }
+}
+
 /// The clients and the state for actions.
 pub(crate) struct Actor<'a> {
     pub(crate) client: &'a Client,
@@ -54,6 +66,8 @@ pub(crate) struct Actor<'a> {
 impl Actor<'_> {
     pub(crate) async fn act(&self, action: Action) -> Result<(), ActError> {
         match action {
+            Action::CompleteCluster(cluster) => self.patch(&self.observed.cluster, &cluster).await,
+            Action::CreateInfrastructure(infrastructure) => self.create(&*infrastructure).await,
             Action::AdoptInfrastructure => self.adopt_infrastructure().await,
             Action::PublishEndpoint(endpoint) => {
                 let mut cluster = self.observed.cluster.clone();
@@ -268,10 +282,15 @@ impl Actor<'_> {
     fn infrastructure_machine(&self, machine: &Machine) -> InMemoryMachine {
         let mut metadata = self.metadata(&machine.name_any(), vec![owner(machine)]);
         metadata.labels = Some(machine.labels().clone());
-        let addresses_from_pools = self.plan.address_pools.clone();
+        let (behaviour, instance_type) = if labels::is_control_plane(&machine.metadata) {
+            (&self.plan.behaviour, &self.plan.control_plane_instance_type)
+        } else {
+            (self.plan.worker_behaviour(), &self.plan.worker_instance_type)
+        };
         let spec = InMemoryMachineSpec {
-            behaviour: Some(self.plan.behaviour.clone()),
-            network: (!addresses_from_pools.is_empty()).then_some(MachineNetwork { addresses_from_pools }),
+            behaviour: Some(behaviour.clone()),
+            instance_type: instance_type.clone(),
+            network: self.plan.machine_network(),
             ..InMemoryMachineSpec::default()
         };
         InMemoryMachine { metadata, spec, status: None }

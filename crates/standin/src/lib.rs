@@ -12,12 +12,15 @@
 //! provider reports, finds Nodes by provider ID, and deletes in core's order. It sees the provider only through objects
 //! and the endpoint, as Cluster API would.
 //!
+//! It does so for the clusters of a [`Plan`], and for every Cluster with a topology that a user creates.
+//!
 //! It must not know the provider's internals. It is not Cluster API: it has no health checks except for terminated
 //! instances, no etcd members, no drain, no cloud-init. Everything else works as in `core/reconcilers` and
 //! `controlplane/kubeadm` of cluster-api.
 
 mod act;
 mod certificates;
+mod create;
 mod decide;
 mod kubeconfig;
 mod names;
@@ -26,13 +29,16 @@ mod plan;
 mod pool;
 mod run;
 mod surroundings;
+mod topology;
 mod workload;
 
+pub use create::create;
 pub use kubeconfig::kubeconfig;
 pub use nephele_pki::KeyAlgorithm;
 pub use plan::{ClusterPlan, Plan, PlannedClusters};
-pub use run::{Error, crds, create, play, run};
+pub use run::{Error, crds, play, run};
 pub use surroundings::{Connect, KeyPairs, Surroundings};
+pub use topology::TOPOLOGY_RECONCILED;
 
 /// The type of the Cluster's condition that is true when everything of the cluster is up.
 pub const AVAILABLE: &str = "Available";

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::ListParams;
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
+use serde_json::Value;
 
 use crate::names;
 
@@ -15,6 +16,8 @@ use crate::names;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) cluster: Cluster,
+    /// The Cluster's `spec.topology`, as the user wrote it: one that cannot be read must not hide the Cluster.
+    pub(crate) topology: Option<Value>,
     pub(crate) infrastructure: Option<InMemoryCluster>,
     /// The Secrets of the cluster, by name.
     pub(crate) secrets: BTreeMap<String, Secret>,
@@ -63,8 +66,12 @@ pub(crate) async fn observe(
     let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
     let of_cluster = ListParams::default().labels(&format!("{}={name}", labels::CLUSTER_NAME));
     // Read the current Cluster: the event that triggered this round may be older than our own last write.
-    let cluster = Api::<Cluster>::namespaced(client.clone(), &namespace).get_opt(&name).await?;
-    let Some(cluster) = cluster else { return Ok(Observed::default()) };
+    let resource = ApiResource::erase::<Cluster>(&());
+    let clusters = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
+    let Some(object) = clusters.get_opt(&name).await? else { return Ok(Observed::default()) };
+    let topology = object.data.pointer("/spec/topology").filter(|topology| !topology.is_null()).cloned();
+    let cluster: Cluster =
+        serde_json::to_value(object).and_then(serde_json::from_value).map_err(kube::Error::SerdeError)?;
     let infrastructure = match &cluster.spec.infrastructure_ref {
         Some(reference) => Api::namespaced(client.clone(), &namespace).get_opt(&reference.name).await?,
         None => None,
@@ -80,6 +87,7 @@ pub(crate) async fn observe(
     }
     Ok(Observed {
         cluster,
+        topology,
         infrastructure,
         secrets: secrets.into_iter().map(|secret| (secret.name_any(), secret)).collect(),
         machines: machines.items,

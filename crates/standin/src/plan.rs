@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{Stream, stream};
-use nephele_api::infrastructure::v1beta2::{Behaviour, PoolReference};
+use nephele_api::infrastructure::v1beta2::{Behaviour, FailureDomain, MachineNetwork, PoolReference};
 use nephele_pki::KeyAlgorithm;
 use tokio::sync::watch;
+
+use crate::topology::TopologyError;
 
 /// The clusters to create.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +18,7 @@ pub struct Plan {
 }
 
 /// A cluster to create, and to keep at its size.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterPlan {
     /// The namespace of its objects.
     pub namespace: String,
@@ -34,6 +36,14 @@ pub struct ClusterPlan {
     pub name_salt: String,
     /// How its machines behave.
     pub behaviour: Behaviour,
+    /// How its workers behave, if not as the control plane machines.
+    pub worker_behaviour: Option<Behaviour>,
+    /// The instance type of its control plane machines; empty for that of the provider.
+    pub control_plane_instance_type: String,
+    /// The instance type of its workers; empty for that of the provider.
+    pub worker_instance_type: String,
+    /// The failure domains of its infrastructure; when empty, the provider chooses them.
+    pub failure_domains: Vec<FailureDomain>,
     /// The key algorithm of its certificate authorities.
     pub key_algorithm: KeyAlgorithm,
     /// The pod network of the cluster, from which each Node gets a part.
@@ -58,10 +68,42 @@ impl ClusterPlan {
             pool: None,
             name_salt: String::new(),
             behaviour: Behaviour::default(),
+            worker_behaviour: None,
+            control_plane_instance_type: String::new(),
+            worker_instance_type: String::new(),
+            failure_domains: Vec::new(),
             key_algorithm: KeyAlgorithm::Rsa2048,
             pod_network: "192.168.0.0/16".to_owned(),
             address_pools: Vec::new(),
             control_plane_address_pool: None,
+        }
+    }
+
+    pub(crate) fn worker_behaviour(&self) -> &Behaviour {
+        self.worker_behaviour.as_ref().unwrap_or(&self.behaviour)
+    }
+
+    /// The network of its machines; none when the provider chooses their addresses.
+    pub(crate) fn machine_network(&self) -> Option<MachineNetwork> {
+        let addresses_from_pools = self.address_pools.clone();
+        (!addresses_from_pools.is_empty()).then_some(MachineNetwork { addresses_from_pools })
+    }
+}
+
+/// What a cluster should be, and who says so.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    /// A plan. Its author has created the Cluster and its InMemoryCluster.
+    Plan(ClusterPlan),
+    /// The topology of the Cluster, if it can be read.
+    Topology(Result<ClusterPlan, TopologyError>),
+}
+
+impl Wanted {
+    pub(crate) fn plan(&self) -> Option<&ClusterPlan> {
+        match self {
+            Self::Plan(plan) | Self::Topology(Ok(plan)) => Some(plan),
+            Self::Topology(Err(_)) => None,
         }
     }
 }

@@ -17,8 +17,12 @@ impl Actor<'_> {
             PoolAction::Plan(spec) => self.plan_pool(*spec).await,
             PoolAction::CreateInfrastructure => {
                 let Some(pool) = pool else { return Ok(()) };
-                let template =
-                    PoolMachine { behaviour: Some(self.plan.behaviour.clone()), ..PoolMachine::default() };
+                let template = PoolMachine {
+                    behaviour: Some(self.plan.worker_behaviour().clone()),
+                    instance_type: self.plan.worker_instance_type.clone(),
+                    network: self.plan.machine_network(),
+                    ..PoolMachine::default()
+                };
                 let infrastructure = InMemoryMachinePool {
                     metadata: self.metadata(&pool.name_any(), vec![owner(pool)]),
                     spec: InMemoryMachinePoolSpec {

@@ -4,28 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::controller::{Action as Requeue, Config, Controller};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::core::{Cluster, ClusterNetwork, ClusterSpec, Machine, MachinePool, NetworkRanges};
-use nephele_api::infrastructure::v1beta2::{
-    self as infrastructure, InMemoryCluster, InMemoryClusterSpec, InMemoryMachine, InMemoryMachinePool,
-};
+use nephele_api::core::{Cluster, Machine, MachinePool};
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_kit::Clock;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use crate::act::{self, ActError, Actor, reference};
-use crate::decide::{asks_workload, decide};
-use crate::names::CLUSTER_FINALIZER;
-use crate::observe::observe;
-use crate::plan::{ClusterPlan, Plan, PlannedClusters};
+use crate::act::{ActError, Actor};
+use crate::create::create;
+use crate::decide::{asks_workload, decide, refused};
+use crate::observe::{Observed, observe};
+use crate::plan::{ClusterPlan, Plan, PlannedClusters, Wanted};
 use crate::surroundings::{KeyPairs, Surroundings};
+use crate::topology;
 use crate::workload::{self, Clients};
 
 /// The time until a failed round is tried again.
@@ -65,7 +63,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     [nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()].concat()
 }
 
-/// Creates the clusters of the plan and plays Cluster API for them until `shutdown`. The CRDs have to exist.
+/// Creates the clusters of the plan and plays Cluster API for them, and for all Clusters with a topology, until
+/// `shutdown`. The CRDs have to exist.
 ///
 /// # Errors
 /// When the clusters cannot be created.
@@ -77,8 +76,8 @@ pub async fn run(client: Client, plan: Plan, clock: Clock, shutdown: Cancellatio
     Ok(())
 }
 
-/// Plays Cluster API for the clusters until `shutdown`, and follows changes of their plans. The CRDs have to exist;
-/// [`create`] creates the clusters.
+/// Plays Cluster API until `shutdown` for the clusters with a plan, and for all other Clusters with a topology; follows
+/// changes of plans and topologies. The CRDs have to exist; [`create`] creates the clusters of a plan.
 pub async fn play(
     client: Client,
     clusters: PlannedClusters,
@@ -120,95 +119,98 @@ fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Cluster>> {
     Some(ObjectRef::new(name).within(object.meta().namespace.as_deref()?))
 }
 
-/// Creates the objects that a user applies: a Cluster and its InMemoryCluster, which has no owner yet. Existing objects
-/// stay unchanged.
-///
-/// # Errors
-/// When one of the objects cannot be created.
-pub async fn create(client: &Client, plan: &ClusterPlan) -> Result<(), Error> {
-    create_objects(client, plan).await.map_err(|error| Error::Create(nephele_kit::chain(&error)))
-}
-
-async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActError> {
-    let metadata = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    let namespace = Namespace { metadata: metadata(&plan.namespace), ..Namespace::default() };
-    act::create(&Api::all(client.clone()), &namespace).await?;
-    let pool = plan.control_plane_address_pool.clone();
-    let network =
-        pool.map(|pool| infrastructure::ClusterNetwork { control_plane_address_from_pool: Some(pool) });
-    let infrastructure = InMemoryCluster {
-        metadata: metadata(&plan.name),
-        spec: InMemoryClusterSpec { network, ..InMemoryClusterSpec::default() },
-        status: None,
-    };
-    act::create(&Api::namespaced(client.clone(), &plan.namespace), &infrastructure).await?;
-    let blocks = |block: &str| Some(NetworkRanges { cidr_blocks: vec![block.to_owned()] });
-    let cluster = Cluster {
-        metadata: ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.to_owned()]), ..metadata(&plan.name) },
-        spec: ClusterSpec {
-            cluster_network: Some(ClusterNetwork {
-                pods: blocks(&plan.pod_network),
-                services: blocks("10.128.0.0/12"),
-                service_domain: "cluster.local".to_owned(),
-            }),
-            infrastructure_ref: Some(reference("InMemoryCluster", &plan.name)),
-            ..ClusterSpec::default()
-        },
-        status: None,
-    };
-    act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await
-}
-
 /// Observes, decides, acts. Each write triggers the next round.
 async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, RoundError> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-    let Some(plan) = context.clusters.get(&namespace, &name) else {
-        return Ok(Requeue::await_change());
+    let planned = context.clusters.get(&namespace, &name);
+    // A topology may have had a MachinePool before, which then has to go.
+    let has_pool = planned.as_ref().is_none_or(|plan| plan.pool.is_some());
+    let observed = observe(&context.client, &cluster, has_pool).await.map_err(RoundError::Observe)?;
+    let topology = observed.topology.as_ref();
+    let wanted = match (planned, topology) {
+        (Some(plan), _) => Wanted::Plan(plan),
+        (None, Some(topology)) => Wanted::Topology(topology::plan(&observed.cluster, topology)),
+        (None, None) => return Ok(Requeue::await_change()),
     };
-    let mut observed =
-        observe(&context.client, &cluster, plan.pool.is_some()).await.map_err(RoundError::Observe)?;
-    if observed.cluster.uid().is_none() || observed.cluster.is_paused() {
+    if observed.cluster.uid().is_none() || is_paused(&observed.cluster) {
         return Ok(Requeue::await_change());
     }
-    let mut workload = None;
-    let kubeconfig = observed.secret("kubeconfig").cloned();
-    if let Some(kubeconfig) = &kubeconfig
-        && asks_workload(&observed)
-    {
-        // A workload cluster that does not answer is not up yet, or no longer up: either way there is nothing to read.
+    Round { context: &context, wanted, observed, workload: None }.run().await
+}
+
+fn is_paused(cluster: &Cluster) -> bool {
+    nephele_kit::paused(cluster, Some(cluster)).is_some()
+}
+
+/// One round about a cluster.
+struct Round<'a> {
+    context: &'a Context,
+    wanted: Wanted,
+    observed: Observed,
+    /// The client of the workload cluster, once it has answered.
+    workload: Option<Client>,
+}
+
+impl Round<'_> {
+    async fn run(mut self) -> Result<Requeue, RoundError> {
+        let name = self.observed.name();
+        let kubeconfig = self.observed.secret("kubeconfig").cloned();
+        if let Some(kubeconfig) = &kubeconfig
+            && asks_workload(&self.observed)
+        {
+            self.ask_workload(kubeconfig).await;
+        }
+        let now = (self.context.clock)();
+        let decision = decide(&self.wanted, &self.observed, now);
+        if let Wanted::Topology(Err(error)) = &self.wanted
+            && !decision.actions.is_empty()
+        {
+            tracing::warn!(cluster = name, error = %nephele_kit::chain(error), "A topology cannot be used");
+        }
+        let nothing = ClusterPlan::new(&name, "", 0, 0);
+        let actor = Actor {
+            client: &self.context.client,
+            workload: self.workload.as_ref(),
+            // Without a plan, nothing is created.
+            plan: self.wanted.plan().unwrap_or(&nothing),
+            key_pairs: &self.context.key_pairs,
+            observed: &self.observed,
+            now,
+        };
+        for action in decision.actions {
+            tracing::debug!(cluster = name, ?action, "Acting");
+            if let Err(error) = actor.act(action).await {
+                if let Some(report) = refused(&self.wanted, &self.observed, &error, now) {
+                    actor.act(report).await.map_err(RoundError::Act)?;
+                }
+                return Err(RoundError::Act(error));
+            }
+        }
+        if self.observed.cluster.metadata.deletion_timestamp.is_some()
+            && let Some(kubeconfig) = &kubeconfig
+        {
+            self.context.clients.forget(kubeconfig).await;
+        }
+        Ok(if decision.polls { Requeue::requeue(self.context.poll) } else { Requeue::await_change() })
+    }
+
+    /// Reads the workload cluster. One that does not answer is not up yet, or no longer up: either way there is nothing
+    /// to read.
+    async fn ask_workload(&mut self, kubeconfig: &Secret) {
         let asked = async {
-            let client = context.clients.get(kubeconfig).await?;
+            let client = self.context.clients.get(kubeconfig).await?;
             let answer = workload::ask(&client).await?;
             Ok::<_, workload::WorkloadError>((client, answer))
         };
         match asked.await {
             Ok((client, answer)) => {
-                workload = Some(client);
-                observed.workload = Some(answer);
+                self.workload = Some(client);
+                self.observed.workload = Some(answer);
             }
             Err(error) => {
-                tracing::debug!(cluster = name, error = %nephele_kit::chain(&error), "The cluster does not answer");
+                let cluster = self.observed.name();
+                tracing::debug!(cluster, error = %nephele_kit::chain(&error), "The cluster does not answer");
             }
         }
     }
-    let now = (context.clock)();
-    let decision = decide(&plan, &observed, now);
-    let actor = Actor {
-        client: &context.client,
-        workload: workload.as_ref(),
-        plan: &plan,
-        key_pairs: &context.key_pairs,
-        observed: &observed,
-        now,
-    };
-    for action in decision.actions {
-        tracing::debug!(cluster = name, ?action, "Acting");
-        actor.act(action).await.map_err(RoundError::Act)?;
-    }
-    if observed.cluster.metadata.deletion_timestamp.is_some()
-        && let Some(kubeconfig) = &kubeconfig
-    {
-        context.clients.forget(kubeconfig).await;
-    }
-    Ok(if decision.polls { Requeue::requeue(context.poll) } else { Requeue::await_change() })
 }

@@ -139,9 +139,17 @@ fn as_count(number: u32) -> usize {
 }
 
 /// The new status of the Cluster, if it changed.
-pub(super) fn report(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Option<Action> {
+pub(super) fn report(
+    plan: &ClusterPlan,
+    observed: &Observed,
+    is_topology: bool,
+    now: Timestamp,
+) -> Option<Action> {
     let old = observed.cluster.status.clone().unwrap_or_default();
-    let status = status(plan, observed, old.clone(), now);
+    let mut status = status(plan, observed, old.clone(), now);
+    if is_topology {
+        conditions::set(&mut status.conditions, crate::topology::condition(None), now);
+    }
     (status != old).then_some(Action::ReportCluster(status))
 }
 

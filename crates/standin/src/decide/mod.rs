@@ -6,20 +6,27 @@ mod machine;
 mod pool;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 use nephele_api::conditions;
-use nephele_api::core::{ClusterStatus, Endpoint, Machine, MachineStatus};
+use nephele_api::core::{Cluster, ClusterStatus, Endpoint, Machine, MachineStatus};
+use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 
 pub(crate) use self::pool::PoolAction;
+pub(crate) use self::topology::refused;
 use crate::certificates::Purpose;
 use crate::observe::Observed;
-use crate::plan::ClusterPlan;
+use crate::plan::Wanted;
 
 /// One write. Every write is idempotent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
+    /// Topology: add everything that the topology leaves to the controller to the Cluster.
+    CompleteCluster(Box<Cluster>),
+    /// Topology: create the infrastructure cluster.
+    CreateInfrastructure(Box<InMemoryCluster>),
     /// Core: own and label the infrastructure cluster.
     AdoptInfrastructure,
     /// Core: copy the endpoint from the infrastructure cluster.
@@ -97,10 +104,21 @@ pub(crate) fn asks_workload(observed: &Observed) -> bool {
 }
 
 /// Decides what to do next.
-pub(crate) fn decide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Decision {
+pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> Decision {
+    let only = |actions| Decision { actions, polls: false };
     if observed.cluster.metadata.deletion_timestamp.is_some() {
-        return Decision { actions: deletion::delete_cluster(observed, now), polls: false };
+        return only(deletion::delete_cluster(observed, now));
     }
+    let plan = match wanted {
+        Wanted::Plan(plan) => plan,
+        Wanted::Topology(Ok(plan)) => match topology::provide(plan, observed) {
+            Some(action) => return only(vec![action]),
+            None => plan,
+        },
+        Wanted::Topology(Err(error)) => {
+            return only(topology::report_failure(observed, &error.to_string(), now).into_iter().collect());
+        }
+    };
     let mut actions = cluster::provide(plan, observed);
     for machine in &observed.machines {
         if machine::is_deleting(machine) {
@@ -109,7 +127,8 @@ pub(crate) fn decide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) ->
             actions.extend(machine::provide(observed, machine, now));
         }
     }
-    actions.extend(cluster::report(plan, observed, now));
+    let is_topology = matches!(wanted, Wanted::Topology(_));
+    actions.extend(cluster::report(plan, observed, is_topology, now));
     Decision { actions, polls: asks_workload(observed) }
 }
 

@@ -35,9 +35,10 @@ pub(super) fn is_member(machine: &Machine) -> bool {
     labels::value(&machine.metadata, POOL_NAME_LABEL).is_some()
 }
 
-/// The next actions for the MachinePool, without those for single Machines.
+/// The next actions for the MachinePool, without those for single Machines. A MachinePool that is not planned any more
+/// is deleted.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
-    let Some(replicas) = plan.pool else { return Vec::new() };
+    let Some(replicas) = plan.pool else { return delete(observed).into_iter().collect() };
     let spec = spec(plan, observed, replicas);
     let Some(pool) = &observed.pool else {
         return vec![Action::Pool(PoolAction::Plan(Box::new(spec)))];
@@ -89,7 +90,7 @@ fn spec(plan: &ClusterPlan, observed: &Observed, replicas: u32) -> MachinePoolSp
     }
 }
 
-/// The next step of a MachinePool whose cluster is being deleted.
+/// The next step of a MachinePool that goes away, with its cluster or alone.
 pub(super) fn delete(observed: &Observed) -> Option<Action> {
     let pool = observed.pool.as_ref()?;
     let action = match &observed.infrastructure_pool {

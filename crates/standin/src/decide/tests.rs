@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use nephele_api::conditions::types;
-use nephele_api::core::{Bootstrap, Cluster, ClusterSpec, MachineSpec};
+use nephele_api::core::{Bootstrap, Cluster, ClusterSpec, MachinePool, MachineSpec};
 use nephele_api::infrastructure::v1beta2::{
     ControlPlaneEndpoint, InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, InMemoryMachineStatus,
     Initialization,
@@ -14,11 +14,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER};
 use crate::observe::Workload;
+use crate::plan::ClusterPlan;
+use crate::topology::{TOPOLOGY_RECONCILED, TopologyError};
 use crate::{AVAILABLE, RUNNING, act, workload};
 
 /// A minimal management API and provider: it carries out each decision, and then does the provider's part.
 struct World {
     plan: ClusterPlan,
+    /// Whether the plan comes from the topology of the Cluster.
+    is_topology: bool,
     observed: Observed,
     nodes: BTreeMap<String, Node>,
     log: Vec<Action>,
@@ -41,6 +45,7 @@ impl World {
         let metadata = ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.into()]), ..meta("demo") };
         Self {
             plan: ClusterPlan::new("demo", "v1.36.3", control_plane, workers),
+            is_topology: false,
             observed: Observed {
                 cluster: Cluster { metadata, spec, status: None },
                 infrastructure: Some(InMemoryCluster {
@@ -54,6 +59,20 @@ impl World {
             second: 0,
             initialized_from: 0,
         }
+    }
+
+    /// A Cluster with a topology, as a user creates it.
+    fn of_topology(control_plane: u32, workers: u32) -> Self {
+        let mut world = Self { is_topology: true, ..Self::new(control_plane, workers) };
+        world.observed.cluster = Cluster { metadata: meta("demo"), ..Cluster::default() };
+        world.observed.infrastructure = None;
+        world
+    }
+
+    fn condition(&self, kind: &str) -> Option<(String, String)> {
+        let status = self.observed.cluster.status.as_ref()?;
+        let condition = conditions::find(&status.conditions, kind)?;
+        Some((condition.status.clone(), condition.message.clone()))
     }
 
     fn is_available(&self) -> bool {
@@ -70,7 +89,9 @@ impl World {
                 initialized: !self.nodes.is_empty() && self.second >= self.initialized_from,
                 nodes: self.nodes.values().cloned().collect(),
             });
-            let decision = decide(&self.plan, &self.observed, now);
+            let plan = self.plan.clone();
+            let wanted = if self.is_topology { Wanted::Topology(Ok(plan)) } else { Wanted::Plan(plan) };
+            let decision = decide(&wanted, &self.observed, now);
             let before =
                 (self.observed.infrastructure.clone(), self.observed.infrastructure_machines.clone());
             let nodes = self.nodes.len();
@@ -95,6 +116,10 @@ impl World {
     fn apply(&mut self, action: &Action) {
         let now = || Some(Time(Timestamp::UNIX_EPOCH));
         match action.clone() {
+            Action::CompleteCluster(cluster) => self.observed.cluster = *cluster,
+            Action::CreateInfrastructure(infrastructure) => {
+                self.observed.infrastructure = Some(*infrastructure);
+            }
             Action::AdoptInfrastructure => {
                 let infrastructure = self.observed.infrastructure.as_mut().expect("adopted");
                 infrastructure.labels_mut().insert(labels::CLUSTER_NAME.into(), "demo".into());
@@ -334,6 +359,66 @@ fn machine_is_running_only_once_its_node_is_found() {
         .collect();
     assert!(phases.iter().all(|(phase, has_node)| (phase == RUNNING) == *has_node), "{phases:?}");
     assert_eq!(phases.last(), Some(&(RUNNING.to_owned(), true)));
+}
+
+#[test]
+fn cluster_with_a_topology_is_completed_before_its_infrastructure_and_comes_up() {
+    let mut world = World::of_topology(1, 2);
+    world.settle();
+    assert!(world.is_available());
+    assert!(matches!(world.log[0], Action::CompleteCluster(_)), "{:?}", world.log[0]);
+    assert!(matches!(world.log[1], Action::CreateInfrastructure(_)), "{:?}", world.log[1]);
+    assert_eq!(world.condition(TOPOLOGY_RECONCILED), Some(("True".to_owned(), String::new())));
+
+    world.plan.workers = 4;
+    world.settle();
+    assert_eq!(world.observed.machines.len(), 5);
+}
+
+#[test]
+fn topology_that_cannot_be_used_is_reported_and_changes_nothing_but_does_not_hold_a_deletion() {
+    let mut world = World::of_topology(1, 1);
+    world.settle();
+    let wanted = Wanted::Topology(Err(TopologyError::Version("latest".to_owned())));
+    let decision = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
+    let [action] = &decision.actions[..] else { panic!("{decision:?}") };
+    world.apply(action);
+    let (status, message) = world.condition(TOPOLOGY_RECONCILED).expect("a condition");
+    assert_eq!(status, "False");
+    assert!(message.contains("\"latest\""), "{message}");
+    let again = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
+    assert_eq!(again, Decision { actions: Vec::new(), polls: false });
+
+    world.observed.cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let decision = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
+    assert!(decision.actions.iter().any(|action| matches!(action, Action::DeleteMachine(_))), "{decision:?}");
+}
+
+#[test]
+fn machine_pool_that_is_not_planned_any_more_is_deleted() {
+    let mut world = World::of_topology(1, 0);
+    world.settle();
+    world.observed.pool = Some(MachinePool { metadata: meta("demo-mp-0"), ..MachinePool::default() });
+    let wanted = Wanted::Topology(Ok(world.plan.clone()));
+    let decision = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
+    assert_eq!(decision.actions, [Action::Pool(PoolAction::Delete)]);
+}
+
+#[test]
+fn refusal_by_the_management_api_is_reported_for_a_topology_only() {
+    let world = World::of_topology(1, 0);
+    let error = |code: u16| {
+        let status = kube::core::Status { code, message: "zones: too many".to_owned(), ..Default::default() };
+        act::ActError::Create("InMemoryCluster demo".to_owned(), kube::Error::Api(Box::new(status)))
+    };
+    let plan = world.plan.clone();
+    let reported =
+        |wanted: &Wanted, code| refused(wanted, &world.observed, &error(code), Timestamp::UNIX_EPOCH);
+    let topology = Wanted::Topology(Ok(plan.clone()));
+    let Some(Action::ReportCluster(status)) = reported(&topology, 422) else { panic!("no report") };
+    assert!(status.conditions[0].message.contains("zones: too many"), "{status:?}");
+    assert_eq!(reported(&topology, 409), None);
+    assert_eq!(reported(&Wanted::Plan(plan), 422), None);
 }
 
 proptest! {

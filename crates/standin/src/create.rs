@@ -1,0 +1,59 @@
+//! Creates the objects of a planned cluster.
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client};
+use nephele_api::core::{Cluster, ClusterNetwork, ClusterSpec, NetworkRanges};
+use nephele_api::infrastructure::v1beta2::{self as infrastructure, InMemoryCluster, InMemoryClusterSpec};
+
+use crate::act::{self, ActError, reference};
+use crate::names::CLUSTER_FINALIZER;
+use crate::plan::ClusterPlan;
+use crate::run::Error;
+
+/// Creates the objects that a user applies: a Cluster and its InMemoryCluster, which has no owner yet. Existing objects
+/// stay unchanged.
+///
+/// # Errors
+/// When one of the objects cannot be created.
+pub async fn create(client: &Client, plan: &ClusterPlan) -> Result<(), Error> {
+    create_objects(client, plan).await.map_err(|error| Error::Create(nephele_kit::chain(&error)))
+}
+
+async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActError> {
+    let metadata = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let namespace = Namespace { metadata: metadata(&plan.namespace), ..Namespace::default() };
+    act::create(&Api::all(client.clone()), &namespace).await?;
+    let infrastructure = infrastructure_cluster(plan, metadata(&plan.name));
+    act::create(&Api::namespaced(client.clone(), &plan.namespace), &infrastructure).await?;
+    let cluster = Cluster {
+        metadata: ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.to_owned()]), ..metadata(&plan.name) },
+        spec: ClusterSpec {
+            cluster_network: Some(network(plan)),
+            infrastructure_ref: Some(reference("InMemoryCluster", &plan.name)),
+            ..ClusterSpec::default()
+        },
+        status: None,
+    };
+    act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await
+}
+
+/// The networks of a cluster.
+pub(crate) fn network(plan: &ClusterPlan) -> ClusterNetwork {
+    let blocks = |block: &str| Some(NetworkRanges { cidr_blocks: vec![block.to_owned()] });
+    ClusterNetwork {
+        pods: blocks(&plan.pod_network),
+        services: blocks("10.128.0.0/12"),
+        service_domain: "cluster.local".to_owned(),
+    }
+}
+
+/// The infrastructure of a cluster.
+pub(crate) fn infrastructure_cluster(plan: &ClusterPlan, metadata: ObjectMeta) -> InMemoryCluster {
+    let pool = plan.control_plane_address_pool.clone();
+    let network =
+        pool.map(|pool| infrastructure::ClusterNetwork { control_plane_address_from_pool: Some(pool) });
+    let failure_domains = plan.failure_domains.clone();
+    let spec = InMemoryClusterSpec { network, failure_domains, ..InMemoryClusterSpec::default() };
+    InMemoryCluster { metadata, spec, status: None }
+}

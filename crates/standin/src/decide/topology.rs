@@ -1,0 +1,57 @@
+//! A Cluster with a topology: the part of the topology controller.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use nephele_api::conditions;
+use nephele_api::infrastructure;
+use nephele_api::labels;
+
+use super::Action;
+use crate::act::ActError;
+use crate::create::infrastructure_cluster;
+use crate::observe::Observed;
+use crate::plan::{ClusterPlan, Wanted};
+use crate::topology::{completed, condition};
+
+/// The next object to complete or to create, before anything else happens.
+pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Option<Action> {
+    let complete = completed(&observed.cluster, plan);
+    if complete != observed.cluster {
+        return Some(Action::CompleteCluster(Box::new(complete)));
+    }
+    let reference = observed.cluster.spec.infrastructure_ref.as_ref()?;
+    let is_missing = observed.infrastructure.is_none();
+    (is_missing && reference.is(infrastructure::GROUP, "InMemoryCluster")).then(|| {
+        // Without this label, the creation would not trigger the next round.
+        let label = (labels::CLUSTER_NAME.to_owned(), observed.name());
+        let metadata = ObjectMeta {
+            name: Some(reference.name.clone()),
+            labels: Some(BTreeMap::from([label])),
+            ..ObjectMeta::default()
+        };
+        Action::CreateInfrastructure(Box::new(infrastructure_cluster(plan, metadata)))
+    })
+}
+
+/// Why the topology is not carried out, in the status of the Cluster.
+pub(super) fn report_failure(observed: &Observed, message: &str, now: Timestamp) -> Option<Action> {
+    let old = observed.cluster.status.clone().unwrap_or_default();
+    let mut status = old.clone();
+    conditions::set(&mut status.conditions, condition(Some(message)), now);
+    (status != old).then_some(Action::ReportCluster(status))
+}
+
+/// What to report about an action that failed: that the management API refused an object that follows from a topology.
+/// Other failures pass.
+pub(crate) fn refused(
+    wanted: &Wanted,
+    observed: &Observed,
+    error: &ActError,
+    now: Timestamp,
+) -> Option<Action> {
+    let is_topology = matches!(wanted, Wanted::Topology(_));
+    let message = error.refusal().filter(|_| is_topology)?;
+    report_failure(observed, &message, now)
+}

@@ -1,0 +1,170 @@
+//! The topology of a Cluster: reads the plan of a cluster from `spec.topology`, and completes what the topology
+//! controller of Cluster API completes (`internal/controllers/topology/cluster`). Pure.
+//!
+//! A topology names a ClusterClass, but nothing reads the class. The variables have the names of the class `in-memory`
+//! (`config/templates/clusterclass-in-memory.yaml`), so that a manifest for that class works here, too. Other variables
+//! are ignored, and so are overrides of variables. Variables count for new objects only, except for replicas and
+//! version, which change the cluster.
+
+mod variables;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+use nephele_api::conditions;
+use nephele_api::core::Cluster;
+use nephele_api::infrastructure::v1beta2::Behaviour;
+use nephele_pki::KeyAlgorithm;
+use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::act::reference;
+use crate::create::network;
+use crate::names::CLUSTER_FINALIZER;
+use crate::plan::ClusterPlan;
+
+/// The type of the Cluster's condition that is false when its topology cannot be used.
+pub const TOPOLOGY_RECONCILED: &str = "TopologyReconciled";
+
+/// Why a topology cannot be used.
+#[derive(Debug, Error)]
+pub(crate) enum TopologyError {
+    #[error("failed to read spec.topology: {0}")]
+    Shape(serde_json::Error),
+    #[error("spec.topology.classRef.name is missing")]
+    NoClass,
+    #[error("spec.topology.version {0:?} is not a version such as v1.36.3")]
+    Version(String),
+    #[error("{path}.replicas is {replicas}, which is not between 0 and {REPLICAS_MAX}")]
+    Replicas { path: String, replicas: i64 },
+    #[error("failed to read the variable {name}: {source}")]
+    Variable { name: String, source: serde_json::Error },
+    #[error("the variable {variable} has {value:?} as the {field} of {part}, which is not {expected}")]
+    Startup {
+        variable: &'static str,
+        part: &'static str,
+        field: &'static str,
+        value: String,
+        expected: &'static str,
+    },
+}
+
+/// More than the manager has room for in a namespace by default, and few enough to add up without an overflow.
+const REPLICAS_MAX: i64 = 100_000;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Topology {
+    class_ref: ClassReference,
+    version: String,
+    control_plane: MachineGroup,
+    workers: Workers,
+    variables: Vec<Variable>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClassReference {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Workers {
+    machine_deployments: Vec<MachineGroup>,
+    machine_pools: Vec<MachineGroup>,
+}
+
+/// The control plane, a MachineDeployment or a MachinePool.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MachineGroup {
+    replicas: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Variable {
+    name: String,
+    #[serde(default)]
+    value: Value,
+}
+
+/// The plan that the topology of a Cluster describes.
+pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, TopologyError> {
+    let topology: Topology = serde_json::from_value(topology.clone()).map_err(TopologyError::Shape)?;
+    let Topology { class_ref, version, control_plane, workers, variables } = topology;
+    if class_ref.name.is_empty() {
+        return Err(TopologyError::NoClass);
+    }
+    let deployments = "spec.topology.workers.machineDeployments";
+    let pools = "spec.topology.workers.machinePools";
+    let has_pools = !workers.machine_pools.is_empty();
+    let plan = ClusterPlan {
+        namespace: cluster.namespace().unwrap_or_default(),
+        pool: has_pools.then(|| sum(pools, &workers.machine_pools)).transpose()?,
+        // In the class, the control plane's behaviour is not that of the workers.
+        worker_behaviour: Some(Behaviour::default()),
+        // Keys of this algorithm are made at once, and no client of a test cares.
+        key_algorithm: KeyAlgorithm::EcdsaP256,
+        ..ClusterPlan::new(
+            &cluster.name_any(),
+            &canonical_version(version)?,
+            replicas("spec.topology.controlPlane", &control_plane)?,
+            sum(deployments, &workers.machine_deployments)?,
+        )
+    };
+    variables.into_iter().try_fold(plan, |plan, Variable { name, value }| variables::set(plan, name, value))
+}
+
+/// The number of machines in all groups.
+fn sum(path: &str, groups: &[MachineGroup]) -> Result<u32, TopologyError> {
+    let numbers =
+        groups.iter().enumerate().map(|(index, group)| replicas(&format!("{path}[{index}]"), group));
+    numbers.sum()
+}
+
+/// The number of machines in a group; one if the topology does not say.
+fn replicas(path: &str, group: &MachineGroup) -> Result<u32, TopologyError> {
+    let replicas = group.replicas.unwrap_or(1);
+    let wanted = u32::try_from(replicas).ok().filter(|_| replicas <= REPLICAS_MAX);
+    wanted.ok_or_else(|| TopologyError::Replicas { path: path.to_owned(), replicas })
+}
+
+/// A semantic version with the `v` in front that Cluster API's webhook adds.
+fn canonical_version(version: String) -> Result<String, TopologyError> {
+    let numbers = version.strip_prefix('v').unwrap_or(&version);
+    let core = numbers.split(['-', '+']).next().unwrap_or_default();
+    let parts: Vec<&str> = core.split('.').collect();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if parts.len() == 3 && parts.iter().all(is_number) {
+        Ok(format!("v{numbers}"))
+    } else {
+        Err(TopologyError::Version(version))
+    }
+}
+
+/// The Cluster with everything that a topology leaves to the controller: the finalizer, networks, and the reference to
+/// its infrastructure.
+pub(crate) fn completed(cluster: &Cluster, plan: &ClusterPlan) -> Cluster {
+    let mut cluster = cluster.clone();
+    if !cluster.finalizers().iter().any(|held| held == CLUSTER_FINALIZER) {
+        cluster.finalizers_mut().push(CLUSTER_FINALIZER.to_owned());
+    }
+    cluster.spec.cluster_network.get_or_insert_with(|| network(plan));
+    cluster.spec.infrastructure_ref.get_or_insert_with(|| reference("InMemoryCluster", &plan.name));
+    cluster
+}
+
+/// The condition of a Cluster whose topology was carried out, or why it was not.
+pub(crate) fn condition(failure: Option<&str>) -> Condition {
+    // The reasons are those of Cluster API (`api/core/v1beta2/cluster_types.go`).
+    match failure {
+        None => conditions::condition(TOPOLOGY_RECONCILED, conditions::TRUE, "ReconcileSucceeded", ""),
+        Some(message) => {
+            conditions::condition(TOPOLOGY_RECONCILED, conditions::FALSE, "ReconcileFailed", message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

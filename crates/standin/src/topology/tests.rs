@@ -1,0 +1,150 @@
+use serde_json::json;
+
+use super::*;
+
+fn cluster() -> Cluster {
+    serde_json::from_value(json!({"metadata": {"name": "demo", "namespace": "team"}, "spec": {}}))
+        .expect("a Cluster")
+}
+
+fn read(topology: Value) -> Result<ClusterPlan, String> {
+    plan(&cluster(), &topology).map_err(|error| error.to_string())
+}
+
+/// A topology with further fields.
+fn with(further: Value) -> Value {
+    let mut topology = json!({"classRef": {"name": "in-memory"}, "version": "v1.36.3"});
+    let (Value::Object(members), Value::Object(further)) = (&mut topology, further) else {
+        panic!("objects")
+    };
+    members.extend(further);
+    topology
+}
+
+#[test]
+fn least_topology_is_one_control_plane_machine() {
+    let plan = read(with(json!({}))).expect("readable");
+    assert_eq!((plan.namespace.as_str(), plan.name.as_str()), ("team", "demo"));
+    assert_eq!((plan.control_plane, plan.workers, plan.pool), (1, 0, None));
+    assert_eq!(plan.version, "v1.36.3");
+}
+
+#[test]
+fn replicas_of_all_groups_are_added_up_and_default_to_one() {
+    let plan = read(with(json!({
+        "controlPlane": {"replicas": 3},
+        "workers": {
+            "machineDeployments": [{"class": "a", "name": "x", "replicas": 4}, {"class": "a", "name": "y"}],
+            "machinePools": [{"class": "a", "name": "p", "replicas": 2}, {"class": "a", "name": "q", "replicas": 0}],
+        },
+    })))
+    .expect("readable");
+    assert_eq!((plan.control_plane, plan.workers, plan.pool), (3, 5, Some(2)));
+}
+
+#[test]
+fn version_gets_the_v_that_the_webhook_adds() {
+    for (text, version) in [("1.36.3", "v1.36.3"), ("v1.37.0-rc.1+build", "v1.37.0-rc.1+build")] {
+        assert_eq!(read(with(json!({"version": text}))).map(|plan| plan.version), Ok(version.to_owned()));
+    }
+    for text in ["", "v1", "v1.36", "latest", "v1.x.3", "1.2.3.4", "v1..3", "v-1.2.3"] {
+        let error = read(with(json!({"version": text}))).expect_err(text);
+        assert_eq!(error, format!("spec.topology.version {text:?} is not a version such as v1.36.3"));
+    }
+}
+
+#[test]
+fn variables_are_those_of_the_class() {
+    let provisioning = json!({"provisioning": {"startupDuration": "10s", "startupJitter": "0.2"}});
+    let plan = read(with(json!({"variables": [
+        {"name": "controlPlaneBehaviour", "value": {"vm": provisioning, "etcd": provisioning}},
+        {"name": "zones", "value": [{"name": "a"}, {"name": "b", "controlPlane": false}]},
+        {"name": "workerInstanceType", "value": "small"},
+        {"name": "controlPlaneInstanceType", "value": "large"},
+        {"name": "addressesFromPools", "value": [{"name": "machines"}, {"name": "global", "kind": "GlobalInClusterIPPool"}]},
+        {"name": "somethingElse", "value": {"any": ["thing"]}},
+        {"name": "withoutValue"},
+    ]})))
+    .expect("readable");
+    let vm = plan.behaviour.vm.expect("a delay").provisioning;
+    assert_eq!((vm.startup_duration.as_str(), vm.startup_jitter.as_str()), ("10s", "0.2"));
+    // In the class, the behaviour of one role is not the default of the other.
+    assert_eq!(plan.worker_behaviour, Some(Behaviour::default()));
+    let zones: Vec<_> =
+        plan.failure_domains.iter().map(|zone| (zone.name.as_str(), zone.control_plane)).collect();
+    assert_eq!(zones, [("a", Some(true)), ("b", Some(false))]);
+    assert_eq!(
+        (plan.control_plane_instance_type.as_str(), plan.worker_instance_type.as_str()),
+        ("large", "small")
+    );
+    let pools: Vec<_> =
+        plan.address_pools.iter().map(|pool| (pool.kind.as_str(), pool.name.as_str())).collect();
+    assert_eq!(pools, [("InClusterIPPool", "machines"), ("GlobalInClusterIPPool", "global")]);
+}
+
+#[test]
+fn every_variable_that_is_read_is_one_of_the_class() {
+    let class = include_str!("../../../../config/templates/clusterclass-in-memory.yaml");
+    let variables = include_str!("variables.rs");
+    let names: Vec<_> =
+        variables.lines().filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" => ")).collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    for (name, _) in names {
+        assert!(class.contains(&format!("    - name: {name}\n")), "{name}");
+    }
+}
+
+#[test]
+fn error_names_the_field_and_what_it_may_be() {
+    let behaviour = |duration: &str, jitter: &str| {
+        let provisioning = json!({"startupDuration": duration, "startupJitter": jitter});
+        with(
+            json!({"variables": [{"name": "workerBehaviour", "value": {"node": {"provisioning": provisioning}}}]}),
+        )
+    };
+    for (topology, expected) in [
+        (json!("a text"), "failed to read spec.topology: invalid type: string"),
+        (with(json!({"classRef": null})), "failed to read spec.topology: invalid type: null"),
+        (json!({"version": "v1.36.3"}), "spec.topology.classRef.name is missing"),
+        (
+            with(json!({"controlPlane": {"replicas": -1}})),
+            "spec.topology.controlPlane.replicas is -1, which is not between 0 and 100000",
+        ),
+        (
+            with(json!({"workers": {"machineDeployments": [{}, {"replicas": 9_000_000_000_i64}]}})),
+            "spec.topology.workers.machineDeployments[1].replicas is 9000000000, which",
+        ),
+        (with(json!({"controlPlane": {"replicas": "three"}})), "failed to read spec.topology: invalid type"),
+        (
+            with(json!({"variables": [{"name": "zones", "value": "a"}]})),
+            "failed to read the variable zones: invalid type",
+        ),
+        (
+            behaviour("soon", ""),
+            "the variable workerBehaviour has \"soon\" as the startupDuration of node, which is not a duration such as 10s",
+        ),
+        (
+            behaviour("10s", "20%"),
+            "the variable workerBehaviour has \"20%\" as the startupJitter of node, which is not a fraction",
+        ),
+    ] {
+        let error = read(topology).expect_err(expected);
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn cluster_is_completed_once_and_keeps_what_the_user_wrote() {
+    let plan = read(with(json!({}))).expect("readable");
+    let complete = completed(&cluster(), &plan);
+    assert_eq!(complete.finalizers(), [CLUSTER_FINALIZER]);
+    let reference = complete.spec.infrastructure_ref.as_ref().expect("a reference");
+    assert_eq!((reference.kind.as_str(), reference.name.as_str()), ("InMemoryCluster", "demo"));
+    let pods = complete.spec.cluster_network.as_ref().and_then(|network| network.pods.clone());
+    assert_eq!(pods.expect("a default").cidr_blocks, ["192.168.0.0/16"]);
+    assert_eq!(completed(&complete, &plan), complete);
+
+    let mut own = cluster();
+    own.spec.cluster_network = Some(nephele_api::core::ClusterNetwork::default());
+    assert_eq!(completed(&own, &plan).spec.cluster_network, own.spec.cluster_network);
+}

@@ -1,0 +1,113 @@
+//! The variables of the ClusterClass `in-memory`.
+
+use nephele_api::infrastructure::v1beta2::{Behaviour, FailureDomain, PoolReference};
+use nephele_api::ipam;
+use nephele_api::start_up::StartupJitter;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::TopologyError;
+use crate::plan::ClusterPlan;
+
+/// A pool as the class has it: group and kind have defaults.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pool {
+    #[serde(default = "pool_group")]
+    api_group: String,
+    #[serde(default = "pool_kind")]
+    kind: String,
+    name: String,
+}
+
+fn pool_group() -> String {
+    ipam::GROUP.to_owned()
+}
+
+fn pool_kind() -> String {
+    "InClusterIPPool".to_owned()
+}
+
+/// A zone as the class has it: control plane machines may be placed there by default.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Zone {
+    name: String,
+    #[serde(default = "yes")]
+    control_plane: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The plan with the value of a variable. A variable that the class does not have changes nothing.
+pub(super) fn set(plan: ClusterPlan, name: String, value: Value) -> Result<ClusterPlan, TopologyError> {
+    let plan = match name.as_str() {
+        "controlPlaneBehaviour" => {
+            ClusterPlan { behaviour: behaviour("controlPlaneBehaviour", value)?, ..plan }
+        }
+        "workerBehaviour" => {
+            ClusterPlan { worker_behaviour: Some(behaviour("workerBehaviour", value)?), ..plan }
+        }
+        "controlPlaneInstanceType" => ClusterPlan { control_plane_instance_type: read(name, value)?, ..plan },
+        "workerInstanceType" => ClusterPlan { worker_instance_type: read(name, value)?, ..plan },
+        "zones" => {
+            let zones: Vec<Zone> = read(name, value)?;
+            ClusterPlan { failure_domains: zones.into_iter().map(FailureDomain::from).collect(), ..plan }
+        }
+        "addressesFromPools" => {
+            let pools: Vec<Pool> = read(name, value)?;
+            ClusterPlan { address_pools: pools.into_iter().map(PoolReference::from).collect(), ..plan }
+        }
+        _ => plan,
+    };
+    Ok(plan)
+}
+
+fn read<T: DeserializeOwned>(name: String, value: Value) -> Result<T, TopologyError> {
+    serde_json::from_value(value).map_err(|source| TopologyError::Variable { name, source })
+}
+
+/// A behaviour whose durations and jitters the provider will accept.
+fn behaviour(variable: &'static str, value: Value) -> Result<Behaviour, TopologyError> {
+    let behaviour: Behaviour = read(variable.to_owned(), value)?;
+    let parts = [
+        ("vm", &behaviour.vm),
+        ("node", &behaviour.node),
+        ("apiServer", &behaviour.api_server),
+        ("etcd", &behaviour.etcd),
+    ];
+    for (part, component) in parts {
+        let Some(component) = component else { continue };
+        let refused = |field, value: &str, expected| TopologyError::Startup {
+            variable,
+            part,
+            field,
+            value: value.to_owned(),
+            expected,
+        };
+        let (duration, jitter) =
+            (&component.provisioning.startup_duration, &component.provisioning.startup_jitter);
+        if !duration.is_empty() && nephele_go_duration::parse(duration).is_err() {
+            return Err(refused("startupDuration", duration, "a duration such as 10s"));
+        }
+        if !jitter.is_empty() && StartupJitter::parse(jitter).is_err() {
+            return Err(refused("startupJitter", jitter, "a fraction from 0 to 1 such as 0.2"));
+        }
+    }
+    Ok(behaviour)
+}
+
+impl From<Zone> for FailureDomain {
+    fn from(Zone { name, control_plane }: Zone) -> Self {
+        Self { name, control_plane: Some(control_plane), ..Self::default() }
+    }
+}
+
+impl From<Pool> for PoolReference {
+    fn from(Pool { api_group, kind, name }: Pool) -> Self {
+        Self { api_group, kind, name }
+    }
+}
