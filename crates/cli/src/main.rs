@@ -10,6 +10,7 @@ mod connect;
 mod crds;
 mod demo;
 mod doctor;
+mod embedded;
 mod exit;
 mod inspect;
 mod install;
@@ -21,12 +22,15 @@ mod process;
 mod reference;
 mod runtime;
 mod template;
+mod up;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{components::ComponentsArgs, connect::ConnectArgs, demo::DemoArgs, manager::ManagerArgs};
+use crate::{
+    components::ComponentsArgs, connect::ConnectArgs, demo::DemoArgs, manager::ManagerArgs, up::UpArgs,
+};
 
 /// A simulated cloud for Cluster API.
 #[derive(Debug, Parser)]
@@ -56,6 +60,12 @@ enum Command {
     Get(inspect::GetArgs),
     /// Show one cluster, machine, pool or cloud with its conditions and events.
     Describe(inspect::DescribeArgs),
+    /// Run everything in one process, for tests: clusters from files, kubeconfigs in a folder.
+    ///
+    /// Without --attach, an embedded management API and a stand-in for Cluster API run in this process, too. The
+    /// stand-in plays every Cluster with spec.topology, and reads the variables of the ClusterClass in-memory. While it
+    /// runs, each workload cluster that is up has a file NAMESPACE-NAME.kubeconfig in the folder.
+    Up(UpArgs),
     /// Print all objects of a provider, as clusterctl installs it.
     Components(ComponentsArgs),
     /// Print the custom resource definitions as YAML.
@@ -95,6 +105,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Connect(args) => process::block_on(|shutdown| connect::run(args, shutdown)),
         Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),
         Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
+        Command::Up(args) => process::block_on(|shutdown| up::run(args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Crds => crds::run(),
         Command::Journal(action) => journal::run(&action),

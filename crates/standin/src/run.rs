@@ -60,7 +60,8 @@ struct Context {
 /// The CRDs that the stand-in needs besides the provider's own: Cluster API's kinds, which accept any field.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    [nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()].concat()
+    let core = [nephele_api::core::loose_crds(), nephele_api::core::loose_class_crds()].concat();
+    [core, nephele_api::ipam::loose_crds()].concat()
 }
 
 /// Creates the clusters of the plan and plays Cluster API for them, and for all Clusters with a topology, until
@@ -162,8 +163,10 @@ impl Round<'_> {
         }
         let now = (self.context.clock)();
         let decision = decide(&self.wanted, &self.observed, now);
+        let is_deleting = self.observed.cluster.metadata.deletion_timestamp.is_some();
         if let Wanted::Topology(Err(error)) = &self.wanted
             && !decision.actions.is_empty()
+            && !is_deleting
         {
             tracing::warn!(cluster = name, error = %nephele_kit::chain(error), "A topology cannot be used");
         }
@@ -186,9 +189,7 @@ impl Round<'_> {
                 return Err(RoundError::Act(error));
             }
         }
-        if self.observed.cluster.metadata.deletion_timestamp.is_some()
-            && let Some(kubeconfig) = &kubeconfig
-        {
+        if is_deleting && let Some(kubeconfig) = &kubeconfig {
             self.context.clients.forget(kubeconfig).await;
         }
         Ok(if decision.polls { Requeue::requeue(self.context.poll) } else { Requeue::await_change() })

@@ -91,7 +91,7 @@ struct Variable {
 
 /// The plan that the topology of a Cluster describes.
 pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, TopologyError> {
-    let topology: Topology = serde_json::from_value(topology.clone()).map_err(TopologyError::Shape)?;
+    let topology = Topology::deserialize(topology).map_err(TopologyError::Shape)?;
     let Topology { class_ref, version, control_plane, workers, variables } = topology;
     if class_ref.name.is_empty() {
         return Err(TopologyError::NoClass);

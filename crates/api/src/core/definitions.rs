@@ -23,6 +23,23 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     ]
 }
 
+/// CRDs of the kinds in a ClusterClass and its templates that are not ours. They accept any field. With them, an API
+/// server without Cluster API takes a manifest that has a ClusterClass.
+#[must_use]
+pub fn loose_class_crds() -> Vec<CustomResourceDefinition> {
+    vec![
+        loose(GROUP, "ClusterClass", "clusterclasses", &["cc"], &[]),
+        loose(
+            "controlplane.cluster.x-k8s.io",
+            "KubeadmControlPlaneTemplate",
+            "kubeadmcontrolplanetemplates",
+            &[],
+            &[],
+        ),
+        loose("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate", "kubeadmconfigtemplates", &[], &[]),
+    ]
+}
+
 pub(crate) fn column(name: &str, kind: &str, json_path: &str) -> Value {
     json!({ "name": name, "type": kind, "jsonPath": json_path })
 }

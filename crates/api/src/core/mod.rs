@@ -33,8 +33,8 @@ use serde::{Deserialize, Serialize};
 pub use cluster::{
     Cluster, ClusterInitialization, ClusterNetwork, ClusterSpec, ClusterStatus, Endpoint, NetworkRanges,
 };
-pub use definitions::loose_crds;
 pub(crate) use definitions::{column, loose};
+pub use definitions::{loose_class_crds, loose_crds};
 pub use machine::{Bootstrap, Machine, MachineInitialization, MachineSpec, MachineStatus, NodeReference};
 pub use machine_pool::{MachinePool, MachinePoolSpec, MachinePoolStatus, MachinePoolTemplate};
 

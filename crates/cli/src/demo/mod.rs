@@ -1,39 +1,29 @@
-//! `nephele demo`: everything in one process, without Kubernetes.
-//!
-//! ```text
-//!  kubectl ──TLS──▶ management API (embedded) ◀── manager ──▶ simulated cloud ◀──TLS── kubectl
-//!                        ▲         ▲                               ▲
-//!                     progress   stand-in for Cluster API ──TLS────┘
-//! ```
+//! `nephele demo`: everything in one process, without Kubernetes. It is `nephele up` with two clusters of its own, and a
+//! view of their progress.
 
 mod clusters;
-mod files;
-mod management;
 mod pools;
 mod progress;
 mod screen;
 mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
 use nephele_kit::wall_clock;
-use nephele_manager::{Config, Manager, Options};
-use nephele_standin::Plan;
-use tokio::task::JoinHandle;
+use nephele_manager::Options;
+use nephele_standin::{Plan, PlannedClusters};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use files::Folder;
-use management::Management;
+use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
 use progress::Progress;
 use screen::Screen;
-
-/// How long all tasks may take to stop. The manager takes eight seconds at most.
-const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// The demo's flags.
 #[derive(Debug, Args)]
@@ -55,19 +45,25 @@ pub(crate) struct DemoArgs {
 /// Runs the demo until everything is up (`--once`), or until `shutdown`.
 pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let folder = Folder::open(args.kubeconfig_dir)?;
-    files::log_to(&folder)?;
+    let folder = Folder::open(args.kubeconfig_dir.as_deref(), "nephele-demo")?;
+    let log = folder.path("demo.log");
+    embedded::log_to(&log, "warn,kube_client::client::builder=off,nephele=debug")?;
     let mut screen = Screen::new(started);
     screen.say(&introduction());
 
     let stop = CancellationToken::new();
-    let management = Management::start(wall_clock(), stop.clone()).await?;
+    let management = Management::start("nephele-demo", &wall_clock(), stop.clone())?;
     folder.write("management.kubeconfig", &management.kubeconfig)?;
     pools::create(&management.client).await?;
-    let mut tasks = Tasks {
-        manager: manager(&management, &args.port_range, &folder.path("journal.jsonl"), &stop)?,
-        standin: standin(&management, &stop),
-    };
+    let mut tasks = Tasks::new(stop);
+    let journal = folder.path("journal.jsonl");
+    let settings = ManagerSettings { port_range: args.port_range, journal, name: "demo" };
+    tasks.add_manager(management.client.clone(), settings)?;
+    let plan = clusters::plan();
+    for cluster in &plan.clusters {
+        nephele_standin::create(&management.client, cluster).await?;
+    }
+    tasks.add_standin(management.client.clone(), PlannedClusters::new(plan));
 
     let outcome = tokio::select! {
         outcome = bring_up(&management, &mut screen, args.time_limit) => outcome,
@@ -77,20 +73,15 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     let outcome = match outcome {
         Ok(()) if shutdown.is_cancelled() => Ok(()),
         Ok(()) => {
-            let kubeconfigs = folder.write_workloads(&management.client).await?;
+            let kubeconfigs = write_kubeconfigs(&folder, &management.client).await?;
             screen.say(&farewell(&folder, &kubeconfigs, started.elapsed(), args.once));
             if args.once { Ok(()) } else { stay(&management, &mut screen, &mut tasks, &shutdown).await }
         }
         Err(error) => Err(error),
     };
-    stop.cancel();
-    if timeout(STOP_MAX, tasks.finish()).await.is_err() {
-        tracing::warn!("Some tasks did not stop in time");
-    }
+    tasks.finish().await;
     if let Err(error) = outcome {
-        return Err(
-            error.context(format!("the demo failed; its log is {}", folder.path("demo.log").display()))
-        );
+        return Err(error.context(format!("the demo failed; its log is {}", log.display())));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -119,66 +110,20 @@ async fn stay(
     }
 }
 
-/// The tasks beside the demo itself.
-struct Tasks {
-    manager: JoinHandle<anyhow::Result<()>>,
-    standin: JoinHandle<anyhow::Result<()>>,
-}
-
-impl Tasks {
-    /// Waits until a task ends, which is always an error.
-    async fn ended(&mut self) -> anyhow::Error {
-        let (name, result) = tokio::select! {
-            result = &mut self.manager => ("manager", result),
-            result = &mut self.standin => ("stand-in for Cluster API", result),
-        };
-        let cause = match result {
-            Ok(Ok(())) => anyhow::anyhow!("it returned without an error"),
-            Ok(Err(error)) => error,
-            Err(error) => error.into(),
-        };
-        cause.context(format!("the {name} ended early"))
+/// Writes the kubeconfig of each cluster. Returns the names of the clusters with the files.
+async fn write_kubeconfigs(folder: &Folder, client: &Client) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let mut written = Vec::new();
+    for cluster in clusters::plan().clusters {
+        let name = format!("{}-kubeconfig", cluster.name);
+        let api = Api::<Secret>::namespaced(client.clone(), &cluster.namespace);
+        let secret = api.get(&name).await.with_context(|| format!("failed to read Secret {name}"))?;
+        let value = secret.data.as_ref().and_then(|data| data.get("value"));
+        let value = value.with_context(|| format!("failed to find a kubeconfig in Secret {name}"))?;
+        let text = String::from_utf8_lossy(&value.0);
+        let path = folder.write(&format!("{}.kubeconfig", cluster.name), &text)?;
+        written.push((cluster.name, path));
     }
-
-    async fn finish(&mut self) {
-        for task in [&mut self.standin, &mut self.manager] {
-            if !task.is_finished()
-                && let Ok(Err(error)) = task.await
-            {
-                tracing::warn!(error = %nephele_kit::chain(error.as_ref()), "Failed while stopping");
-            }
-        }
-    }
-}
-
-fn manager(
-    management: &Management,
-    port_range: &str,
-    journal: &Path,
-    stop: &CancellationToken,
-) -> anyhow::Result<JoinHandle<anyhow::Result<()>>> {
-    let options = Options {
-        diagnostics_address: String::new(),
-        health_address: String::new(),
-        advertise_host: Some("127.0.0.1".to_owned()),
-        bind_address: "127.0.0.1".to_owned(),
-        workload_ports: port_range.to_owned(),
-        seed: "demo".to_owned(),
-        journal: journal.display().to_string(),
-        identity: "nephele-demo".to_owned(),
-        ..Options::default()
-    };
-    // The only manager option that a user of the demo sets.
-    let config =
-        Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
-    let manager = Manager::build(config, management.client.clone()).context("failed to build the manager")?;
-    let stop = stop.clone();
-    Ok(tokio::spawn(async move { Ok(manager.run(stop).await?) }))
-}
-
-fn standin(management: &Management, stop: &CancellationToken) -> JoinHandle<anyhow::Result<()>> {
-    let (client, stop) = (management.client.clone(), stop.clone());
-    tokio::spawn(async move { Ok(nephele_standin::run(client, clusters::plan(), wall_clock(), stop).await?) })
+    Ok(written)
 }
 
 fn introduction() -> String {

@@ -7,8 +7,8 @@ fn cluster() -> Cluster {
         .expect("a Cluster")
 }
 
-fn read(topology: Value) -> Result<ClusterPlan, String> {
-    plan(&cluster(), &topology).map_err(|error| error.to_string())
+fn read(topology: &Value) -> Result<ClusterPlan, String> {
+    plan(&cluster(), topology).map_err(|error| error.to_string())
 }
 
 /// A topology with further fields.
@@ -23,7 +23,7 @@ fn with(further: Value) -> Value {
 
 #[test]
 fn least_topology_is_one_control_plane_machine() {
-    let plan = read(with(json!({}))).expect("readable");
+    let plan = read(&with(json!({}))).expect("readable");
     assert_eq!((plan.namespace.as_str(), plan.name.as_str()), ("team", "demo"));
     assert_eq!((plan.control_plane, plan.workers, plan.pool), (1, 0, None));
     assert_eq!(plan.version, "v1.36.3");
@@ -31,7 +31,7 @@ fn least_topology_is_one_control_plane_machine() {
 
 #[test]
 fn replicas_of_all_groups_are_added_up_and_default_to_one() {
-    let plan = read(with(json!({
+    let plan = read(&with(json!({
         "controlPlane": {"replicas": 3},
         "workers": {
             "machineDeployments": [{"class": "a", "name": "x", "replicas": 4}, {"class": "a", "name": "y"}],
@@ -45,10 +45,10 @@ fn replicas_of_all_groups_are_added_up_and_default_to_one() {
 #[test]
 fn version_gets_the_v_that_the_webhook_adds() {
     for (text, version) in [("1.36.3", "v1.36.3"), ("v1.37.0-rc.1+build", "v1.37.0-rc.1+build")] {
-        assert_eq!(read(with(json!({"version": text}))).map(|plan| plan.version), Ok(version.to_owned()));
+        assert_eq!(read(&with(json!({"version": text}))).map(|plan| plan.version), Ok(version.to_owned()));
     }
     for text in ["", "v1", "v1.36", "latest", "v1.x.3", "1.2.3.4", "v1..3", "v-1.2.3"] {
-        let error = read(with(json!({"version": text}))).expect_err(text);
+        let error = read(&with(json!({"version": text}))).expect_err(text);
         assert_eq!(error, format!("spec.topology.version {text:?} is not a version such as v1.36.3"));
     }
 }
@@ -56,7 +56,7 @@ fn version_gets_the_v_that_the_webhook_adds() {
 #[test]
 fn variables_are_those_of_the_class() {
     let provisioning = json!({"provisioning": {"startupDuration": "10s", "startupJitter": "0.2"}});
-    let plan = read(with(json!({"variables": [
+    let plan = read(&with(json!({"variables": [
         {"name": "controlPlaneBehaviour", "value": {"vm": provisioning, "etcd": provisioning}},
         {"name": "zones", "value": [{"name": "a"}, {"name": "b", "controlPlane": false}]},
         {"name": "workerInstanceType", "value": "small"},
@@ -128,14 +128,14 @@ fn error_names_the_field_and_what_it_may_be() {
             "the variable workerBehaviour has \"20%\" as the startupJitter of node, which is not a fraction",
         ),
     ] {
-        let error = read(topology).expect_err(expected);
+        let error = read(&topology).expect_err(expected);
         assert!(error.starts_with(expected), "{error}");
     }
 }
 
 #[test]
 fn cluster_is_completed_once_and_keeps_what_the_user_wrote() {
-    let plan = read(with(json!({}))).expect("readable");
+    let plan = read(&with(json!({}))).expect("readable");
     let complete = completed(&cluster(), &plan);
     assert_eq!(complete.finalizers(), [CLUSTER_FINALIZER]);
     let reference = complete.spec.infrastructure_ref.as_ref().expect("a reference");

@@ -1,3 +1,5 @@
+use std::net::SocketAddr;
+
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use nephele_kit::wall_clock;
@@ -14,7 +16,7 @@ use super::*;
 async fn start(stop: &CancellationToken) -> (SocketAddr, ClientConfig) {
     // An error means that a provider is installed already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let management = Management::start(wall_clock(), stop.clone()).await.expect("it starts");
+    let management = Management::start("test", &wall_clock(), stop.clone()).expect("it starts");
     let kubeconfig = Kubeconfig::from_yaml(&management.kubeconfig).expect("a kubeconfig");
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a configuration");

@@ -2,7 +2,7 @@
 //! within the process, and `kubectl` calls it over TLS.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// How many changes a watch may lag behind. A demo has fewer changes.
+/// How many changes a watch may lag behind.
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
 const EVENT_LOG_BYTES_MAX: usize = 32 * 1024 * 1024;
 
@@ -30,27 +30,31 @@ const EVENT_LOG_BYTES_MAX: usize = 32 * 1024 * 1024;
 const LIMITS: Limits = Limits {
     connections_max: 64,
     unauthenticated_max: 32,
-    // The end of the demo waits for this time.
+    // The end of the process waits for this time.
     drain: Duration::from_millis(500),
     ..Limits::DEFAULT
 };
 
-/// The demo's management API.
-pub(super) struct Management {
+/// The embedded management API.
+pub(crate) struct Management {
     /// A client in this process.
-    pub(super) client: Client,
+    pub(crate) client: Client,
+    /// The URL for other programs.
+    pub(crate) server: String,
     /// A kubeconfig for other programs.
-    pub(super) kubeconfig: String,
+    pub(crate) kubeconfig: String,
 }
 
 impl Management {
-    /// Starts the API on a free port of the loopback interface, with all definitions. It runs until `stop`.
-    pub(super) async fn start(clock: Clock, stop: CancellationToken) -> anyhow::Result<Self> {
-        let server = server(&clock)?;
+    /// Starts the API on a free port of the loopback interface, with all definitions. It runs until `stop`. Its name is
+    /// that of the cluster in the kubeconfig.
+    pub(crate) fn start(name: &str, clock: &Clock, stop: CancellationToken) -> anyhow::Result<Self> {
+        let server = server(name, clock)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let listener = listener.context("failed to listen for the management API")?;
         let address = listener.local_addr().context("failed to read the address of the management API")?;
-        let (tls, kubeconfig) = credentials(address, &clock)?;
+        let url = format!("https://{address}");
+        let (tls, kubeconfig) = credentials(name, &url, clock)?;
         let served = server.clone();
         let session = move |peer: Peer<'_>| {
             let server = served.clone();
@@ -60,13 +64,13 @@ impl Management {
             })
         };
         tokio::spawn(nephele_listen::serve(listener, move || Some(tls.clone()), LIMITS, session, stop));
-        Ok(Self { client: in_process(server), kubeconfig })
+        Ok(Self { client: in_process(server), server: url, kubeconfig })
     }
 }
 
-fn server(clock: &Clock) -> anyhow::Result<ApiServer> {
+fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
     let store = Store::new(StoreOptions {
-        uid_seed: "demo".to_owned(),
+        uid_seed: name.to_owned(),
         event_log_capacity: EVENT_LOG_CAPACITY,
         event_log_bytes_max: EVENT_LOG_BYTES_MAX,
         ..StoreOptions::default()
@@ -103,12 +107,12 @@ fn in_process(server: ApiServer) -> Client {
     Client::new(service, "default")
 }
 
-/// The server's TLS settings and its administrator's kubeconfig, both from an authority that is made for this demo.
-fn credentials(address: SocketAddr, clock: &Clock) -> anyhow::Result<(TlsAcceptor, String)> {
+/// The server's TLS settings and its administrator's kubeconfig, both from an authority that is made for this process.
+fn credentials(name: &str, url: &str, clock: &Clock) -> anyhow::Result<(TlsAcceptor, String)> {
     let now = clock();
     let (not_before, not_after) =
         (now - SignedDuration::from_mins(5), now + SignedDuration::from_hours(24 * 30));
-    let authority = Authority::generate("nephele-demo", KeyAlgorithm::EcdsaP256, not_before, not_after)
+    let authority = Authority::generate(name, KeyAlgorithm::EcdsaP256, not_before, not_after)
         .context("failed to make the authority of the management API")?;
     let request = |common_name: &str, organizations: Vec<String>, server_auth: bool| LeafRequest {
         common_name: common_name.to_owned(),
@@ -124,9 +128,9 @@ fn credentials(address: SocketAddr, clock: &Clock) -> anyhow::Result<(TlsAccepto
     let server = authority.issue(&request("kube-apiserver", Vec::new(), true))?;
     let admin = authority.issue(&request("kubernetes-admin", vec!["system:masters".to_owned()], false))?;
     let kubeconfig = nephele_standin::kubeconfig(
-        "nephele-demo",
-        "nephele-demo-admin",
-        &format!("https://{address}"),
+        name,
+        &format!("{name}-admin"),
+        url,
         &authority.certificate_pem(),
         &admin.certificate_pem(),
         &admin.key_pem(),

@@ -1,0 +1,140 @@
+//! A folder of files: kubeconfigs, a log and a journal. Only their owner can read them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use tracing_subscriber::EnvFilter;
+
+/// The most names that are tried for a new folder.
+const NAMES_MAX: u32 = 1000;
+
+/// A folder for the files of this process.
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Whether this process made it in the directory for temporary files.
+    is_temporary: bool,
+}
+
+impl Folder {
+    /// The requested folder, or a new one for temporary files, whose name begins with `prefix`.
+    pub(crate) fn open(wanted: Option<&Path>, prefix: &str) -> anyhow::Result<Self> {
+        let Some(path) = wanted else { return Self::temporary(prefix) };
+        let path =
+            std::path::absolute(path).with_context(|| format!("failed to resolve {}", path.display()))?;
+        let created = DirBuilder::new().mode(0o700).recursive(true).create(&path);
+        created.with_context(|| format!("failed to create {}", path.display()))?;
+        Ok(Self { path, is_temporary: false })
+    }
+
+    /// A folder that did not exist before, so that nobody else has put anything into it.
+    fn temporary(prefix: &str) -> anyhow::Result<Self> {
+        let base = std::env::temp_dir();
+        for number in 0..NAMES_MAX {
+            let path = base.join(format!("{prefix}-{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self { path, is_temporary: true }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("failed to create {}", path.display()));
+                }
+            }
+        }
+        bail!("failed to find a name for a new folder in {}; remove old folders there", base.display())
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Writes a file that contains a private key. A reader sees all of it or the file before.
+    pub(crate) fn write(&self, name: &str, content: &str) -> anyhow::Result<PathBuf> {
+        let (path, draft) = (self.path(name), self.path(&format!(".{name}.new")));
+        create(&draft)
+            .and_then(|mut file| file.write_all(content.as_bytes()))
+            .and_then(|()| fs::rename(&draft, &path))
+            .with_context(|| format!("failed to write {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Removes a file, if it is there.
+    pub(crate) fn remove(path: &Path) -> anyhow::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("failed to remove {}", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the folder and its files, unless the user named it.
+    pub(crate) fn discard(self) -> anyhow::Result<()> {
+        if !self.is_temporary {
+            return Ok(());
+        }
+        fs::remove_dir_all(&self.path).with_context(|| format!("failed to remove {}", self.path.display()))
+    }
+}
+
+fn create(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Sets up logging to a file, because the output of the process is for other things. `RUST_LOG` overrides the
+/// directives.
+pub(crate) fn log_to(path: &Path, directives: &str) -> anyhow::Result<()> {
+    let file = create(path).with_context(|| format!("failed to write {}", path.display()))?;
+    let chosen = std::env::var("RUST_LOG").ok().filter(|chosen| !chosen.is_empty());
+    let directives = chosen.as_deref().unwrap_or(directives);
+    let filter = EnvFilter::try_new(directives)
+        .with_context(|| format!("failed to read the log directives {directives:?}"))?;
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_env_filter(filter)
+        .with_writer(std::sync::Mutex::new(file));
+    subscriber.try_init().map_err(anyhow::Error::from_boxed).context("failed to set up logging")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it exists").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn temporary_folder_is_new_private_and_removed_with_its_files() {
+        let [first, second] = [(); 2].map(|()| Folder::open(None, "nephele-folder-test").expect("a folder"));
+        assert_ne!(first.root(), second.root());
+        let file = first.write("a.kubeconfig", "one").expect("written");
+        first.write("a.kubeconfig", "two").expect("replaced");
+        assert_eq!(fs::read_to_string(&file).expect("readable"), "two");
+        assert_eq!((mode(first.root()), mode(&file)), (0o700, 0o600));
+        assert_eq!(fs::read_dir(first.root()).expect("a folder").count(), 1, "no draft is left");
+        let path = first.root().to_owned();
+        first.discard().expect("removed");
+        assert!(!path.exists());
+        second.discard().expect("removed");
+    }
+
+    #[test]
+    fn folder_of_the_user_stays() {
+        let path = std::env::temp_dir().join(format!("nephele-folder-test-own-{}", std::process::id()));
+        let folder = Folder::open(Some(&path), "unused").expect("a folder");
+        let file = folder.write("a", "").expect("written");
+        Folder::remove(&file).expect("removed");
+        Folder::remove(&file).expect("it is gone already");
+        folder.discard().expect("nothing to do");
+        assert!(path.is_dir());
+        fs::remove_dir_all(path).expect("ours to remove");
+    }
+}

@@ -1,0 +1,15 @@
+//! The product without Kubernetes around it: what `nephele demo` and `nephele up` share.
+//!
+//! ```text
+//!  kubectl ──TLS──▶ management API (embedded) ◀── manager ──▶ simulated cloud ◀──TLS── kubectl
+//!                        ▲                                         ▲
+//!                        └──── stand-in for Cluster API ────TLS────┘
+//! ```
+
+mod folder;
+mod management;
+mod tasks;
+
+pub(crate) use folder::{Folder, log_to};
+pub(crate) use management::Management;
+pub(crate) use tasks::{ManagerSettings, Tasks};

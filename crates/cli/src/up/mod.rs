@@ -1,0 +1,156 @@
+//! `nephele up`: everything in one process, for tests and for people who bring their own clusters.
+//!
+//! ```text
+//!  files ──▶ apply ──▶ management API ◀── manager, stand-in
+//!                        │
+//!                        └─watch─▶ workloads ──▶ FOLDER/<namespace>-<name>.kubeconfig
+//! ```
+
+mod apply;
+mod attach;
+mod documents;
+mod lifeline;
+mod report;
+mod state;
+mod workloads;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use kube::Client;
+use nephele_kit::wall_clock;
+use nephele_manager::Options;
+use nephele_standin::{Plan, PlannedClusters};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
+use documents::Document;
+use report::Report;
+use state::ClusterKey;
+use workloads::Workloads;
+
+/// The log of a test run: problems, and what the manager changed. `RUST_LOG` overrides it.
+const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info";
+
+/// The flags of `nephele up`.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// YAML file with objects to create at start, such as Clusters and SimulatedClouds; repeatable.
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print one line of JSON when all Clusters of the files are available. End when standard input closes.
+    #[arg(long)]
+    json: bool,
+    /// Use the API server of this kubeconfig, and install our definitions there.
+    #[arg(long, value_name = "KUBECONFIG")]
+    attach: Option<PathBuf>,
+    /// With --attach: play Cluster API there, too. For an API server without Cluster API's controllers.
+    #[arg(long, requires = "attach")]
+    stand_in: bool,
+    /// Where to write kubeconfigs, log and journal [default: a new folder, removed at the end]
+    #[arg(long, value_name = "DIRECTORY")]
+    folder: Option<PathBuf>,
+    /// The ports that the clusters' API servers listen on, one per cluster.
+    #[arg(long, value_name = "FIRST-LAST", default_value_t = Options::default().workload_ports)]
+    port_range: String,
+    /// How long to wait until all Clusters of the files are available.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
+    time_limit: Duration,
+}
+
+/// Runs until `shutdown`, or until standard input closes (`--json`).
+pub(crate) async fn run(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    // Mistakes in the files are reported before anything starts.
+    let documents = documents::read_all(&args.files)?;
+    // A token of its own: a signal that follows the end of standard input is the first signal, not a second one.
+    let end = shutdown.child_token();
+    if args.json {
+        lifeline::cancel_at_end_of_input(end.clone())?;
+    }
+    let folder = Folder::open(args.folder.as_deref(), "nephele-up")?;
+    let log = folder.path("up.log");
+    embedded::log_to(&log, LOG_DIRECTIVES)?;
+    let outcome = serve(&args, documents, &folder, started, &end).await;
+    // The log helps only with failures.
+    outcome.with_context(|| format!("nephele up failed; its log is {}", log.display()))?;
+    folder.discard()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The management API of this run, embedded or attached.
+struct ManagementApi {
+    client: Client,
+    kubeconfig: PathBuf,
+    server: String,
+}
+
+/// Starts everything, and works until `end`.
+async fn serve(
+    args: &UpArgs,
+    documents: Vec<Document>,
+    folder: &Folder,
+    started: Instant,
+    end: &CancellationToken,
+) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    let management = match &args.attach {
+        Some(kubeconfig) => attach::connect(kubeconfig).await?,
+        None => {
+            let Management { client, server, kubeconfig } =
+                Management::start("nephele-up", &wall_clock(), stop.clone())?;
+            let kubeconfig = folder.write("management.kubeconfig", &kubeconfig)?;
+            ManagementApi { client, kubeconfig, server }
+        }
+    };
+    let client = management.client.clone();
+    let mut tasks = Tasks::new(stop);
+    let settings = ManagerSettings {
+        port_range: args.port_range.clone(),
+        journal: folder.path("journal.jsonl"),
+        name: "up",
+    };
+    tasks.add_manager(client.clone(), settings)?;
+    let is_played = args.attach.is_none() || args.stand_in;
+    if is_played {
+        tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
+    }
+    let work = async {
+        let wanted = apply::create_all(&client, documents).await?;
+        let mut workloads = Workloads::new(&client, folder);
+        bring_up(&mut workloads, &wanted, is_played, args.time_limit).await?;
+        let report = Report::new(folder, &management, workloads.written(&wanted));
+        report.print(args.json, started.elapsed())?;
+        workloads.keep().await
+    };
+    let outcome = tokio::select! {
+        outcome = work => outcome,
+        ended = tasks.ended() => Err(ended),
+        () = end.cancelled() => Ok(()),
+    };
+    tasks.finish().await;
+    outcome
+}
+
+/// Waits until all wanted clusters are available.
+async fn bring_up(
+    workloads: &mut Workloads<'_>,
+    wanted: &[ClusterKey],
+    is_played: bool,
+    time_limit: Duration,
+) -> anyhow::Result<()> {
+    match timeout(time_limit, workloads.until_available(wanted, is_played)).await {
+        Ok(result) => result,
+        Err(_) => bail!(
+            "not all Clusters are available within {time_limit:?} (--time-limit): {}",
+            workloads.what_is_missing(wanted)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

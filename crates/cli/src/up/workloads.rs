@@ -1,0 +1,154 @@
+//! Follows the Clusters in the management API, waits for them, and keeps a kubeconfig file for each one that is up.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use futures::stream::{BoxStream, SelectAll, select_all};
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Secret;
+use kube::config::Kubeconfig;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client};
+use nephele_api::core::Cluster;
+use nephele_api::labels;
+
+use super::state::{ClusterKey, Followed, State};
+use crate::embedded::Folder;
+
+/// A kubeconfig file.
+pub(super) struct Written {
+    pub(super) key: ClusterKey,
+    pub(super) path: PathBuf,
+    /// The URL of the cluster's API server.
+    pub(super) server: String,
+    content: String,
+}
+
+/// The Clusters and their kubeconfig files.
+pub(super) struct Workloads<'a> {
+    folder: &'a Folder,
+    state: State,
+    written: BTreeMap<ClusterKey, Written>,
+    changes: SelectAll<BoxStream<'static, Result<Followed, watcher::Error>>>,
+    /// Why the last watch failed; one that fails for ever explains why nothing happens.
+    failure: Option<String>,
+}
+
+impl<'a> Workloads<'a> {
+    pub(super) fn new(client: &Client, folder: &'a Folder) -> Self {
+        let clusters = watcher(Api::<Cluster>::all(client.clone()), watcher::Config::default());
+        // Cluster API puts this label on its Secrets.
+        let of_clusters = watcher::Config::default().labels(labels::CLUSTER_NAME);
+        let secrets = watcher(Api::<Secret>::all(client.clone()), of_clusters);
+        let changes = [
+            clusters.default_backoff().map_ok(|event| Followed::Cluster(Box::new(event))).boxed(),
+            secrets.default_backoff().map_ok(|event| Followed::Secret(Box::new(event))).boxed(),
+        ];
+        Self {
+            folder,
+            state: State::default(),
+            written: BTreeMap::new(),
+            changes: select_all(changes),
+            failure: None,
+        }
+    }
+
+    /// Waits until all wanted clusters are available and have their files. If the stand-in plays them, a topology that
+    /// cannot be used is an error at once.
+    pub(super) async fn until_available(
+        &mut self,
+        wanted: &[ClusterKey],
+        is_played: bool,
+    ) -> anyhow::Result<()> {
+        loop {
+            if is_played && let Some(mistake) = self.state.mistake(wanted) {
+                bail!("{mistake}");
+            }
+            let is_up = |key: &ClusterKey| self.state.is_available(key) && self.written.contains_key(key);
+            if wanted.iter().all(is_up) {
+                return Ok(());
+            }
+            self.changed().await?;
+            self.write_files()?;
+        }
+    }
+
+    /// Keeps the files up to date for ever.
+    pub(super) async fn keep(&mut self) -> anyhow::Result<()> {
+        loop {
+            self.changed().await?;
+            if let Err(error) = self.write_files() {
+                tracing::warn!(error = %nephele_kit::chain(error.as_ref()), "A kubeconfig file is not up to date");
+            }
+        }
+    }
+
+    /// The files of these clusters.
+    pub(super) fn written(&self, clusters: &[ClusterKey]) -> impl Iterator<Item = &Written> {
+        clusters.iter().filter_map(|key| self.written.get(key))
+    }
+
+    /// The clusters that are not available, with the reasons.
+    pub(super) fn what_is_missing(&self, wanted: &[ClusterKey]) -> String {
+        let missing = self.state.what_is_missing(wanted);
+        let failure = self.failure.as_ref().map(|failure| format!("; the last watch failed: {failure}"));
+        missing + failure.as_deref().unwrap_or_default()
+    }
+
+    async fn changed(&mut self) -> anyhow::Result<()> {
+        let Some(change) = self.changes.next().await else { bail!("the management API is gone") };
+        match change {
+            Ok(change) => {
+                self.failure = None;
+                self.state.apply(change);
+            }
+            Err(error) => {
+                let failure = nephele_kit::chain(&error);
+                tracing::warn!(error = failure, "A watch failed and is tried again");
+                self.failure = Some(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the files of clusters that have come up, and removes those of clusters that are gone.
+    fn write_files(&mut self) -> anyhow::Result<()> {
+        let wanted = self.state.kubeconfigs();
+        let gone = self.written.extract_if(.., |key, _| !wanted.contains_key(key));
+        for (_, file) in gone {
+            Folder::remove(&file.path)?;
+        }
+        for (key, content) in wanted {
+            if self.written.get(key).is_some_and(|file| file.content == *content) {
+                continue;
+            }
+            let name = self.file_name(key);
+            let (namespace, cluster) = key;
+            let server = server(content)
+                .with_context(|| format!("failed to read the kubeconfig of Cluster {namespace}/{cluster}"))?;
+            let path = self.folder.write(&name, content)?;
+            let file = Written { key: key.clone(), path, server, content: content.clone() };
+            self.written.insert(key.clone(), file);
+        }
+        Ok(())
+    }
+
+    /// The name of a cluster's file. Two clusters may ask for the same name (`a-b`/`c` and `a`/`b-c`): the later one gets
+    /// a `_`, which is in no namespace and in no name.
+    fn file_name(&self, key: &ClusterKey) -> String {
+        let (namespace, name) = key;
+        let plain = format!("{namespace}-{name}.kubeconfig");
+        let path = self.folder.path(&plain);
+        let is_taken = self.written.values().any(|other| other.path == path && other.key != *key);
+        if is_taken { format!("{namespace}_{name}.kubeconfig") } else { plain }
+    }
+}
+
+/// The URL of the server in a kubeconfig.
+fn server(kubeconfig: &str) -> anyhow::Result<String> {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+    let cluster = kubeconfig.clusters.into_iter().next().and_then(|named| named.cluster);
+    cluster.and_then(|cluster| cluster.server).context("it has no cluster with a server")
+}

@@ -1,0 +1,214 @@
+//! `nephele up --json` as another program uses it: start the process, read one line, use the kubeconfigs, close
+//! standard input.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Config, ResourceExt as _};
+use nephele_api::core::Cluster;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// Far more than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running `nephele up`. Its standard input is closed when it is dropped, so it never outlives the test.
+struct Up {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Up {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nephele"))
+            .args(["up", "--json"])
+            .args(arguments)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, stdout }
+    }
+
+    /// The line of JSON. The process has a time limit of its own, so this returns.
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("text");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}; {}", self.errors()))
+    }
+
+    /// What the process wrote to standard error until its end.
+    fn errors(&mut self) -> String {
+        drop(self.child.stdin.take());
+        let mut errors = String::new();
+        let stderr = self.child.stderr.take();
+        stderr.expect("piped").read_to_string(&mut errors).expect("text");
+        errors
+    }
+
+    /// Closes standard input. Returns how the process ended, and what else it printed.
+    fn end(mut self) -> (ExitStatus, String) {
+        drop(self.child.stdin.take());
+        self.wait()
+    }
+
+    /// Waits until the process ends. Returns how, and what else it printed.
+    fn wait(&mut self) -> (ExitStatus, String) {
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("ours to wait for") {
+                break status;
+            }
+            assert!(started.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).expect("text");
+        (status, rest)
+    }
+}
+
+fn file(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/up").join(name);
+    path.to_str().expect("text").to_owned()
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {value}"))
+}
+
+async fn client(kubeconfig: &str) -> Client {
+    // An error means that there is a provider already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Client::try_from(config.expect("usable")).expect("a client")
+}
+
+/// Waits until a cluster has this number of ready Nodes.
+async fn nodes(client: &Client, wanted: usize) {
+    let is_ready = |node: &Node| {
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
+        conditions.is_some_and(|list| list.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+    };
+    let (store, writer) = kube::runtime::reflector::store::<Node>();
+    let events = watcher(Api::<Node>::all(client.clone()), watcher::Config::default());
+    let mut changes = events.default_backoff().reflect(writer).boxed();
+    let seen = async {
+        while changes.try_next().await.expect("a watch").is_some() {
+            if store.state().iter().filter(|node| is_ready(node)).count() == wanted {
+                return;
+            }
+        }
+    };
+    let names = || store.state().iter().map(|node| node.name_any()).collect::<Vec<_>>();
+    assert!(timeout(PATIENCE, seen).await.is_ok(), "not {wanted} ready Nodes: {:?}", names());
+}
+
+/// Waits until a file is there, or gone.
+async fn file_exists(path: &Path, wanted: bool) {
+    let started = Instant::now();
+    while path.exists() != wanted {
+        assert!(started.elapsed() < PATIENCE, "{} exists: {}", path.display(), !wanted);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_input() {
+    let mut up = Up::start(&["-f", &file("two-clusters.yaml"), "--port-range", "28000-28099"]);
+    let line = up.line();
+    let folder = PathBuf::from(text(&line, "/folder"));
+    assert!(folder.is_dir() && text(&line, "/journal").starts_with(text(&line, "/folder")), "{line}");
+    let names = [text(&line, "/clusters/0/name"), text(&line, "/clusters/1/namespace")];
+    assert_eq!(names, ["small", "team"]);
+
+    let small = client(text(&line, "/clusters/0/kubeconfig")).await;
+    let listed = Api::<Node>::all(small.clone()).list(&ListParams::default()).await.expect("Nodes");
+    assert_eq!(listed.items.len(), 2);
+    nodes(&client(text(&line, "/clusters/1/kubeconfig")).await, 6).await;
+
+    // A user scales the cluster.
+    let management = client(text(&line, "/management/kubeconfig")).await;
+    let clusters = Api::<Cluster>::namespaced(management.clone(), "default");
+    let workers =
+        json!({"machineDeployments": [{"class": "default-worker", "name": "workers", "replicas": 2}]});
+    let patch = json!({"spec": {"topology": {"workers": workers}}});
+    clusters.patch("small", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("patched");
+    nodes(&small, 3).await;
+
+    // A cluster that is created later gets a file, until it is deleted.
+    let later: Cluster =
+        serde_json::from_value(json!({"metadata": {"name": "later"}, "spec": {}})).expect("a Cluster");
+    clusters.create(&Default::default(), &later).await.expect("created");
+    let topology = json!({"spec": {"topology": {"classRef": {"name": "in-memory"}, "version": "v1.35.0"}}});
+    clusters.patch("later", &PatchParams::default(), &Patch::Merge(&topology)).await.expect("patched");
+    let kubeconfig = folder.join("default-later.kubeconfig");
+    file_exists(&kubeconfig, true).await;
+    nodes(&client(kubeconfig.to_str().expect("text")).await, 1).await;
+    clusters.delete("later", &Default::default()).await.expect("deleted");
+    file_exists(&kubeconfig, false).await;
+
+    let (status, rest) = up.end();
+    assert!(status.success() && rest.is_empty(), "{status}: {rest}");
+    assert!(!folder.exists());
+}
+
+#[test]
+fn another_run_can_attach_to_the_management_api_of_a_first_one() {
+    let mut first = Up::start(&["--port-range", "28100-28199"]);
+    let line = first.line();
+    assert_eq!(line["clusters"], json!([]));
+    let kubeconfig = text(&line, "/management/kubeconfig");
+    let mut second = Up::start(&["--attach", kubeconfig, "--port-range", "28200-28299"]);
+    let attached = second.line();
+    assert_eq!(attached["management"], line["management"]);
+    assert_ne!(attached["folder"], line["folder"]);
+    for (up, name) in [(second, "the second"), (first, "the first")] {
+        let (status, _) = up.end();
+        assert!(status.success(), "{name}: {status}");
+    }
+}
+
+#[test]
+fn mistakes_in_files_end_the_process_with_an_error_that_names_them() {
+    let folder = std::env::temp_dir().join(format!("nephele-up-mistakes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (mistake, kept) = (folder.join("mistake.yaml"), folder.join("kept"));
+    let arguments = ["-f", path(&mistake), "--folder", path(&kept), "--port-range", "28300-28399"];
+    let object =
+        |kind: &str, spec: &str| format!("apiVersion: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n");
+    let cluster = |topology: &str| {
+        object("cluster.x-k8s.io/v1beta2\nkind: Cluster", &format!("{{topology: {topology}}}"))
+    };
+    let pool = object("ipam.cluster.x-k8s.io/v1alpha2\nkind: InClusterIPPool", "{}");
+    for (content, expected) in [
+        (object("example.com/v1\nkind: Thing", "{}"), "failed to create Thing a (document 1 of "),
+        (format!("{pool}---\n{pool}"), "failed to create InClusterIPPool a (document 2 of "),
+        (cluster("{classRef: {name: x}, version: latest}"), "\"latest\" is not a version such as v1.36.3"),
+        (cluster("{classRef: {name: x}, version: v1.36.3, controlPlane: {replicas: -1}}"), "replicas is -1"),
+        ("a: [".to_owned(), "failed to read document 1 of "),
+    ] {
+        std::fs::write(&mistake, content).expect("written");
+        let mut up = Up::start(&arguments);
+        let (status, stdout) = up.wait();
+        let errors = up.errors();
+        assert!(errors.contains(expected) && stdout.is_empty(), "{expected}: {errors}{stdout}");
+        assert!(!status.success(), "{expected}");
+    }
+    std::fs::remove_dir_all(folder).expect("ours to remove");
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
