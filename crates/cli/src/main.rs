@@ -61,10 +61,7 @@ enum Command {
     /// Show one cluster, machine, pool or cloud with its conditions and events.
     Describe(inspect::DescribeArgs),
     /// Run everything in one process, for tests: clusters from files, kubeconfigs in a folder.
-    ///
-    /// Without --attach, an embedded management API and a stand-in for Cluster API run in this process, too. The
-    /// stand-in plays every Cluster with spec.topology, and reads the variables of the ClusterClass in-memory. While it
-    /// runs, each workload cluster that is up has a file NAMESPACE-NAME.kubeconfig in the folder.
+    #[command(after_help = up::AFTER_HELP)]
     Up(UpArgs),
     /// Print all objects of a provider, as clusterctl installs it.
     Components(ComponentsArgs),

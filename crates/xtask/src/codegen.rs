@@ -44,16 +44,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
 /// Writes the page of the command line. Only `nephele-cli` knows its flags, so its test of the page writes it.
 fn command_line(root: &Path) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args([
-        "test",
-        "--quiet",
-        "--locked",
-        "--package",
-        "nephele-cli",
-        "--bin",
-        "nephele",
-        "reference::",
-    ]);
+    // For one package alone, cargo would build its dependencies again, with fewer features.
+    cargo.args(["test", "--quiet", "--locked", "--workspace", "--bin", "nephele", "reference::"]);
     command::show_failure(cargo.env("NEPHELE_WRITE_REFERENCE", "1").current_dir(root))
 }
 

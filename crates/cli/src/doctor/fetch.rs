@@ -153,7 +153,7 @@ async fn without_authority(
             webhook.client_config.as_ref().is_none_or(|config| config.ca_bundle.is_none())
         })
     });
-    let mut names: Vec<_> = conversions.map(|definition| definition.name_any()).collect();
+    let mut names: Vec<_> = conversions.map(kube::ResourceExt::name_any).collect();
     let ours = format!("{PROVIDER} in (infrastructure-in-memory, ipam-in-cluster)");
     for configuration in list::<ValidatingWebhookConfiguration>(client, &ours).await? {
         let webhooks = configuration.webhooks.iter().flatten();

@@ -36,6 +36,12 @@ use workloads::Workloads;
 /// The log of a test run: problems, and what the manager changed. `RUST_LOG` overrides it.
 const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info";
 
+/// What the flags do not say.
+pub(crate) const AFTER_HELP: &str = "\
+Without --attach, an embedded management API and a stand-in for Cluster API run in this process, too. The stand-in \
+plays every Cluster with spec.topology, and reads the variables of the ClusterClass in-memory. Each workload cluster \
+that is up has a file NAMESPACE-NAME.kubeconfig in the folder.";
+
 /// The flags of `nephele up`.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
