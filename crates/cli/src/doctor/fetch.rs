@@ -105,9 +105,14 @@ fn manager(deployment: &Deployment, pods: &[Pod]) -> Manager {
     let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
     let is_available = available >= wanted.min(1);
     let mine = |pod: &&Pod| {
-        pod.namespace().is_some_and(|of| of == namespace) && pod.labels().get(PROVIDER) == Some(&provider)
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        pod.namespace().is_some_and(|of| of == namespace)
+            && pod.labels().get(PROVIDER) == Some(&provider)
+            // Pods that were evicted stay; they have a successor.
+            && !matches!(phase, Some("Failed" | "Succeeded"))
     };
-    let trouble = (!is_available).then(|| pods.iter().filter(mine).map(state_of_pod).next_back()).flatten();
+    let newest = pods.iter().filter(mine).max_by_key(|pod| pod.creation_timestamp());
+    let trouble = newest.filter(|_| !is_available).map(state_of_pod);
     Manager {
         name: deployment.name_any(),
         image: container.and_then(|container| container.image.clone()).unwrap_or_default(),

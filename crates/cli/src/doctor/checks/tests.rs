@@ -53,7 +53,7 @@ fn a_healthy_cluster_has_no_findings() {
 
 #[test]
 fn a_cluster_that_is_broken_in_one_way_has_one_finding_that_names_it_and_its_mend() {
-    let cases: [(&str, Snapshot, &str, &str); 14] = [
+    let cases: [(&str, Snapshot, &str, &str); 15] = [
         ("old Kubernetes", broken(|it| it.kubernetes_minor = 28), "Kubernetes 1.28", "1.30"),
         ("clock", broken(|it| it.clock_ahead = SignedDuration::from_secs(-90)), "90 s behind", "chrony"),
         (
@@ -90,6 +90,15 @@ fn a_cluster_that_is_broken_in_one_way_has_one_finding_that_names_it_and_its_men
             }),
             "already in use",
             "another port",
+        ),
+        (
+            "no node",
+            broken(|it| {
+                it.managers[3].is_available = false;
+                it.managers[3].trouble = Some("PodScheduled is False: Unschedulable: 0/1 nodes".into());
+            }),
+            "0/1 nodes",
+            "taints",
         ),
         (
             "two managers",
