@@ -144,16 +144,15 @@ fn recorded(
     if !named {
         wanted.spec.provider_id.clone_from(&observed.provider_id);
     }
+    let is_first = object.origin().is_none();
+    // Another update may have been requested since, and this write would mark it as ended. A manager that leads no more
+    // may have sent the first origin long ago, and it would replace parts of the origin that the next one has written.
+    let precondition =
+        if ended.is_some() || is_first { Precondition::ResourceVersion } else { Precondition::None };
     let record = wanted.instance_mut();
     record.origin = Some(origin);
-    match ended {
-        // Another update may have been requested since, and this write would mark it as ended.
-        Some(ended) => {
-            record.update = Some(ended);
-            Some((wanted, Precondition::ResourceVersion))
-        }
-        None => Some((wanted, Precondition::None)),
-    }
+    record.update = ended.or(record.update.take());
+    Some((wanted, precondition))
 }
 
 /// The update that the object requests, once it has ended and the object does not say so yet. Pure.
@@ -164,7 +163,8 @@ fn ended(object: &InMemoryMachine, observed: &MachineObservation) -> Option<Upda
 }
 
 /// The origin of a machine. It keeps the times that were written first: a status has them only in whole seconds, and
-/// the cloud gets those after a restart. Pure.
+/// the cloud gets those after a restart. It does not keep those of a manager that began the machine at another time and
+/// leads no more. Pure.
 fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
     let reached = observed
         .stages
@@ -176,6 +176,7 @@ fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
         address: address.address.clone(),
     };
     let Allocation { addresses, pod_cidrs, set, ordinal } = &observed.allocation;
+    let known = known.filter(|known| known.start_time.0.as_second() == observed.started_at.as_second());
     let (start_time, known_reached) = known.map(|known| (known.start_time, known.reached)).unzip();
     Origin {
         start_time: start_time.unwrap_or(MicroTime(observed.started_at)),

@@ -57,7 +57,9 @@ fn how_a_machine_came_to_be_is_written_when_it_begins_when_it_has_a_name_and_whe
     let mut object = object();
     let mut write = |observed: &MachineObservation| {
         let (written, precondition) = recorded(&object, observed)?;
-        assert_eq!(precondition, Precondition::None);
+        let expected =
+            if object.origin().is_none() { Precondition::ResourceVersion } else { Precondition::None };
+        assert_eq!(precondition, expected);
         object = written;
         Some((object.spec.provider_id.clone(), object.instance().expect("it is kept")))
     };
@@ -71,6 +73,16 @@ fn how_a_machine_came_to_be_is_written_when_it_begins_when_it_has_a_name_and_whe
     assert_eq!(write(&observed(&[(Stage::Vm, 2345), (Stage::Node, 3456)])), Some((named, expected(&up))));
     // After a restart, with times in whole seconds.
     assert_eq!(write(&observed(&[(Stage::Vm, 2000), (Stage::Node, 3000)])), None);
+}
+
+#[test]
+fn times_of_a_manager_that_began_the_machine_at_another_time_are_replaced() {
+    let mut object = object();
+    let late = MachineObservation { started_at: at(-150), ..observed(&[(Stage::Vm, 2345)]) };
+    object = recorded(&object, &late).expect("it is new").0;
+    let up = observed(&[(Stage::Vm, 3345), (Stage::Node, 4456)]);
+    object = recorded(&object, &up).expect("it began at another time").0;
+    assert_eq!(object.instance(), Some(expected(&[("node", 4456), ("vm", 3345)])));
 }
 
 #[test]
