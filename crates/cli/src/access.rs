@@ -1,6 +1,6 @@
 //! Access to a management cluster, as `kubectl` has it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -33,6 +33,14 @@ pub(crate) struct AccessArgs {
     /// Namespace [default: that of the context]
     #[arg(long, short, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
+}
+
+/// How to reach the cluster of a kubeconfig file.
+pub(crate) async fn of_file(file: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
+    let kubeconfig = Kubeconfig::read_from(file)
+        .with_context(|| format!("failed to read kubeconfig {}", file.display()))?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, options).await;
+    config.with_context(|| format!("failed to use kubeconfig {}", file.display()))
 }
 
 /// A management cluster.
@@ -76,12 +84,7 @@ impl TargetArgs {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let advice = "failed to find the management cluster; set --kubeconfig, --context or KUBECONFIG";
         match &self.kubeconfig {
-            Some(file) => {
-                let kubeconfig = Kubeconfig::read_from(file)
-                    .with_context(|| format!("failed to read kubeconfig {}", file.display()))?;
-                let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-                config.with_context(|| format!("failed to use kubeconfig {}", file.display()))
-            }
+            Some(file) => of_file(file, &options).await,
             None if self.context.is_some() => Config::from_kubeconfig(&options).await.context(advice),
             None => Config::infer().await.context(advice),
         }

@@ -28,6 +28,15 @@ fn hyphenated(arg: OsString) -> OsString {
     }
 }
 
+/// The value of a flag among the arguments of a container, each of which has its value in it; empty for a flag without
+/// one. Of a flag that is there more than once the last one counts, as for the manager.
+pub(crate) fn value<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
+    args.iter().rev().find_map(|arg| match arg.strip_prefix("--")?.strip_prefix(flag)? {
+        "" => Some(""),
+        rest => rest.strip_prefix('='),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +44,12 @@ mod tests {
     fn normalise(args: &[&str]) -> Vec<String> {
         let args = args.iter().map(OsString::from);
         normalised(args).into_iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_last_flag_of_a_name_counts() {
+        let args = ["--a=1", "--ab=2", "--a", "--b=x=y", "a=3"].map(str::to_owned);
+        assert_eq!([value(&args, "a"), value(&args, "b"), value(&args, "c")], [Some(""), Some("x=y"), None]);
     }
 
     #[test]

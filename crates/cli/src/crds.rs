@@ -1,20 +1,15 @@
 //! `nephele crds`.
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::output::print;
+
 /// Prints the custom resource definitions, one YAML document each.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let text = yaml()?;
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // The reader has closed the pipe, as `head` does.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => written.map(|()| ExitCode::SUCCESS).context("failed to print the definitions"),
-    }
+    print(&yaml()?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The custom resource definitions as YAML documents.

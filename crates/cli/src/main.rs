@@ -15,14 +15,19 @@ mod exit;
 mod inspect;
 mod install;
 mod journal;
+mod kinds;
+mod label;
 mod logging;
 mod manager;
+mod output;
 mod process;
 #[cfg(test)]
 mod reference;
 mod runtime;
+mod stages;
 mod template;
 mod up;
+mod watched;
 
 use std::process::ExitCode;
 
@@ -82,7 +87,7 @@ fn main() -> ExitCode {
     match run(cli.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("Error: {}", nephele_kit::chain(error.as_ref()));
+            output::print_error(&error);
             exit::code(&error)
         }
     }

@@ -4,13 +4,13 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
 use clap::{ArgAction, Args};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use nephele_manager::{Config, Manager, Options, RequestRate, Verbosity, connect, go_bool};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{allocator, logging::Logging};
+use crate::{access, allocator, logging::Logging};
 
 /// The flags are those of Cluster API's own managers, as far as they apply, in the same forms. If a flag is given
 /// twice, the second one counts, as in Go, because people append to lists of arguments.
@@ -130,11 +130,7 @@ async fn kube_config(file: Option<&PathBuf>) -> anyhow::Result<kube::Config> {
     let Some(file) = file else {
         return kube::Config::infer().await.context("failed to find the management API");
     };
-    let kubeconfig = Kubeconfig::read_from(file)
-        .with_context(|| format!("failed to read kubeconfig {}", file.display()))?;
-    kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .with_context(|| format!("failed to use kubeconfig {}", file.display()))
+    access::of_file(file, &KubeConfigOptions::default()).await
 }
 
 impl ManagerArgs {

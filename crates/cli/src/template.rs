@@ -1,12 +1,10 @@
 //! `nephele template`: the cluster templates of a release, for `clusterctl generate cluster --from -`.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::ValueEnum;
+
+use crate::output::print;
 
 /// Which template to print.
 #[derive(Debug, clap::Args)]
@@ -62,11 +60,8 @@ fn with_class(template: &str) -> String {
 
 /// Prints the template.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    match io::stdout().lock().write_all(args.flavor.text().as_bytes()) {
-        // The reader has closed the pipe, as `head` does.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => written.map(|()| ExitCode::SUCCESS).context("failed to print the template"),
-    }
+    print(&args.flavor.text())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use client_authorities::ClientAuthoritiesError;
 pub use config::{Config, ConfigError};
 pub use feature_gates::FeatureGateError;
 pub use manager::{BuildError, Manager, RunError};
-pub use options::{Options, go_bool};
+pub use options::{LEADER_ELECTION_ID, Options, go_bool};
 pub use roles::{Roles, RolesError};
 pub use runtime_extension::RuntimeExtensionError;
 pub use tasks::TaskError;

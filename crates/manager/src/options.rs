@@ -12,6 +12,9 @@ const WEBHOOKS: &str = "Webhooks";
 const RUNTIME_EXTENSION: &str = "Runtime extension";
 const CLOUD: &str = "Simulated cloud";
 
+/// The lease of a manager that was not given another one.
+pub const LEADER_ELECTION_ID: &str = "controller-leader-election-nephele";
+
 /// A thousand clusters with a hundred machines each: more than one manager is made for.
 const MACHINES_MAX: u32 = 100_000;
 
@@ -73,7 +76,7 @@ pub struct Options {
     pub leader_elect: bool,
     /// The lease, as namespace/name, or name for the manager's own namespace.
     #[arg(long, env = "NEPHELE_LEADER_ELECTION_ID", value_name = "LEASE",
-          default_value = "controller-leader-election-nephele", help_heading = ELECTION)]
+          default_value = LEADER_ELECTION_ID, help_heading = ELECTION)]
     pub leader_election_id: String,
     /// How long other replicas see the lease unchanged before they take it.
     #[arg(long = "leader-elect-lease-duration", env = "NEPHELE_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION",

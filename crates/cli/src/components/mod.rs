@@ -2,15 +2,12 @@
 
 pub(crate) mod render;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use self::render::{IMAGE, Role, render};
+use crate::output::print;
 
 /// What to print.
 #[derive(Debug, Clone, Args)]
@@ -46,11 +43,8 @@ impl From<RoleArg> for Role {
 
 /// Prints the components.
 pub(crate) fn run(args: &ComponentsArgs) -> anyhow::Result<ExitCode> {
-    match io::stdout().lock().write_all(render(args.role.into(), &args.image).as_bytes()) {
-        // The reader has closed the pipe, as `head` does.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => written.map(|()| ExitCode::SUCCESS).context("failed to print the components"),
-    }
+    print(&render(args.role.into(), &args.image))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

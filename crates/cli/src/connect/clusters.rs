@@ -14,6 +14,7 @@ use nephele_api::core::{self, Cluster};
 use super::plan::{ClusterId, Observed};
 use crate::access::Access;
 use crate::exit::Problem;
+use crate::watched::Watched;
 
 /// What a watch says, with the number of the watch.
 type Numbered = (usize, Result<Event<DynamicObject>, watcher::Error>);
@@ -21,17 +22,8 @@ type Numbered = (usize, Result<Event<DynamicObject>, watcher::Error>);
 /// All clusters of some namespaces.
 pub(super) struct Clusters {
     events: SelectAll<BoxStream<'static, Numbered>>,
-    parts: Vec<Part>,
-}
-
-/// The clusters of one watch.
-#[derive(Debug, Default)]
-struct Part {
-    /// Whether all clusters that exist are known.
-    complete: bool,
-    known: BTreeMap<ClusterId, Observed>,
-    /// Of a new list that is not complete.
-    listed: BTreeMap<ClusterId, Observed>,
+    /// The clusters of each watch.
+    parts: Vec<Watched<ClusterId, Observed>>,
 }
 
 impl Clusters {
@@ -50,9 +42,9 @@ impl Clusters {
             listed.map_err(|error| Problem::request("list the clusters", &needs("list", scope), error))?;
             let events = watch(api, watcher::Config::default()).default_backoff();
             clusters.events.push(events.map(move |event| (number, event)).boxed());
-            clusters.parts.push(Part::default());
+            clusters.parts.push(Watched::default());
         }
-        while !clusters.parts.iter().all(|part| part.complete) {
+        while !clusters.parts.iter().all(|part| part.is_complete) {
             if let Err(watcher::Error::InitialListFailed(error)) = clusters.changed().await {
                 return Err(Problem::request("watch the clusters", &needs("watch", None), error).into());
             }
@@ -66,7 +58,7 @@ impl Clusters {
             // A watch does not end by itself.
             return std::future::pending().await;
         };
-        self.parts[number].apply(event?);
+        self.parts[number].apply(event?, observe);
         Ok(())
     }
 
@@ -84,34 +76,11 @@ fn needs(verb: &str, namespace: Option<&str>) -> String {
     }
 }
 
-impl Part {
-    fn apply(&mut self, event: Event<DynamicObject>) {
-        match event {
-            Event::Init => self.listed.clear(),
-            Event::InitApply(object) => {
-                let (id, observed) = observe(object);
-                self.listed.insert(id, observed);
-            }
-            Event::InitDone => {
-                self.known = std::mem::take(&mut self.listed);
-                self.complete = true;
-            }
-            Event::Apply(object) => {
-                let (id, observed) = observe(object);
-                self.known.insert(id, observed);
-            }
-            Event::Delete(object) => {
-                self.known.remove(&observe(object).0);
-            }
-        }
-    }
-}
-
-fn observe(object: DynamicObject) -> (ClusterId, Observed) {
+fn observe(object: DynamicObject) -> Option<(ClusterId, Observed)> {
     let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() };
     // A cluster of a shape that we do not know has no endpoint that we know.
     let observed = object.try_parse::<Cluster>().map_or(Observed::Starting, |cluster| Observed::of(&cluster));
-    (id, observed)
+    Some((id, observed))
 }
 
 #[cfg(test)]
@@ -119,6 +88,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    type Part = Watched<ClusterId, Observed>;
 
     fn cluster(name: &str) -> DynamicObject {
         let object = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -128,21 +99,21 @@ mod tests {
 
     #[test]
     fn clusters_that_vanished_while_the_watch_was_broken_are_gone() {
-        let mut part = Part::default();
+        let mut part = Watched::default();
         let names = |part: &Part| part.known.keys().map(|id| id.name.clone()).collect::<Vec<_>>();
         let list = |part: &mut Part, names: &[&str]| {
-            part.apply(Event::Init);
-            names.iter().for_each(|name| part.apply(Event::InitApply(cluster(name))));
+            part.apply(Event::Init, observe);
+            names.iter().for_each(|name| part.apply(Event::InitApply(cluster(name)), observe));
         };
         list(&mut part, &["a", "b"]);
-        assert!(!part.complete);
-        part.apply(Event::InitDone);
-        part.apply(Event::Apply(cluster("c")));
-        part.apply(Event::Delete(cluster("a")));
-        assert_eq!((names(&part), part.complete), (vec!["b".to_owned(), "c".to_owned()], true));
+        assert!(!part.is_complete);
+        part.apply(Event::InitDone, observe);
+        part.apply(Event::Apply(cluster("c")), observe);
+        part.apply(Event::Delete(cluster("a")), observe);
+        assert_eq!((names(&part), part.is_complete), (vec!["b".to_owned(), "c".to_owned()], true));
         list(&mut part, &["c"]);
         assert_eq!(names(&part), ["b", "c"]);
-        part.apply(Event::InitDone);
+        part.apply(Event::InitDone, observe);
         assert_eq!(names(&part), ["c"]);
     }
 }

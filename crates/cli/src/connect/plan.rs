@@ -7,6 +7,8 @@ use std::fmt;
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure;
 
+use crate::label::label;
+
 /// A cluster: namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClusterId {
@@ -56,9 +58,8 @@ pub(super) enum Observed {
 
 impl Observed {
     pub(super) fn of(cluster: &Cluster) -> Self {
-        let ours = |kind: &str| kind == "InMemoryCluster";
         match &cluster.spec.infrastructure_ref {
-            Some(reference) if reference.api_group == infrastructure::GROUP && ours(&reference.kind) => {}
+            Some(reference) if reference.is(infrastructure::GROUP, "InMemoryCluster") => {}
             // The topology controller sets the reference a moment after the creation.
             None => return Self::Starting,
             Some(_) => return Self::NotOurs,
@@ -130,7 +131,7 @@ pub(super) fn plan(
         let waiting = match observed.get(id) {
             Some(Observed::Reachable(backend)) => {
                 if !current.contains_key(id) || plan.close.contains(id) {
-                    let label = label(id, &labels);
+                    let label = label(&id.namespace, &id.name, |label| labels.contains(label));
                     labels.insert(label.clone());
                     plan.open.push(Opening { id: id.clone(), backend: backend.clone(), label });
                 }
@@ -145,12 +146,6 @@ pub(super) fn plan(
         plan.waiting.insert(id.clone(), waiting);
     }
     plan
-}
-
-/// `namespace-name`. Two clusters can have the same: `a-b/c` and `a/b-c`. The second gets a character that no name has.
-fn label(id: &ClusterId, taken: &BTreeSet<String>) -> String {
-    let label = format!("{}-{}", id.namespace, id.name);
-    if taken.contains(&label) { format!("{}_{}", id.namespace, id.name) } else { label }
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt as _;
+use nephele_manager::{LEADER_ELECTION_ID, go_bool};
 
-/// The lease of a manager that was not given another one: the default of `--leader-election-id`.
-const DEFAULT_LEASE: &str = "controller-leader-election-nephele";
+use crate::args;
 
 /// A lease: namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,23 +59,18 @@ fn lease_of(pod: &Pod, namespace: &str) -> Option<LeaseId> {
             .clone()
             .find_map(|container| argument(container, flag).or_else(|| environment(container, variable)))
     };
-    let elects = values("--leader-elect", "NEPHELE_LEADER_ELECT")?;
-    if !matches!(elects.as_str(), "" | "1" | "t" | "T" | "true" | "TRUE" | "True") {
+    let elects = values("leader-elect", "NEPHELE_LEADER_ELECT")?;
+    if !elects.is_empty() && go_bool(&elects) != Ok(true) {
         return None;
     }
-    let id = values("--leader-election-id", "NEPHELE_LEADER_ELECTION_ID");
-    let id = id.unwrap_or_else(|| DEFAULT_LEASE.to_owned());
+    let id = values("leader-election-id", "NEPHELE_LEADER_ELECTION_ID");
+    let id = id.unwrap_or_else(|| LEADER_ELECTION_ID.to_owned());
     let (namespace, name) = id.split_once('/').unwrap_or((namespace, &id));
     Some(LeaseId { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
-/// The value of a flag; empty for a flag without one.
 fn argument(container: &Container, flag: &str) -> Option<String> {
-    let args = container.args.as_deref().unwrap_or_default();
-    args.iter().find_map(|arg| match arg.strip_prefix(flag)? {
-        "" => Some(String::new()),
-        rest => rest.strip_prefix('=').map(str::to_owned),
-    })
+    args::value(container.args.as_deref().unwrap_or_default(), flag).map(str::to_owned)
 }
 
 fn environment(container: &Container, variable: &str) -> Option<String> {
@@ -172,8 +167,8 @@ mod tests {
         let pods =
             [pod("nephele-system", "a", "Running", ELECT), pod("nephele-system", "b", "Running", ELECT)];
         let of = |holders: &[_]| chosen(&managers(&pods, holders), HOST);
-        assert_eq!(of(&[("nephele-system", DEFAULT_LEASE, "b")]), ["b"]);
-        assert_eq!(of(&[("nephele-system", DEFAULT_LEASE, "gone")]), [""; 0]);
+        assert_eq!(of(&[("nephele-system", LEADER_ELECTION_ID, "b")]), ["b"]);
+        assert_eq!(of(&[("nephele-system", LEADER_ELECTION_ID, "gone")]), [""; 0]);
         assert_eq!(of(&[]), [""; 0]);
         assert_eq!(managers(&pods, &[]).contested().len(), 1);
     }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, reasons, types};
+use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use nephele_api::labels;
 use nephele_standin::AVAILABLE;
+
+use crate::stages::Stage;
 
 /// All clusters, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,23 +48,12 @@ pub(super) struct MachineView {
     pub(super) message: String,
 }
 
-/// The progress of a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Waiting,
-    Starting,
-    Up,
-    Failed,
-}
-
-impl Stage {
-    fn mark(self) -> char {
-        match self {
-            Self::Waiting => '·',
-            Self::Starting => '◐',
-            Self::Up => '●',
-            Self::Failed => '✗',
-        }
+fn mark(stage: Stage) -> char {
+    match stage {
+        Stage::Waiting | Stage::Terminated => '·',
+        Stage::Starting => '◐',
+        Stage::Up => '●',
+        Stage::Failed => '✗',
     }
 }
 
@@ -128,7 +119,7 @@ impl View {
             ));
             for (name, machine) in &cluster.machines {
                 let stages: Vec<_> =
-                    machine.stages.iter().map(|(name, stage)| format!("{} {name}", stage.mark())).collect();
+                    machine.stages.iter().map(|(name, stage)| format!("{} {name}", mark(*stage))).collect();
                 let address = machine.address.as_deref().unwrap_or("");
                 let phase = or(&machine.phase, "Pending");
                 lines.push(format!("  {name:<26} {phase:<13} {:<38} {address}", stages.join("  ")));
@@ -206,14 +197,8 @@ impl MachineView {
     fn new(machine: &Machine, infrastructure: Option<&InMemoryMachine>) -> Self {
         let status = machine.status.clone().unwrap_or_default();
         let reported = infrastructure.and_then(|other| other.status.as_ref());
-        let stage = |kind: &str| {
-            let condition = reported.and_then(|status| conditions::find(&status.conditions, kind));
-            match condition.map(|condition| (condition.status.as_str(), condition.reason.as_str())) {
-                Some((conditions::TRUE, _)) => Stage::Up,
-                Some((_, reasons::WAITING_FOR_STARTUP_TIMEOUT)) => Stage::Starting,
-                Some((_, reasons::STARTUP_FAILED)) => Stage::Failed,
-                _ => Stage::Waiting,
-            }
+        let stage = |condition: &str| {
+            infrastructure.and_then(|other| Stage::of(other, condition)).unwrap_or(Stage::Waiting)
         };
         let mut stages = vec![("vm", stage(types::VM_PROVISIONED)), ("node", stage(types::NODE_PROVISIONED))];
         if labels::is_control_plane(&machine.metadata) {

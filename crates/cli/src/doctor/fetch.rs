@@ -44,7 +44,8 @@ const PRESSURES: [&str; 3] = ["DiskPressure", "MemoryPressure", "PIDPressure"];
 pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot> {
     let client = management.client();
     let version = client.apiserver_version().await.context("failed to read the version of the API server")?;
-    let (managers, definitions) = (managers(client).await?, definitions(client).await?);
+    let kinds = nephele_api::crds();
+    let (managers, definitions) = (managers(client).await?, definitions(client, &kinds).await?);
     let ours = managers.iter().find(|manager| manager.is_ours());
     let with_ipam = ours.is_some_and(|ours| {
         ours.flag("roles").is_none_or(|roles| roles.split(',').any(|role| role == "ipam"))
@@ -64,7 +65,7 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
         },
         pressures: pressures(client).await?,
         waiting: waiting(management).await?,
-        definitions: definitions.iter().map(definition).collect(),
+        definitions: definitions.iter().map(|found| definition(found, &kinds)).collect(),
         managers,
     })
 }
@@ -126,22 +127,25 @@ fn manager(deployment: &Deployment, pods: &[Pod]) -> Manager {
 }
 
 /// The definitions of our kinds that the cluster has.
-async fn definitions(client: &Client) -> anyhow::Result<Vec<CustomResourceDefinition>> {
-    let all: Vec<CustomResourceDefinition> = list(client, "").await?;
-    let ours: Vec<_> = nephele_api::crds().into_iter().map(|definition| definition.name_any()).collect();
-    Ok(all.into_iter().filter(|definition| ours.contains(&definition.name_any())).collect())
+async fn definitions(
+    client: &Client,
+    ours: &[CustomResourceDefinition],
+) -> anyhow::Result<Vec<CustomResourceDefinition>> {
+    let mut definitions: Vec<CustomResourceDefinition> = list(client, "").await?;
+    definitions.retain(|found| ours.iter().any(|ours| ours.name_any() == found.name_any()));
+    Ok(definitions)
 }
 
-fn definition(found: &CustomResourceDefinition) -> Definition {
+fn definition(found: &CustomResourceDefinition, ours: &[CustomResourceDefinition]) -> Definition {
     let versions = |definition: &CustomResourceDefinition| -> Vec<String> {
         definition.spec.versions.iter().map(|version| version.name.clone()).collect()
     };
     let name = found.name_any();
-    let ours = nephele_api::crds().into_iter().find(|definition| definition.name_any() == name);
+    let ours = ours.iter().find(|ours| ours.name_any() == name);
     let there = versions(found);
     Definition {
         provider: found.labels().get(PROVIDER).cloned().unwrap_or_default(),
-        is_current: ours.is_none_or(|ours| versions(&ours).iter().all(|version| there.contains(version))),
+        is_current: ours.is_none_or(|ours| versions(ours).iter().all(|version| there.contains(version))),
         name,
     }
 }
@@ -279,8 +283,8 @@ async fn waiting(management: &Management) -> anyhow::Result<Vec<Waiting>> {
     let mut waiting = Vec::new();
     for kind in ["InMemoryCluster", "InMemoryMachine"] {
         let gvk = kube::api::GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta2", kind);
-        let Some(found) = management.kind(&gvk).await? else { continue };
-        let listed = management.all(&found).list(&ListParams::default()).await;
+        let Some((resource, _)) = management.kind(&gvk).await? else { continue };
+        let listed = management.all(&resource).list(&ListParams::default()).await;
         let listed = listed.with_context(|| format!("failed to list the objects of kind {kind}"))?;
         waiting.extend(listed.iter().filter_map(|object| {
             let name = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());

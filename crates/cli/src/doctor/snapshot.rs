@@ -2,6 +2,8 @@
 
 use jiff::SignedDuration;
 
+use crate::args;
+
 /// A management cluster at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Snapshot {
@@ -64,10 +66,8 @@ impl Manager {
         self.provider == "infrastructure-in-memory"
     }
 
-    /// The value of a flag, the last one if it is there more than once.
     pub(super) fn flag(&self, name: &str) -> Option<&str> {
-        let values = self.args.iter().filter_map(|arg| arg.trim_start_matches('-').split_once('='));
-        values.filter(|(flag, _)| *flag == name).map(|(_, value)| value).next_back()
+        args::value(&self.args, name)
     }
 
     /// Whether a feature gate is on; `None` if the flag does not name it.

@@ -11,10 +11,8 @@ mod describe;
 mod output;
 mod read;
 mod rows;
-mod stages;
 mod text;
 
-use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -23,6 +21,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessArgs;
+use crate::output::print;
 
 use output::Format;
 use read::Reader;
@@ -105,14 +104,6 @@ pub(crate) async fn describe(args: DescribeArgs, shutdown: CancellationToken) ->
         print(&describe::text(&found, &surroundings, &related, &events, Timestamp::now()))
     });
     printed.await.unwrap_or(Ok(())).map(|()| ExitCode::SUCCESS)
-}
-
-/// Prints, unless nobody reads it any more, as behind `| head`.
-fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("failed to print"),
-    }
 }
 
 #[cfg(test)]

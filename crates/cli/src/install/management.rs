@@ -5,12 +5,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
-    discovery::{self, Scope},
+    discovery::Scope,
 };
 use serde_json::Value;
 
 use super::objects::LABEL;
-use crate::{access::TargetArgs, exit::Problem};
+use crate::{
+    access::TargetArgs,
+    exit::Problem,
+    kinds::{Kinds, Served},
+};
 
 /// The field manager of what is applied.
 const FIELD_MANAGER: &str = "nephele-install";
@@ -40,15 +44,10 @@ pub(crate) enum Owner {
     Others,
 }
 
-/// The kinds with which objects of one kind are requested.
-pub(crate) struct Kind {
-    resource: ApiResource,
-    namespaced: bool,
-}
-
 /// The management cluster.
 pub(crate) struct Management {
     client: Client,
+    kinds: Kinds,
 }
 
 impl Management {
@@ -62,7 +61,7 @@ impl Management {
         asked.map_err(|error| {
             Problem::request("read the version of the API server", "read /version", error)
         })?;
-        Ok(Self { client })
+        Ok(Self { kinds: Kinds::new(client.clone()), client })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -97,7 +96,7 @@ impl Management {
 
     async fn providers(&self) -> anyhow::Result<Vec<(String, String)>> {
         let (group, version, kind) = INVENTORY;
-        let Some(kind) = self.kind(&GroupVersionKind::gvk(group, version, kind)).await? else {
+        let Some((kind, _)) = self.kind(&GroupVersionKind::gvk(group, version, kind)).await? else {
             return Ok(Vec::new());
         };
         let providers = self
@@ -110,34 +109,29 @@ impl Management {
     }
 
     /// The kind as the API server serves it; `None` if it does not.
-    pub(crate) async fn kind(&self, kind: &GroupVersionKind) -> anyhow::Result<Option<Kind>> {
-        match discovery::pinned_kind(&self.client, kind).await {
-            Ok((resource, capabilities)) => {
-                Ok(Some(Kind { resource, namespaced: capabilities.scope == Scope::Namespaced }))
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(kube::Error::Discovery(_)) => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("failed to look up the kind {}", kind.kind)),
-        }
+    pub(crate) async fn kind(&self, kind: &GroupVersionKind) -> anyhow::Result<Option<Served>> {
+        let served = self.kinds.find(kind).await;
+        served.with_context(|| format!("failed to look up the kind {}", kind.kind))
     }
 
     /// The API of the kind of an object, in the object's namespace.
     pub(crate) async fn api(&self, object: &Value) -> anyhow::Result<Option<Api<DynamicObject>>> {
         let text = |name: &str| object[name].as_str().unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-        let Some(kind) = self.kind(&GroupVersionKind::gvk(group, version, text("kind"))).await? else {
+        let kind = GroupVersionKind::gvk(group, version, text("kind"));
+        let Some((resource, capabilities)) = self.kind(&kind).await? else {
             return Ok(None);
         };
         let namespace = object["metadata"]["namespace"].as_str();
-        Ok(Some(match namespace.filter(|_| kind.namespaced) {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
-            None => Api::all_with(self.client.clone(), &kind.resource),
+        Ok(Some(match namespace.filter(|_| capabilities.scope == Scope::Namespaced) {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
         }))
     }
 
     /// The API of a kind in all namespaces.
-    pub(crate) fn all(&self, kind: &Kind) -> Api<DynamicObject> {
-        Api::all_with(self.client.clone(), &kind.resource)
+    pub(crate) fn all(&self, resource: &ApiResource) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), resource)
     }
 
     /// Creates an object or brings it to this state.

@@ -71,10 +71,10 @@ async fn is_ours(api: &Api<DynamicObject>, object: &Value) -> anyhow::Result<boo
 
 async fn refuse_if_used(management: &Management) -> anyhow::Result<()> {
     for (group, version, kind) in IN_USE {
-        let Some(found) = management.kind(&GroupVersionKind::gvk(group, version, kind)).await? else {
+        let Some((resource, _)) = management.kind(&GroupVersionKind::gvk(group, version, kind)).await? else {
             continue;
         };
-        let objects = management.all(&found).list(&ListParams::default()).await;
+        let objects = management.all(&resource).list(&ListParams::default()).await;
         let objects = objects.with_context(|| format!("failed to list the objects of kind {kind}"))?;
         let names: Vec<_> = objects.iter().map(full_name).take(5).collect();
         if !names.is_empty() {

@@ -1,10 +1,6 @@
 //! `nephele runtime openapi`.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::Context;
 use clap::Args;
@@ -13,6 +9,8 @@ use nephele_runtime_sdk::{
     openapi::{Info, document},
 };
 use serde_json::Value;
+
+use crate::output::print;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OpenapiArgs {
@@ -29,11 +27,8 @@ pub(crate) fn run(args: &OpenapiArgs) -> anyhow::Result<ExitCode> {
     let document = if args.cloud { of(nephele_cloud_hooks::catalog()) } else { of_release(args.release) };
     let mut text = serde_json::to_string_pretty(&document).context("failed to write JSON")?;
     text.push('\n');
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // The reader has closed the pipe, as `head` does.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => written.map(|()| ExitCode::SUCCESS).context("failed to print the document"),
-    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn of_release(release: Release) -> Value {

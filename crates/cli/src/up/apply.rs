@@ -1,19 +1,18 @@
 //! Creates the objects of the files in the management API, in their order.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::core::GroupVersionKind;
-use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use kube::api::{DynamicObject, PostParams};
+use kube::discovery::Scope;
 use kube::{Api, Client, ResourceExt as _};
 use nephele_api::core;
 use tokio::time::{Instant, sleep};
 
 use super::documents::Document;
 use super::state::ClusterKey;
+use crate::kinds::{Kinds, Served};
 
 /// How long the API server may take until it serves a kind whose definition is in the files.
 const DEFINED_WITHIN: Duration = Duration::from_secs(10);
@@ -21,7 +20,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// Creates all objects, and the namespaces that they need. Returns the Clusters.
 pub(super) async fn create_all(client: &Client, documents: Vec<Document>) -> anyhow::Result<Vec<ClusterKey>> {
-    let mut creator = Creator { client, kinds: BTreeMap::new(), serves_all: Instant::now() };
+    let mut creator = Creator { client, kinds: Kinds::new(client.clone()), serves_all: Instant::now() };
     let mut clusters = Vec::new();
     for document in documents {
         let created = creator.create(&document).await?;
@@ -34,7 +33,7 @@ pub(super) async fn create_all(client: &Client, documents: Vec<Document>) -> any
 
 struct Creator<'a> {
     client: &'a Client,
-    kinds: BTreeMap<String, (ApiResource, ApiCapabilities)>,
+    kinds: Kinds,
     /// From this time on, a kind that the API server does not know is a mistake.
     serves_all: Instant,
 }
@@ -82,36 +81,20 @@ impl Creator<'_> {
     }
 
     /// How the API server serves the kind of a document.
-    async fn kind(&mut self, document: &Document) -> anyhow::Result<(ApiResource, ApiCapabilities)> {
-        let key = format!("{} {}", document.kind.api_version(), document.kind.kind);
-        if let Some(known) = self.kinds.get(&key) {
-            return Ok(known.clone());
-        }
-        let found = loop {
-            match self.discover(&document.kind).await.with_context(|| format!("failed to look up {key}"))? {
-                Some(found) => break found,
+    async fn kind(&self, document: &Document) -> anyhow::Result<Served> {
+        let name = format!("{} {}", document.kind.api_version(), document.kind.kind);
+        loop {
+            let found = self.kinds.find(&document.kind).await;
+            match found.with_context(|| format!("failed to look up {name}"))? {
+                Some(found) => return Ok(found),
                 None if Instant::now() < self.serves_all => sleep(POLL).await,
                 None => {
                     return Err(anyhow!(
-                        "failed to create {document}: the management API does not know {key}; correct apiVersion \
+                        "failed to create {document}: the management API does not know {name}; correct apiVersion \
                          and kind, or put its CustomResourceDefinition before it"
                     ));
                 }
             }
-        };
-        Ok(self.kinds.entry(key).or_insert(found).clone())
-    }
-
-    async fn discover(
-        &self,
-        kind: &GroupVersionKind,
-    ) -> Result<Option<(ApiResource, ApiCapabilities)>, kube::Error> {
-        match pinned_kind(self.client, kind).await {
-            Ok(found) => Ok(Some(found)),
-            // The version of the group is known, the kind is not.
-            Err(kube::Error::Discovery(_)) => Ok(None),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(error),
         }
     }
 }

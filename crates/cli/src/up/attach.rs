@@ -7,13 +7,14 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
-use kube::{Api, Client, Config, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use tokio::time::{Instant, sleep};
 
 use super::ManagementApi;
+use crate::access;
 
 /// The owner of the fields that are applied.
 const FIELD_MANAGER: &str = "nephele-up";
@@ -25,11 +26,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Connects to the API server of a kubeconfig and installs the definitions.
 pub(super) async fn connect(file: &Path) -> anyhow::Result<ManagementApi> {
     let file = std::path::absolute(file).with_context(|| format!("failed to resolve {}", file.display()))?;
-    let kubeconfig = Kubeconfig::read_from(&file)
-        .with_context(|| format!("failed to read kubeconfig {} (--attach)", file.display()))?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .with_context(|| format!("failed to use kubeconfig {} (--attach)", file.display()))?;
+    let config = access::of_file(&file, &KubeConfigOptions::default()).await.context("--attach")?;
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = Client::try_from(config).context("failed to set up the client of the management API")?;
     client.apiserver_version().await.with_context(|| {

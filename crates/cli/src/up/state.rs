@@ -9,6 +9,8 @@ use nephele_api::conditions;
 use nephele_api::core::Cluster;
 use nephele_standin::{AVAILABLE, TOPOLOGY_RECONCILED};
 
+use crate::watched::Watched;
+
 /// Namespace and name of a Cluster.
 pub(super) type ClusterKey = (String, String);
 
@@ -21,39 +23,8 @@ pub(super) enum Followed {
 /// The Clusters, and the kubeconfigs in their Secrets.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    clusters: Objects<Cluster>,
-    kubeconfigs: Objects<String>,
-}
-
-/// Objects by Cluster. A watch that starts again collects all objects before they replace the known ones, so that a file
-/// is not removed and written again.
-#[derive(Debug)]
-struct Objects<V> {
-    known: BTreeMap<ClusterKey, V>,
-    collected: BTreeMap<ClusterKey, V>,
-}
-
-impl<V> Default for Objects<V> {
-    fn default() -> Self {
-        Self { known: BTreeMap::new(), collected: BTreeMap::new() }
-    }
-}
-
-impl<V> Objects<V> {
-    /// Applies an event about the objects for which `entry` gives a key and a value.
-    fn apply<K>(&mut self, event: Event<K>, entry: impl Fn(K) -> Option<(ClusterKey, V)>) {
-        match event {
-            Event::Init => self.collected.clear(),
-            Event::InitApply(object) => self.collected.extend(entry(object)),
-            Event::InitDone => self.known = std::mem::take(&mut self.collected),
-            Event::Apply(object) => self.known.extend(entry(object)),
-            Event::Delete(object) => {
-                if let Some((key, _)) = entry(object) {
-                    self.known.remove(&key);
-                }
-            }
-        }
-    }
+    clusters: Watched<ClusterKey, Cluster>,
+    kubeconfigs: Watched<ClusterKey, String>,
 }
 
 impl State {

@@ -16,6 +16,7 @@ use nephele_api::labels;
 
 use super::state::{ClusterKey, Followed, State};
 use crate::embedded::Folder;
+use crate::label::label;
 
 /// A kubeconfig file.
 pub(super) struct Written {
@@ -135,14 +136,13 @@ impl<'a> Workloads<'a> {
         Ok(())
     }
 
-    /// The name of a cluster's file. Two clusters may ask for the same name (`a-b`/`c` and `a`/`b-c`): the later one gets
-    /// a `_`, which is in no namespace and in no name.
     fn file_name(&self, key: &ClusterKey) -> String {
-        let (namespace, name) = key;
-        let plain = format!("{namespace}-{name}.kubeconfig");
-        let path = self.folder.path(&plain);
-        let is_taken = self.written.values().any(|other| other.path == path && other.key != *key);
-        if is_taken { format!("{namespace}_{name}.kubeconfig") } else { plain }
+        let file = |label: &str| format!("{label}.kubeconfig");
+        let is_taken = |label: &str| {
+            let path = self.folder.path(&file(label));
+            self.written.values().any(|other| other.path == path && other.key != *key)
+        };
+        file(&label(&key.0, &key.1, is_taken))
     }
 }
 

@@ -3,17 +3,12 @@
 use jiff::Timestamp;
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::labels;
+use nephele_standin::{AVAILABLE, RUNNING};
 use serde_json::Value;
 
 use super::{Listing, columns, message, row, status};
 use crate::inspect::read::{Found, Surroundings, parsed};
 use crate::inspect::text::{age, or_dash};
-
-/// The phase of a machine that is up, as Cluster API has it.
-const RUNNING: &str = "Running";
-
-/// Cluster API's condition on clusters.
-const AVAILABLE: &str = "Available";
 
 pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> Listing {
     let narrow = ["NAME", "PHASE", "AVAILABLE", "ENDPOINT", "MACHINES", "VERSION", "AGE"];

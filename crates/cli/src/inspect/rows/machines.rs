@@ -9,8 +9,16 @@ use serde_json::Value;
 
 use super::{Listing, columns, message, row};
 use crate::inspect::read::{Surroundings, parsed};
-use crate::inspect::stages::{STAGES, progress};
 use crate::inspect::text::{age, or_dash};
+use crate::stages::Stage;
+
+/// The column of a stage, and the condition that tells its progress, in the order of a start.
+const STAGES: [(&str, &str); 4] = [
+    ("VM", types::VM_PROVISIONED),
+    ("NODE", types::NODE_PROVISIONED),
+    ("ETCD", types::ETCD_PROVISIONED),
+    ("APISERVER", types::API_SERVER_PROVISIONED),
+];
 
 pub(super) fn listing(objects: &[Value], around: &Surroundings, now: Timestamp) -> Listing {
     let simulated: Vec<InMemoryMachine> = parsed(&around.simulated_machines);
@@ -60,9 +68,15 @@ fn is_behind(machine: &Machine, other: &InMemoryMachine) -> bool {
 /// Only control plane machines have the last two stages.
 fn stages(machine: &Machine, behind: Option<&InMemoryMachine>) -> Vec<String> {
     let of_control_plane = labels::is_control_plane(&machine.metadata);
-    let progress = |(number, (_, condition)): (usize, (&str, &str))| match behind {
-        Some(behind) if of_control_plane || number < 2 => progress(behind, condition),
-        Some(_) | None => "-",
+    let progress = |(number, (_, condition)): (usize, (&str, &str))| {
+        let shown = behind.filter(|_| of_control_plane || number < 2);
+        match shown.and_then(|behind| Stage::of(behind, condition)) {
+            None => "-",
+            Some(Stage::Up) => "Up",
+            Some(Stage::Starting) => "Starting",
+            Some(Stage::Failed | Stage::Terminated) => "Failed",
+            Some(Stage::Waiting) => "Waiting",
+        }
     };
     STAGES.into_iter().enumerate().map(progress).map(str::to_owned).collect()
 }

@@ -85,38 +85,34 @@ pub(super) fn pack(program: &Program, repository: &str) -> anyhow::Result<Archiv
         ("index.json", index.to_string()),
         ("manifest.json", for_docker.to_string()),
     ];
-    let content = (|| {
-        let mut tar = Builder::new(Vec::new());
-        for (path, text) in texts {
-            file(&mut tar, path, text.as_bytes(), 0o644)?;
-        }
-        for blob in [&config, &manifest, &layer] {
-            file(&mut tar, &blob.path(), &blob.content, 0o644)?;
-        }
-        tar.into_inner()
-    })();
-    Ok(Archive { name, content: content.context("failed to pack the image")? })
+    let texts = texts.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes()));
+    let blobs = [&config, &manifest, &layer].map(|blob| (blob.path(), blob.content.as_slice()));
+    let content = tar(0o644, texts.chain(blobs)).context("failed to pack the image")?;
+    Ok(Archive { name, content })
 }
 
 /// The program and its libraries as a file system.
 fn layer(program: &Program) -> std::io::Result<Vec<u8>> {
-    let mut tar = Builder::new(Vec::new());
-    file(&mut tar, ENTRYPOINT.trim_start_matches('/'), &program.content, 0o755)?;
-    for (path, content) in &program.libraries {
-        file(&mut tar, path.to_string_lossy().trim_start_matches('/'), content, 0o755)?;
-    }
-    tar.into_inner()
+    let libraries = program.libraries.iter();
+    let libraries =
+        libraries.map(|(path, content)| (path.to_string_lossy().into_owned(), content.as_slice()));
+    tar(0o755, std::iter::once((ENTRYPOINT.to_owned(), program.content.as_slice())).chain(libraries))
 }
 
-fn file(tar: &mut Builder<Vec<u8>>, path: &str, content: &[u8], mode: u32) -> std::io::Result<()> {
-    let mut header = Header::new_gnu();
-    header.set_entry_type(EntryType::Regular);
-    header.set_size(content.len() as u64);
-    header.set_mode(mode);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(0);
-    tar.append_data(&mut header, path, content)
+/// A tar file of files of the user root, with the same permissions.
+fn tar<'a>(mode: u32, files: impl Iterator<Item = (String, &'a [u8])>) -> std::io::Result<Vec<u8>> {
+    let mut tar = Builder::new(Vec::new());
+    for (path, content) in files {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Regular);
+        header.set_size(content.len() as u64);
+        header.set_mode(mode);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        tar.append_data(&mut header, path.trim_start_matches('/'), content)?;
+    }
+    tar.into_inner()
 }
 
 #[cfg(test)]
