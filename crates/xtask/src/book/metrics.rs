@@ -1,13 +1,10 @@
 //! The reference page of the metrics, from the sources that declare them: a name, its help and its labels.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
+use super::files;
 use crate::paths;
 
 /// The prefixes of names of metrics.
@@ -55,12 +52,10 @@ have their first value. Beside them there are the standard metrics of a process,
 pub(super) fn render() -> anyhow::Result<String> {
     let mut by_crate: BTreeMap<&str, Vec<Metric>> = BTreeMap::new();
     let crates = paths::repository().join("crates");
-    for name in folders(&crates)? {
+    for name in files::names(&crates)? {
         let mut found = Vec::new();
-        for source in sources(&crates.join(&name).join("src"))? {
-            let text = fs::read_to_string(&source)
-                .with_context(|| format!("failed to read {}", source.display()))?;
-            found.extend(declared(&text));
+        for source in files::sources(&crates.join(&name).join("src"))? {
+            found.extend(declared(&files::read(&source)?));
         }
         let Some((name, _)) = CRATES.iter().find(|(known, _)| *known == name) else {
             match found.first() {
@@ -157,31 +152,6 @@ fn literals(source: &str) -> Vec<(usize, &str)> {
         at += line.len();
     }
     found
-}
-
-/// The names in a folder, sorted.
-pub(super) fn folders(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
-        let entry = entry.with_context(|| format!("failed to list {}", folder.display()))?;
-        names.push(entry.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// The sources in a folder and the folders below it, without tests, sorted.
-pub(super) fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for name in folders(folder)? {
-        let path = folder.join(&name);
-        if path.is_dir() && name != "tests" {
-            found.extend(sources(&path)?);
-        } else if name.ends_with(".rs") && name != "tests.rs" {
-            found.push(path);
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //!                           └ code spans ───▶ words: messages and names are in the sources
 //! ```
 
+mod files;
 mod kinds;
 mod metrics;
 mod pages;
@@ -16,7 +17,6 @@ mod words;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -71,15 +71,17 @@ pub(crate) fn run() -> anyhow::Result<()> {
 pub(crate) fn check() -> anyhow::Result<()> {
     let root = paths::repository();
     let mut book = BTreeMap::new();
-    read_pages(&root.join(PAGES), root, &mut book)?;
+    for path in files::below(&root.join(PAGES), "md")? {
+        let name = path.strip_prefix(root).context("a page outside of the repository")?.to_owned();
+        book.insert(name, read_page(&path)?);
+    }
     let mut problems = unlisted(&book)?;
     let schemas = Schemas::new(codegen::definitions())?;
-    let values = fs::read_to_string(root.join(VALUES)).with_context(|| format!("failed to read {VALUES}"))?;
+    let values = files::read(&root.join(VALUES))?;
     let values: Value =
         serde_yaml_ng::from_str(&values).with_context(|| format!("failed to read {VALUES}"))?;
     let sources = Sources::read()?;
-    let library =
-        fs::read_to_string(root.join(LIBRARY)).with_context(|| format!("failed to read {LIBRARY}"))?;
+    let library = files::read(&root.join(LIBRARY))?;
     let library = pages::doc_comment(&library);
     let mut others = BTreeMap::new();
     for path in OTHERS {
@@ -99,23 +101,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
 }
 
 fn read_page(path: &Path) -> anyhow::Result<Page> {
-    let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-    Ok(Page::read(&text))
-}
-
-/// Reads all pages in a folder and the folders below it.
-fn read_pages(folder: &Path, root: &Path, pages: &mut BTreeMap<PathBuf, Page>) -> anyhow::Result<()> {
-    let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
-    for entry in entries {
-        let path = entry.with_context(|| format!("failed to list {}", folder.display()))?.path();
-        if path.is_dir() {
-            read_pages(&path, root, pages)?;
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            let name = path.strip_prefix(root).context("a page outside of the repository")?.to_owned();
-            pages.insert(name, read_page(&path)?);
-        }
-    }
-    Ok(())
+    Ok(Page::read(&files::read(path)?))
 }
 
 /// Pages that the table of contents does not list. mdBook does not render them.

@@ -1,10 +1,6 @@
 //! Checks that the words of the product that pages quote are in its sources: messages, annotations, labels.
 
-use std::fs;
-
-use anyhow::Context;
-
-use super::metrics;
+use super::files;
 use crate::paths;
 
 /// Pages with messages: every code span of several words is a message, with `…` for what varies.
@@ -24,10 +20,9 @@ impl Sources {
     pub(super) fn read() -> anyhow::Result<Self> {
         let mut text = String::new();
         let crates = paths::repository().join("crates");
-        for name in metrics::folders(&crates)?.into_iter().filter(|name| name != "xtask") {
-            for source in metrics::sources(&crates.join(name).join("src"))? {
-                text += &fs::read_to_string(&source)
-                    .with_context(|| format!("failed to read {}", source.display()))?;
+        for name in files::names(&crates)?.into_iter().filter(|name| name != "xtask") {
+            for source in files::sources(&crates.join(name).join("src"))? {
+                text += &files::read(&source)?;
             }
         }
         Ok(Self::of(&text))

@@ -1,0 +1,48 @@
+//! Files of the repository that the book is made of or checked against.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+
+/// The names in a folder, sorted.
+pub(super) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
+        let entry = entry.with_context(|| format!("failed to list {}", folder.display()))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The Rust sources in a folder and the folders below it, without tests, sorted.
+pub(super) fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut sources = below(folder, "rs")?;
+    sources.retain(|path| {
+        let path = path.strip_prefix(folder).unwrap_or(path);
+        !path.ends_with("tests.rs") && path.iter().all(|part| part != "tests")
+    });
+    Ok(sources)
+}
+
+/// The files with an extension in a folder and the folders below it, sorted.
+pub(super) fn below(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for name in names(folder)? {
+        let path = folder.join(name);
+        if path.is_dir() {
+            found.extend(below(&path, extension)?);
+        } else if path.extension().is_some_and(|other| other == extension) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// The text of a file.
+pub(super) fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+}
