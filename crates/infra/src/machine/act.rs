@@ -136,7 +136,7 @@ fn recorded(
     let origin = origin(known.clone(), observed);
     let ended = ended(object, observed);
     // Until the machine has booted completely, the conditions show which parts are up.
-    let noted = known.is_some_and(|known| known == origin || !booted);
+    let noted = known.as_ref().is_some_and(|known| *known == origin || !booted);
     if named && noted && ended.is_none() && !object.keeps_annotations() {
         return None;
     }
@@ -144,7 +144,7 @@ fn recorded(
     if !named {
         wanted.spec.provider_id.clone_from(&observed.provider_id);
     }
-    let is_first = object.origin().is_none();
+    let is_first = known.is_none();
     // Another update may have been requested since, and this write would mark it as ended. A manager that leads no more
     // may have sent the first origin long ago, and it would replace parts of the origin that the next one has written.
     let precondition =
