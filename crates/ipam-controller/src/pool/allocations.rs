@@ -96,10 +96,18 @@ pub(crate) struct Allocations {
     gone: HashSet<Box<str>>,
     /// The resource version of the list from which the allocations were built.
     floor: u64,
-    /// The IPAddresses that the watch showed while a list is read.
-    meanwhile: Option<BTreeMap<Owner, Record>>,
+    /// What the watch showed since the list was requested that is being read.
+    meanwhile: Option<Meanwhile>,
     /// Whether the watch may have missed a change, so that a new list is needed.
     stale: bool,
+}
+
+/// What the watch showed while a list is read, which may be older.
+#[derive(Debug, Default)]
+struct Meanwhile {
+    shown: BTreeMap<Owner, Record>,
+    /// Uids of IPAddresses that are gone.
+    gone: HashSet<Box<str>>,
 }
 
 impl Allocations {

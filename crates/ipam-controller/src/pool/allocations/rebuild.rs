@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use jiff::Timestamp;
-use nephele_api::ipam::v1alpha2::PendingAllocation;
+use nephele_api::ipam::v1alpha2::{PENDING_MAX, PendingAllocation};
 use nephele_ipam::Owner;
 use tokio::time::Instant;
 
 use super::entry::{ClaimState, Decision, Entry, Queued, Request};
 use super::index::Index;
-use super::{Allocations, LATE_MAX};
+use super::{Allocations, LATE_MAX, Meanwhile};
 use crate::address::Record;
 use crate::pool::PoolKey;
 use crate::pool::kinds::PoolSpec;
 use crate::pool::space::{Block, Space};
+
+/// While there are this many decisions, those of another process that have become IPAddresses are forgotten rather than
+/// kept until none of its requests can take effect any more: new claims need half of the room in the pool's status.
+const GIVEN_UP_MAX: usize = PENDING_MAX / 2;
 
 /// State that is kept over a rebuild.
 #[derive(Default)]
@@ -37,7 +41,7 @@ impl Before {
 impl Allocations {
     /// Starts to collect the IPAddresses that the watch shows while a list is read.
     pub(crate) fn begin_rebuild(&mut self) {
-        self.meanwhile = Some(BTreeMap::new());
+        self.meanwhile = Some(Meanwhile::default());
         self.stale = false;
     }
 
@@ -59,15 +63,15 @@ impl Allocations {
         ours: bool,
         now: Instant,
     ) {
-        let meanwhile = self.meanwhile.take().unwrap_or_default();
+        let Meanwhile { shown, gone } = self.meanwhile.take().unwrap_or_default();
         let mut before = self.forget();
         self.floor = version;
         for (owner, record) in listed {
-            if !self.gone.contains(&record.uid) {
+            if !self.gone.contains(&record.uid) && !gone.contains(&record.uid) {
                 self.insert(&owner, record);
             }
         }
-        for (owner, record) in meanwhile {
+        for (owner, record) in shown {
             self.applied(&owner, record);
         }
         for pending in pending {
@@ -126,15 +130,20 @@ impl Allocations {
         decision.foreign |= !ours;
         decision.written = ours;
         decision.takes_over = false;
+        let has_room = self.index.decisions < GIVEN_UP_MAX;
         let called = self.change(owner, |entry| {
             if entry.record().is_some_and(|record| decision.has_become(record)) {
-                // This process knows whether any of its own requests has no response yet.
-                if !decision.foreign {
-                    entry.give_up(decision);
-                } else if let Some(address) = &mut entry.address {
-                    // The request of the other process took effect. It is unknown whether that process also wrote the
+                if decision.foreign
+                    && let Some(address) = &mut entry.address
+                {
+                    // A request of the other process took effect. It is unknown whether that process also wrote the
                     // claim's status. If not, the claim may be gone.
                     address.unpublished = true;
+                }
+                // Another request may still take effect once the name is free again. This process knows which of its
+                // own requests have no response yet; those of the other process may all be on their way.
+                if !decision.foreign || has_room {
+                    entry.give_up(decision);
                 }
                 return false;
             }

@@ -15,7 +15,7 @@ impl Allocations {
             return;
         }
         if let Some(meanwhile) = &mut self.meanwhile {
-            meanwhile.insert(owner.clone(), record.clone());
+            meanwhile.shown.insert(owner.clone(), record.clone());
         }
         let known = self.record(owner).map_or(self.floor, |known| known.version);
         if record.version <= known {
@@ -27,11 +27,16 @@ impl Allocations {
     /// The IPAddress of this uid is gone, according to the watch.
     pub(crate) fn deleted(&mut self, owner: &Owner, uid: &str) {
         let known = self.record(owner).is_some_and(|record| *record.uid == *uid);
-        if !self.gone.remove(uid) && (self.meanwhile.is_some() || !known) {
-            // The response to its creation, or a list, may come later and contain it.
-            if self.meanwhile.is_some() || self.index.decided.contains(owner) {
-                self.gone.insert(uid.into());
+        let awaited = self.gone.remove(uid);
+        if let Some(meanwhile) = &mut self.meanwhile {
+            if meanwhile.shown.get(owner).is_some_and(|record| *record.uid == *uid) {
+                meanwhile.shown.remove(owner);
             }
+            meanwhile.gone.insert(uid.into());
+        }
+        if !awaited && !known && self.index.decided.contains(owner) {
+            // The response to its creation may come later.
+            self.gone.insert(uid.into());
         }
         if known {
             self.remove(owner);
@@ -112,7 +117,7 @@ impl Allocations {
             entry.late = kept;
             let created: Vec<_> = created;
             for late in created {
-                if late.given_up && is_new && !late.foreign {
+                if late.given_up && is_new {
                     // The response was lost, and the claim may be gone.
                     (unpublished, ownership) = (true, Ownership::Owned.suspected());
                 }

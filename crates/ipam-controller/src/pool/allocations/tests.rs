@@ -217,13 +217,17 @@ fn old_news_of_the_watch_change_nothing() {
 
 #[test]
 fn what_happens_while_a_list_is_read_counts_more_than_the_list() {
-    let mut pool = built("10.0.0.10-10.0.0.20", &[("a", "10.0.0.10"), ("b", "10.0.0.11")]);
+    let all = [("a", "10.0.0.10"), ("b", "10.0.0.11"), ("d", "10.0.0.13"), ("e", "10.0.0.14")];
+    let mut pool = built("10.0.0.10-10.0.0.20", &all);
     pool.begin_rebuild();
     pool.released(&owner("a"), "uid-of-address-a");
     pool.deleted(&owner("b"), "uid-of-address-b");
     pool.applied(&owner("c"), record("c", "10.0.0.12", 300));
-    let listed = ["a", "b"]
-        .map(|name| (owner(name), record(name, if name == "a" { "10.0.0.10" } else { "10.0.0.11" }, 50)));
+    pool.released(&owner("d"), "uid-of-address-d");
+    pool.deleted(&owner("d"), "uid-of-address-d");
+    pool.applied(&owner("e"), record("e", "10.0.0.14", 301));
+    pool.deleted(&owner("e"), "uid-of-address-e");
+    let listed = all.map(|(name, address)| (owner(name), record(name, address, 50)));
     pool.rebuild(listed.into(), 200, &[], &key(), true, Instant::now());
     pool.specify(&spec("10.0.0.10-10.0.0.20"));
     pool.check();
@@ -268,6 +272,11 @@ fn what_another_process_decided_on_is_seen_through_by_an_ip_address_that_lost_it
         let left = [left("gone", "uid-of-gone", "10.0.0.10")];
         pool.rebuild(vec![(owner("gone"), listed)], 100, &left, &key(), false, Instant::now());
         pool.specify(&spec("10.0.0.10-10.0.0.20"));
+        pool.check();
+        // Another request for the IPAddress may be on its way for some time.
+        assert_eq!(pending(&pool), [("gone".into(), "10.0.0.10".into())]);
+        pool.expire(Instant::now() + LATE_MAX);
+        pool.forget_expired(&owner("gone"), "uid-of-gone");
         pool.check();
         assert_eq!(pending(&pool), still_pending);
     }
@@ -516,6 +525,44 @@ fn the_address_of_a_refused_ip_address_stays_reserved_while_an_earlier_request_h
     pool.check();
     assert_eq!((pool.take_suspects(64), pool.is_unpublished(&a, "uid-of-address-a")), (vec![a], true));
     assert_eq!(pool.troubles().contested.count, 0);
+}
+
+#[test]
+fn an_ip_address_that_another_process_creates_a_second_time_is_taken_back() {
+    let mut pool = Allocations::default();
+    pool.begin_rebuild();
+    let listed = vec![(owner("a"), record("a", "10.0.0.10", 101))];
+    let pending = [left("a", "uid-of-a", "10.0.0.10")];
+    pool.rebuild(listed, 102, &pending, &key(), false, Instant::now());
+    pool.specify(&spec("10.0.0.10-10.0.0.11"));
+    // The claim is deleted, and its IPAddress with it. Then the first of two requests to create it takes effect.
+    pool.released(&owner("a"), "uid-of-address-a");
+    pool.deleted(&owner("a"), "uid-of-address-a");
+    let second = Record { uid: "uid-of-second-address-a".into(), ..record("a", "10.0.0.10", 103) };
+    pool.applied(&owner("a"), second);
+    pool.check();
+    assert_eq!(pool.take_suspects(64), [owner("a")]);
+    assert!(pool.is_unpublished(&owner("a"), "uid-of-second-address-a"));
+}
+
+#[test]
+fn decisions_that_have_become_ip_addresses_leave_room_for_new_claims() {
+    let names: Vec<_> = (0..PENDING_MAX).map(|n| format!("c{n}")).collect();
+    let address = |n: usize| format!("10.0.{}.{}", n / 256, n % 256);
+    let listed = names.iter().enumerate().map(|(n, name)| (owner(name), record(name, &address(n), 50)));
+    let pending =
+        names.iter().enumerate().map(|(n, name)| left(name, &format!("uid-of-{name}"), &address(n)));
+    let (listed, pending) = (listed.collect(), pending.collect::<Vec<_>>());
+    let mut pool = Allocations::default();
+    pool.begin_rebuild();
+    pool.rebuild(listed, 100, &pending, &key(), false, Instant::now());
+    pool.specify(&spec("10.0.0.0/16"));
+    assert_eq!(pool.pending(&key()).len(), PENDING_MAX / 2);
+    for n in 0..PENDING_MAX {
+        pool.ask(request(&format!("new{n}"), 1), Instant::now());
+    }
+    let chosen: usize = std::iter::from_fn(|| Some(choose(&mut pool)).filter(|chosen| *chosen > 0)).sum();
+    assert_eq!(chosen, PENDING_MAX / 2);
 }
 
 #[test]
