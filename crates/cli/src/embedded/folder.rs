@@ -80,6 +80,23 @@ impl Folder {
         }
         fs::remove_dir_all(&self.path).with_context(|| format!("failed to remove {}", self.path.display()))
     }
+
+    /// Removes the kubeconfigs, after a failure: their servers are gone, and only the log helps. Keeps them if the user
+    /// named the folder.
+    pub(crate) fn discard_kubeconfigs(self) -> anyhow::Result<()> {
+        if !self.is_temporary {
+            return Ok(());
+        }
+        let entries =
+            fs::read_dir(&self.path).with_context(|| format!("failed to list {}", self.path.display()))?;
+        for entry in entries {
+            let path = entry.with_context(|| format!("failed to list {}", self.path.display()))?.path();
+            if path.extension().is_some_and(|extension| extension == "kubeconfig") {
+                Self::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn create(path: &Path) -> std::io::Result<File> {
@@ -124,6 +141,22 @@ mod tests {
         first.discard().expect("removed");
         assert!(!path.exists());
         second.discard().expect("removed");
+    }
+
+    #[test]
+    fn after_a_failure_the_log_stays_and_no_kubeconfig() {
+        let folder = Folder::open(None, "nephele-folder-test").expect("a folder");
+        for name in ["up.log", "management.kubeconfig", "default-small.kubeconfig"] {
+            folder.write(name, "").expect("written");
+        }
+        let path = folder.root().to_owned();
+        folder.discard_kubeconfigs().expect("removed");
+        let left: Vec<_> = fs::read_dir(&path)
+            .expect("it stays")
+            .map(|entry| entry.expect("listed").file_name().into_string().expect("text"))
+            .collect();
+        assert_eq!(left, ["up.log"]);
+        fs::remove_dir_all(path).expect("ours to remove");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use kube::Client;
 use nephele_kit::wall_clock;
@@ -83,8 +83,15 @@ pub(crate) async fn run(args: UpArgs, shutdown: CancellationToken) -> anyhow::Re
     embedded::log_to(&log, LOG_DIRECTIVES)?;
     let outcome = serve(&args, documents, &folder, started, &end).await;
     // The log helps only with failures.
-    outcome.with_context(|| format!("nephele up failed; its log is {}", log.display()))?;
-    folder.discard()?;
+    match outcome {
+        Ok(()) => folder.discard()?,
+        Err(error) => {
+            if let Err(error) = folder.discard_kubeconfigs() {
+                tracing::warn!(error = %nephele_kit::chain(error.as_ref()), "Failed to remove the kubeconfigs");
+            }
+            return Err(error.context(format!("nephele up failed; its log is {}", log.display())));
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
