@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::sync::{Arc, Once};
 
-use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
+use futures::{FutureExt as _, Stream, StreamExt as _, future, future::BoxFuture, stream};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
@@ -74,167 +74,182 @@ pub enum Error {
 
 /// Runs all controllers until `shutdown`.
 ///
+/// The future is boxed so that this crate generates its code, once, and not every crate that awaits it.
+///
 /// # Errors
 /// When a controller ends before `shutdown`.
-pub async fn run(
+pub fn run(
     client: Client,
     cloud: Cloud,
     hooks: Arc<dyn MachineHooks>,
     services: Services,
     settings: Settings,
     shutdown: CancellationToken,
-) -> Result<(), Error> {
-    let Settings {
-        watch_namespace,
-        watch_filter,
-        prepare_credentials,
-        cluster_concurrency,
-        machine_concurrency,
-    } = settings;
-    let namespace = watch_namespace.as_deref();
-    let filter = WatchFilter::new(watch_filter.as_deref());
+) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move {
+        let Settings {
+            watch_namespace,
+            watch_filter,
+            prepare_credentials,
+            cluster_concurrency,
+            machine_concurrency,
+        } = settings;
+        let namespace = watch_namespace.as_deref();
+        let filter = WatchFilter::new(watch_filter.as_deref());
 
-    let everything = watcher::Config::default;
-    let (clusters, follow_clusters) =
-        Cache::<Cluster>::start(&services, scoped(client.clone(), namespace), everything(), shutdown.clone());
-    let (machines, follow_machines) =
-        Cache::<Machine>::start(&services, scoped(client.clone(), namespace), everything(), shutdown.clone());
-    let (machine_pools, follow_machine_pools) = Cache::<MachinePool>::start(
-        &services,
-        scoped(client.clone(), namespace),
-        everything(),
-        shutdown.clone(),
-    );
-    let (pool_machines, follow_pool_machines) = Cache::<InMemoryMachine>::start(
-        &services,
-        scoped(client.clone(), namespace),
-        everything().labels(POOL_NAME_LABEL),
-        shutdown.clone(),
-    );
-    // By label and not by type: certificate authorities that users bring may have another Secret type.
-    let of_clusters = everything().labels(labels::CLUSTER_NAME);
-    let (secrets, follow_secrets) = Cache::<AuthoritySecret>::start(
-        &services,
-        scoped(client.clone(), namespace),
-        of_clusters,
-        shutdown.clone(),
-    );
-    let (clouds, follow_clouds) = Cache::<SimulatedCloud>::start(
-        &services,
-        scoped(client.clone(), namespace),
-        everything(),
-        shutdown.clone(),
-    );
-    let of_claims = Services { readiness: Readiness::default(), ..services.clone() };
-    let (claims, follow_claims) = ClaimCache::open(&of_claims, client.clone(), namespace, shutdown.clone());
-    let context = Arc::new(Context {
-        client: client.clone(),
-        cloud,
-        clock: services.clock.clone(),
-        events: services.events.clone(),
-        clusters,
-        machines,
-        machine_pools,
-        pool_machines,
-        secrets,
-        authorities: Ledger::default(),
-        machines_woken: Woken::default(),
-        known_machines: KnownMachines::default(),
-        claims,
-        clouds,
-        offers: Offers::default(),
-        catalogs: Catalogs::default(),
-        hooks,
-        prepare_credentials,
-    });
-
-    let runner = Runner::new(
-        "inmemorycluster",
-        &services,
-        scoped(client.clone(), namespace),
-        filter.watch_config(),
-        cluster_concurrency,
-    );
-    let scope = Scope { namespace: watch_namespace.clone(), filtered: filter != WatchFilter::default() };
-    let sweep = future::join(
-        sweep::clusters_without_cluster(Arc::clone(&context), runner.store()),
-        sweep::clusters(Arc::clone(&context), scope.clone(), runner.store(), runner.gone()),
-    );
-    let sweep_clusters = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
-    let runner = wake_clusters(runner, &context);
-    let (for_clusters, store, reserved, filtered) =
-        (Arc::clone(&context), runner.store(), Once::new(), scope.filtered);
-    let reconcile = move |object| {
-        // By now the store has the whole first list.
-        reserved.call_once(|| reserve::endpoints(&for_clusters, &store, filtered));
-        cluster::reconcile(object, Arc::clone(&for_clusters))
-    };
-    let run_clusters = runner.run(reconcile, shutdown.clone()).map(|result| result.map_err(Error::Cluster));
-
-    let runner = Runner::new(
-        "inmemorymachine",
-        &services,
-        scoped(client.clone(), namespace),
-        filter.watch_config(),
-        machine_concurrency,
-    );
-    let sweep = sweep::machines(Arc::clone(&context), scope, runner.store(), runner.gone());
-    let sweep_machines = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
-    let runner = wake_machines(runner, &context);
-    let (for_machines, store, reserved) = (Arc::clone(&context), runner.store(), Once::new());
-    let reconcile = move |object| {
-        reserved.call_once(|| reserve::machines(&for_machines, &store));
-        machine::reconcile(object, Arc::clone(&for_machines))
-    };
-    let run_machines = runner.run(reconcile, shutdown.clone()).map(|result| result.map_err(Error::Machine));
-
-    let runner = Runner::new(
-        "inmemorymachinepool",
-        &services,
-        scoped(client.clone(), namespace),
-        filter.watch_config(),
-        cluster_concurrency,
-    );
-    let runner = wake_machine_pools(runner, &context);
-    let for_pools = Arc::clone(&context);
-    let run_machine_pools = runner
-        .run(move |object| machine_pool::reconcile(object, Arc::clone(&for_pools)), shutdown.clone())
-        .map(|result| result.map_err(Error::MachinePool));
-
-    let followed = Followed {
-        services: &services,
-        client: &client,
-        namespace,
-        filter: &filter,
-        concurrency: cluster_concurrency,
-        context: &context,
-    };
-    let run_templates = future::try_join(
-        run_templates::<InMemoryMachineTemplate>("inmemorymachinetemplate", &followed, shutdown.clone()),
-        run_templates::<InMemoryMachinePoolTemplate>(
-            "inmemorymachinepooltemplate",
-            &followed,
+        let everything = watcher::Config::default;
+        let (clusters, follow_clusters) = Cache::<Cluster>::start(
+            &services,
+            scoped(client.clone(), namespace),
+            everything(),
             shutdown.clone(),
-        ),
-    );
-    let runner = Runner::new(
-        "simulatedcloud",
-        &services,
-        scoped(client.clone(), namespace),
-        filter.watch_config(),
-        cluster_concurrency,
-    );
-    let for_clouds = Arc::clone(&context);
-    let run_clouds = runner
-        .run(move |object| simulated_cloud::reconcile(object, Arc::clone(&for_clouds)), shutdown)
-        .map(|result| result.map_err(Error::SimulatedCloud));
+        );
+        let (machines, follow_machines) = Cache::<Machine>::start(
+            &services,
+            scoped(client.clone(), namespace),
+            everything(),
+            shutdown.clone(),
+        );
+        let (machine_pools, follow_machine_pools) = Cache::<MachinePool>::start(
+            &services,
+            scoped(client.clone(), namespace),
+            everything(),
+            shutdown.clone(),
+        );
+        let (pool_machines, follow_pool_machines) = Cache::<InMemoryMachine>::start(
+            &services,
+            scoped(client.clone(), namespace),
+            everything().labels(POOL_NAME_LABEL),
+            shutdown.clone(),
+        );
+        // By label and not by type: certificate authorities that users bring may have another Secret type.
+        let of_clusters = everything().labels(labels::CLUSTER_NAME);
+        let (secrets, follow_secrets) = Cache::<AuthoritySecret>::start(
+            &services,
+            scoped(client.clone(), namespace),
+            of_clusters,
+            shutdown.clone(),
+        );
+        let (clouds, follow_clouds) = Cache::<SimulatedCloud>::start(
+            &services,
+            scoped(client.clone(), namespace),
+            everything(),
+            shutdown.clone(),
+        );
+        let of_claims = Services { readiness: Readiness::default(), ..services.clone() };
+        let (claims, follow_claims) =
+            ClaimCache::open(&of_claims, client.clone(), namespace, shutdown.clone());
+        let context = Arc::new(Context {
+            client: client.clone(),
+            cloud,
+            clock: services.clock.clone(),
+            events: services.events.clone(),
+            clusters,
+            machines,
+            machine_pools,
+            pool_machines,
+            secrets,
+            authorities: Ledger::default(),
+            machines_woken: Woken::default(),
+            known_machines: KnownMachines::default(),
+            claims,
+            clouds,
+            offers: Offers::default(),
+            catalogs: Catalogs::default(),
+            hooks,
+            prepare_credentials,
+        });
 
-    let follow =
-        future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, follow_clouds);
-    let follow = future::join3(follow, follow_machine_pools, follow_pool_machines);
-    let follow = future::join3(follow, sweep_clusters, sweep_machines).map(|_| Ok(()));
-    let run = future::try_join4(run_clusters, run_machines, run_machine_pools, follow);
-    future::try_join3(run, run_templates, run_clouds).await.map(drop)
+        let runner = Runner::new(
+            "inmemorycluster",
+            &services,
+            scoped(client.clone(), namespace),
+            filter.watch_config(),
+            cluster_concurrency,
+        );
+        let scope = Scope { namespace: watch_namespace.clone(), filtered: filter != WatchFilter::default() };
+        let sweep = future::join(
+            sweep::clusters_without_cluster(Arc::clone(&context), runner.store()),
+            sweep::clusters(Arc::clone(&context), scope.clone(), runner.store(), runner.gone()),
+        );
+        let sweep_clusters = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
+        let runner = wake_clusters(runner, &context);
+        let (for_clusters, store, reserved, filtered) =
+            (Arc::clone(&context), runner.store(), Once::new(), scope.filtered);
+        let reconcile = move |object| {
+            // By now the store has the whole first list.
+            reserved.call_once(|| reserve::endpoints(&for_clusters, &store, filtered));
+            cluster::reconcile(object, Arc::clone(&for_clusters))
+        };
+        let run_clusters =
+            runner.run(reconcile, shutdown.clone()).map(|result| result.map_err(Error::Cluster));
+
+        let runner = Runner::new(
+            "inmemorymachine",
+            &services,
+            scoped(client.clone(), namespace),
+            filter.watch_config(),
+            machine_concurrency,
+        );
+        let sweep = sweep::machines(Arc::clone(&context), scope, runner.store(), runner.gone());
+        let sweep_machines = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
+        let runner = wake_machines(runner, &context);
+        let (for_machines, store, reserved) = (Arc::clone(&context), runner.store(), Once::new());
+        let reconcile = move |object| {
+            reserved.call_once(|| reserve::machines(&for_machines, &store));
+            machine::reconcile(object, Arc::clone(&for_machines))
+        };
+        let run_machines =
+            runner.run(reconcile, shutdown.clone()).map(|result| result.map_err(Error::Machine));
+
+        let runner = Runner::new(
+            "inmemorymachinepool",
+            &services,
+            scoped(client.clone(), namespace),
+            filter.watch_config(),
+            cluster_concurrency,
+        );
+        let runner = wake_machine_pools(runner, &context);
+        let for_pools = Arc::clone(&context);
+        let run_machine_pools = runner
+            .run(move |object| machine_pool::reconcile(object, Arc::clone(&for_pools)), shutdown.clone())
+            .map(|result| result.map_err(Error::MachinePool));
+
+        let followed = Followed {
+            services: &services,
+            client: &client,
+            namespace,
+            filter: &filter,
+            concurrency: cluster_concurrency,
+            context: &context,
+        };
+        let run_templates = future::try_join(
+            run_templates::<InMemoryMachineTemplate>("inmemorymachinetemplate", &followed, shutdown.clone()),
+            run_templates::<InMemoryMachinePoolTemplate>(
+                "inmemorymachinepooltemplate",
+                &followed,
+                shutdown.clone(),
+            ),
+        );
+        let runner = Runner::new(
+            "simulatedcloud",
+            &services,
+            scoped(client.clone(), namespace),
+            filter.watch_config(),
+            cluster_concurrency,
+        );
+        let for_clouds = Arc::clone(&context);
+        let run_clouds = runner
+            .run(move |object| simulated_cloud::reconcile(object, Arc::clone(&for_clouds)), shutdown)
+            .map(|result| result.map_err(Error::SimulatedCloud));
+
+        let follow =
+            future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, follow_clouds);
+        let follow = future::join3(follow, follow_machine_pools, follow_pool_machines);
+        let follow = future::join3(follow, sweep_clusters, sweep_machines).map(|_| Ok(()));
+        let run = future::try_join4(run_clusters, run_machines, run_machine_pools, follow);
+        future::try_join3(run, run_templates, run_clouds).await.map(drop)
+    })
 }
 
 /// The arguments that several controllers share.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::future::{join, join_all, try_join};
+use futures::future::{BoxFuture, join, join_all, try_join};
 use futures::{FutureExt as _, StreamExt as _};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
@@ -68,68 +68,71 @@ pub enum Error {
 /// Runs the controllers until `shutdown`. If the management cluster does not have the kinds, for example without
 /// Cluster API's core, it logs that and waits for them.
 ///
+/// The future is boxed so that this crate generates its code, once, and not every crate that awaits it.
+///
 /// # Errors
 /// When the claim controller ends by itself.
-pub async fn run(
+pub fn run(
     client: Client,
     services: Services,
     metrics: Metrics,
     settings: Settings,
     shutdown: CancellationToken,
-) -> Result<(), Error> {
-    let gate = services.readiness.gate(GATE);
-    if !await_kinds(&client, &gate, &shutdown).await {
-        return Ok(());
-    }
-    let Settings { watch_namespace, watch_filter, concurrency, reclaim_orphans, overlap } = settings;
-    let namespace = watch_namespace.as_deref();
-    let filter = WatchFilter::new(watch_filter.as_deref());
+) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move {
+        let gate = services.readiness.gate(GATE);
+        if !await_kinds(&client, &gate, &shutdown).await {
+            return Ok(());
+        }
+        let Settings { watch_namespace, watch_filter, concurrency, reclaim_orphans, overlap } = settings;
+        let namespace = watch_namespace.as_deref();
+        let filter = WatchFilter::new(watch_filter.as_deref());
 
-    let clusters_api = scoped(client.clone(), namespace);
-    let (clusters, follow_clusters) =
-        Cache::<Cluster>::start(&services, clusters_api, watcher::Config::default(), shutdown.clone());
-    let (lister, serve_lists) = lister(Api::all(client.clone()), shutdown.clone());
-    let queue = ClaimQueue::new(concurrency.get().into());
-    let runner = Runner::<IPAddressClaim>::new(
-        "ipaddressclaim",
-        &services,
-        scoped(client.clone(), namespace),
-        filter.watch_config(),
-        concurrency.saturating_add(LOOKS),
-    );
-    let context = Arc::new(Context {
-        client: client.clone(),
-        clock: services.clock.clone(),
-        events: services.events.clone(),
-        metrics,
-        pools: Arc::new(Pools::default()),
-        queue: queue.clone(),
-        lister,
-        claims: runner.store(),
-        claims_listed: AtomicBool::new(false),
-        clusters: clusters.clone(),
-        filter,
-        watch_namespace: watch_namespace.clone(),
-        holder: uuid::Uuid::new_v4().to_string(),
-        reclaim_orphans,
-        overlaps: Overlaps::new(overlap),
-        ahead: Ahead::default(),
-    });
+        let clusters_api = scoped(client.clone(), namespace);
+        let (clusters, follow_clusters) =
+            Cache::<Cluster>::start(&services, clusters_api, watcher::Config::default(), shutdown.clone());
+        let (lister, serve_lists) = lister(Api::all(client.clone()), shutdown.clone());
+        let queue = ClaimQueue::new(concurrency.get().into());
+        let runner = Runner::<IPAddressClaim>::new(
+            "ipaddressclaim",
+            &services,
+            scoped(client.clone(), namespace),
+            filter.watch_config(),
+            concurrency.saturating_add(LOOKS),
+        );
+        let context = Arc::new(Context {
+            client: client.clone(),
+            clock: services.clock.clone(),
+            events: services.events.clone(),
+            metrics,
+            pools: Arc::new(Pools::default()),
+            queue: queue.clone(),
+            lister,
+            claims: runner.store(),
+            claims_listed: AtomicBool::new(false),
+            clusters: clusters.clone(),
+            filter,
+            watch_namespace: watch_namespace.clone(),
+            holder: uuid::Uuid::new_v4().to_string(),
+            reclaim_orphans,
+            overlaps: Overlaps::new(overlap),
+            ahead: Ahead::default(),
+        });
 
-    let mut listed = Vec::new();
-    let mut follows = Vec::new();
-    {
-        let (sender, receiver) = watch::channel(false);
-        listed.push(receiver);
-        let gate = services.readiness.gate("cache IPAddress");
-        let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
-        let api = Api::<IPAddress>::all(client.clone());
-        follows.push(
+        let mut listed = Vec::new();
+        let mut follows = Vec::new();
+        {
+            let (sender, receiver) = watch::channel(false);
+            listed.push(receiver);
+            let gate = services.readiness.gate("cache IPAddress");
+            let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
+            let api = Api::<IPAddress>::all(client.clone());
+            follows.push(
             async move { address::follow(api, &context.pools, &context.queue, gate, sender, shutdown).await }
                 .boxed(),
         );
-    }
-    macro_rules! follow_pools {
+        }
+        macro_rules! follow_pools {
         ($($kind:ty),*) => {$({
             let (sender, receiver) = watch::channel(false);
             listed.push(receiver);
@@ -138,40 +141,44 @@ pub async fn run(
             follows.push(pool::follow(Arc::clone(&context), api, gate, sender, shutdown.clone()).boxed());
         })*};
     }
-    follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
-    gate.open();
+        follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
+        gate.open();
 
-    let for_claims = Arc::clone(&context);
-    let run_claims = async {
-        // A claim that is reconciled before its pool is known would report that the pool does not exist.
-        let all_listed = async {
-            for listed in &mut listed {
-                if listed.wait_for(|listed| *listed).await.is_err() {
-                    return false;
+        let for_claims = Arc::clone(&context);
+        let run_claims = async {
+            // A claim that is reconciled before its pool is known would report that the pool does not exist.
+            let all_listed = async {
+                for listed in &mut listed {
+                    if listed.wait_for(|listed| *listed).await.is_err() {
+                        return false;
+                    }
                 }
+                true
+            };
+            // A watch that ended before its first list did so on shutdown.
+            if shutdown.run_until_cancelled(all_listed).await != Some(true) {
+                return Ok(());
             }
-            true
+            let runner = runner.reads(&clusters).reconcile_on(queue.listen(context.claims.clone()));
+            let run =
+                runner.run(move |object| claim::reconcile(object, Arc::clone(&for_claims)), shutdown.clone());
+            run.await.map_err(Error::Claim)
         };
-        // A watch that ended before its first list did so on shutdown.
-        if shutdown.run_until_cancelled(all_listed).await != Some(true) {
-            return Ok(());
-        }
-        let runner = runner.reads(&clusters).reconcile_on(queue.listen(context.claims.clone()));
-        let run =
-            runner.run(move |object| claim::reconcile(object, Arc::clone(&for_claims)), shutdown.clone());
-        run.await.map_err(Error::Claim)
-    };
-    let note_listed = async {
-        let ready = shutdown.run_until_cancelled(context.claims.wait_until_ready()).await;
-        if let Some(Ok(())) = ready {
-            context.claims_listed.store(true, Ordering::Release);
-        }
-    };
-    let rest = join(
-        join(follow_clusters, serve_lists),
-        join(join_all(follows), join(note_listed, wake_by_clusters(&context, clusters.clone(), &shutdown))),
-    );
-    try_join(run_claims, rest.map(Ok)).await.map(drop)
+        let note_listed = async {
+            let ready = shutdown.run_until_cancelled(context.claims.wait_until_ready()).await;
+            if let Some(Ok(())) = ready {
+                context.claims_listed.store(true, Ordering::Release);
+            }
+        };
+        let rest = join(
+            join(follow_clusters, serve_lists),
+            join(
+                join_all(follows),
+                join(note_listed, wake_by_clusters(&context, clusters.clone(), &shutdown)),
+            ),
+        );
+        try_join(run_claims, rest.map(Ok)).await.map(drop)
+    })
 }
 
 /// Wakes claims when their Cluster is created, deleted, paused or resumed.

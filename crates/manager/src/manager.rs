@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::BoxFuture;
 use kube::Client;
 use nephele_cloud::{Cloud, CloudConfig, Network};
 use nephele_hooks::Access;
@@ -213,30 +214,34 @@ impl Manager {
     /// Works until `shutdown`, then stops controllers, cloud, lease and servers, in this order and within a time limit.
     /// When a part ends by itself, controllers and cloud are aborted.
     ///
+    /// The future is boxed so that this crate generates its code, once, and not every crate that awaits it.
+    ///
     /// # Errors
     ///
     /// When a part of the manager ends by itself, or the lease is lost.
-    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), RunError> {
-        let stops = Stops::default();
-        let mut tasks = Tasks::default();
-        let fence = self.fence.clone();
-        let events = self.serve(&mut tasks, &stops);
-        let mut cloud = None;
-        let result = self.work(&mut tasks, &stops, &shutdown, events, &mut cloud).await;
-        let patience = if let Err(error) = &result {
+    pub fn run(mut self, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), RunError>> {
+        Box::pin(async move {
+            let stops = Stops::default();
+            let mut tasks = Tasks::default();
+            let fence = self.fence.clone();
+            let events = self.serve(&mut tasks, &stops);
+            let mut cloud = None;
+            let result = self.work(&mut tasks, &stops, &shutdown, events, &mut cloud).await;
+            let patience = if let Err(error) = &result {
+                fence.close();
+                error!(error = %nephele_kit::chain(error), "Stopping at once");
+                Duration::ZERO
+            } else {
+                info!("Stopping");
+                CONTROLLERS_DRAIN_MAX
+            };
+            if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud, &fence, patience)).await.is_err() {
+                warn!(tasks = ?tasks.names(), "Some tasks did not stop in time");
+            }
             fence.close();
-            error!(error = %nephele_kit::chain(error), "Stopping at once");
-            Duration::ZERO
-        } else {
-            info!("Stopping");
-            CONTROLLERS_DRAIN_MAX
-        };
-        if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud, &fence, patience)).await.is_err() {
-            warn!(tasks = ?tasks.names(), "Some tasks did not stop in time");
-        }
-        fence.close();
-        tasks.abort().await;
-        result
+            tasks.abort().await;
+            result
+        })
     }
 
     /// Starts the tasks of every replica.

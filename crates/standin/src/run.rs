@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::runtime::controller::{Action as Requeue, Config, Controller};
@@ -67,52 +67,67 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 /// Creates the clusters of the plan and plays Cluster API for them, and for all Clusters with a topology, until
 /// `shutdown`. The CRDs have to exist.
 ///
+/// The future is boxed so that this crate generates its code, once, and not every crate that awaits it.
+///
 /// # Errors
 /// When the clusters cannot be created.
-pub async fn run(client: Client, plan: Plan, clock: Clock, shutdown: CancellationToken) -> Result<(), Error> {
-    for cluster in &plan.clusters {
-        create(&client, cluster).await?;
-    }
-    play(client, PlannedClusters::new(plan), Surroundings::real(clock), shutdown).await;
-    Ok(())
+pub fn run(
+    client: Client,
+    plan: Plan,
+    clock: Clock,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move {
+        for cluster in &plan.clusters {
+            create(&client, cluster).await?;
+        }
+        play(client, PlannedClusters::new(plan), Surroundings::real(clock), shutdown).await;
+        Ok(())
+    })
 }
 
 /// Plays Cluster API until `shutdown` for the clusters with a plan, and for all other Clusters with a topology; follows
 /// changes of plans and topologies. The CRDs have to exist; [`create`] creates the clusters of a plan.
-pub async fn play(
+///
+/// The future is boxed so that this crate generates its code, once, and not every crate that awaits it.
+pub fn play(
     client: Client,
     clusters: PlannedClusters,
     surroundings: Surroundings,
     shutdown: CancellationToken,
-) {
-    let everything = watcher::Config::default;
-    let Surroundings { clock, poll, connect, key_pairs } = surroundings;
-    let planned = clusters.changes();
-    let context = Arc::new(Context {
-        client: client.clone(),
-        clusters,
-        clock,
-        poll,
-        key_pairs,
-        clients: Clients::new(connect),
-    });
-    Controller::new(Api::<Cluster>::all(client.clone()), everything())
-        .reconcile_all_on(planned)
-        .with_config(Config::default().concurrency(CONCURRENCY))
-        .watches(Api::<Machine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
-        .watches(Api::<InMemoryMachine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
-        .watches(Api::<MachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
-        .watches(Api::<InMemoryMachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
-        .watches(Api::<InMemoryCluster>::all(client), everything(), |cluster| of_cluster(&cluster))
-        .graceful_shutdown_on(shutdown.cancelled_owned())
-        .run(round, |_, _, _| Requeue::requeue(RETRY), context)
-        .for_each(|result| {
-            if let Err(error) = result {
-                tracing::debug!(error = %nephele_kit::chain(&error), "A round failed");
-            }
-            std::future::ready(())
-        })
-        .await;
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let everything = watcher::Config::default;
+        let Surroundings { clock, poll, connect, key_pairs } = surroundings;
+        let planned = clusters.changes();
+        let context = Arc::new(Context {
+            client: client.clone(),
+            clusters,
+            clock,
+            poll,
+            key_pairs,
+            clients: Clients::new(connect),
+        });
+        let playing = Controller::new(Api::<Cluster>::all(client.clone()), everything())
+            .reconcile_all_on(planned)
+            .with_config(Config::default().concurrency(CONCURRENCY))
+            .watches(Api::<Machine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
+            .watches(Api::<InMemoryMachine>::all(client.clone()), everything(), |machine| {
+                of_cluster(&machine)
+            })
+            .watches(Api::<MachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
+            .watches(Api::<InMemoryMachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
+            .watches(Api::<InMemoryCluster>::all(client), everything(), |cluster| of_cluster(&cluster))
+            .run(round, |_, _, _| Requeue::requeue(RETRY), context)
+            .for_each(|result| {
+                if let Err(error) = result {
+                    tracing::debug!(error = %nephele_kit::chain(&error), "A round failed");
+                }
+                std::future::ready(())
+            });
+        // A Controller that shuts down gracefully waits for its first lists, which nobody may answer any more.
+        shutdown.run_until_cancelled(playing).await;
+    })
 }
 
 fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Cluster>> {
@@ -213,5 +228,37 @@ impl Round<'_> {
                 tracing::debug!(cluster, error = %nephele_kit::chain(&error), "The cluster does not answer");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::pending;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tokio::time::timeout;
+    use tower::service_fn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn it_ends_although_the_management_api_answers_no_list() {
+        let silent = service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+        let shutdown = CancellationToken::new();
+        let playing = play(
+            Client::new(silent, "default"),
+            PlannedClusters::new(Plan { clusters: Vec::new() }),
+            Surroundings::real(Arc::new(jiff::Timestamp::now)),
+            shutdown.clone(),
+        );
+        let stop = async {
+            // The first lists are requested before that.
+            tokio::task::yield_now().await;
+            shutdown.cancel();
+        };
+        let ended = timeout(Duration::from_secs(5), async { tokio::join!(playing, stop) });
+        assert!(ended.await.is_ok());
     }
 }
