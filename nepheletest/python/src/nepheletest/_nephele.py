@@ -1,0 +1,268 @@
+"""What a test works with: Nephele, its clusters and their machines."""
+
+import base64
+import functools
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from nepheletest import _kubeconfig, _log
+from nepheletest._api import Api, Object
+from nepheletest._errors import NepheleError, WaitError
+from nepheletest._process import Process
+
+StrPath = str | os.PathLike[str]
+T = TypeVar("T")
+
+# Short, because a request takes a few milliseconds and nobody else uses the API server.
+_POLL_SECONDS = 0.02
+_WAIT_SECONDS = 30.0
+
+_CLUSTERS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/clusters"
+_MACHINES = "/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/machines"
+_IN_MEMORY_MACHINES = "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/{}/inmemorymachines"
+_SECRETS = "/api/v1/namespaces/{}/secrets"
+
+_CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+_CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
+# On an InMemoryMachine, it terminates the instance behind Cluster API's back.
+_TERMINATE_ANNOTATION = "inmemorymachine.infrastructure.cluster.x-k8s.io/terminate-instance"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the management API says about a machine of a cluster."""
+
+    name: str
+    node: str | None
+    """The name of its Node in the workload cluster."""
+    is_control_plane: bool
+    is_ready: bool
+    """Its condition Ready."""
+    is_deleting: bool
+    """True from its deletion until it is gone."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A workload cluster whose API server is up."""
+
+    namespace: str
+    name: str
+    kubeconfig: Path
+    server: str
+    """The URL of its API server."""
+    _api: Api = field(repr=False, compare=False)
+
+    def machines(self) -> list[Machine]:
+        """The Machines of the cluster, ordered by name."""
+        query = urlencode({"labelSelector": f"{_CLUSTER_NAME_LABEL}={self.name}"})
+        found = self._api.get(f"{_MACHINES.format(self.namespace)}?{query}") or {}
+        return sorted(map(_machine, found.get("items", [])), key=lambda machine: machine.name)
+
+    def terminate_machine(self, name: str) -> None:
+        """Terminates the instance of a Machine behind Cluster API's back.
+
+        The instance and its Node do not come back. The stand-in replaces the Machine within moments; with the real
+        Cluster API a MachineHealthCheck does. Wait for what your test needs.
+        """
+        what = f"terminate the Machine {self.namespace}/{name}"
+        machine = self._api.get(_path(_MACHINES, self.namespace, name))
+        if machine is None:
+            raise NepheleError(f"failed to {what}: it does not exist")
+        infrastructure = machine["spec"]["infrastructureRef"]
+        if infrastructure["kind"] != "InMemoryMachine":
+            raise NepheleError(
+                f"failed to {what}: its infrastructure is a {infrastructure['kind']}, not an InMemoryMachine of Nephele"
+            )
+        patch = {"metadata": {"annotations": {_TERMINATE_ANNOTATION: ""}}}
+        self._api.merge(_path(_IN_MEMORY_MACHINES, self.namespace, infrastructure["name"]), patch)
+
+
+class Nephele:
+    """A running `nephele up`: a management API, and the workload clusters that it describes.
+
+    `start` makes one. It is a context manager; without `with`, call `close`.
+    """
+
+    kubeconfig: Path
+    """The kubeconfig of the management API."""
+    server: str
+    """The URL of the management API."""
+    folder: Path
+    """Kubeconfigs, log and journal. It is removed at the end, unless `start` was given one."""
+    log: Path
+    """The log. The environment variable RUST_LOG sets what it contains."""
+    journal: Path
+    """The journal of the simulated cloud: every call and every event."""
+
+    def __init__(self, process: Process) -> None:
+        """Use `start`."""
+        report = process.report
+        self._process = process
+        self._is_closed = False
+        self.kubeconfig = Path(report["management"]["kubeconfig"])
+        self.server = report["management"]["server"]
+        self.folder, self.log, self.journal = (Path(report[name]) for name in ("folder", "log", "journal"))
+
+    def __enter__(self) -> "Nephele":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Nephele at {self.server}, in {self.folder}>"
+
+    def close(self) -> None:
+        """Ends Nephele and waits until it is gone. Further calls have no effect.
+
+        NepheleError says that it ended before, or not in an orderly way.
+        """
+        if not self._is_closed:
+            self._is_closed = True
+            self._process.stop()
+
+    def cluster(self, name: str, namespace: str = "default") -> Cluster:
+        """Finds a workload cluster whose API server is up, also one that was created after the start.
+
+        NepheleError says that there is none.
+        """
+        # The name of a file alone does not say which cluster it belongs to. So this reads the kubeconfig from its
+        # Secret, as providers do, and finds the file with the same content.
+        secret = self._api.get(_path(_SECRETS, namespace, f"{name}-kubeconfig"))
+        content = base64.b64decode(secret["data"]["value"]) if secret is not None else None
+        # `a-b`/`c` and `a`/`b-c` want the same name; the later one gets the second form.
+        for separator in "-_":
+            path = self.folder / f"{namespace}{separator}{name}.kubeconfig"
+            if content is not None and path.exists() and path.read_bytes() == content:
+                return Cluster(namespace, name, path, _kubeconfig.read(path).server, self._api)
+        raise NepheleError(
+            f"failed to find the cluster {namespace}/{name}: its API server is not up, or it does not exist"
+        )
+
+    def wait_for_cluster(self, name: str, namespace: str = "default", *, time_limit: float = _WAIT_SECONDS) -> Cluster:
+        """Waits until a Cluster exists and is available, and returns it."""
+
+        def available() -> Cluster:
+            missing = _missing(self._api.get(_path(_CLUSTERS, namespace, name)))
+            if missing is not None:
+                raise NepheleError(missing)
+            return self.cluster(name, namespace)
+
+        return self.wait_until(f"the Cluster {namespace}/{name} is available", available, time_limit=time_limit)
+
+    def wait_until(self, what: str, condition: Callable[[], T], *, time_limit: float = _WAIT_SECONDS) -> T:
+        """Calls `condition` until it returns a true value, and returns that.
+
+        An exception counts as false, so a condition can also `assert`. WaitError says what it returned or raised last,
+        and has the end of Nephele's log. The wait fails as soon as Nephele ends.
+        """
+        __tracebackhide__ = True
+        deadline = time.monotonic() + time_limit
+        while True:
+            cause: Exception | None = None
+            try:
+                value = condition()
+            except Exception as error:
+                cause, seen = error, f"{type(error).__name__}: {error}"
+            else:
+                if value:
+                    return value
+                seen = repr(value)
+            if self._process.has_exited():
+                raise WaitError(f"failed to wait until {what}: nephele ended: {self._process.failure()}") from cause
+            if time.monotonic() >= deadline:
+                raise WaitError(
+                    f"failed to wait until {what}: it is not so after {time_limit} s; last seen: {seen}"
+                    f"{_log.describe(self.log)}"
+                ) from cause
+            time.sleep(_POLL_SECONDS)
+
+    @functools.cached_property
+    def _api(self) -> Api:
+        return Api(_kubeconfig.read(self.kubeconfig), self.folder)
+
+
+def start(
+    *,
+    files: Iterable[StrPath] = (),
+    objects: Iterable[Mapping[str, Any]] = (),
+    attach: StrPath | None = None,
+    stand_in: bool = False,
+    folder: StrPath | None = None,
+    program: StrPath | None = None,
+    time_limit: float = 60.0,
+) -> Nephele:
+    """Starts Nephele, and waits until the Clusters of files and objects are available.
+
+    files: YAML files with objects to create at start, such as Clusters and SimulatedClouds.
+    objects: objects to create after those of the files; each needs its apiVersion and kind.
+    attach: the kubeconfig of an API server that runs already, such as envtest's, to use in place of the embedded one.
+    stand_in: with `attach`, play Cluster API there. The API server must have no controllers of Cluster API.
+        Without `attach` the stand-in always plays.
+    folder: where kubeconfigs, log and journal stay after the test. The default is a new folder that is removed.
+    program: the path of nephele. The default is the environment variable NEPHELE, or else `nephele` on PATH.
+    time_limit: the seconds that Clusters of files and objects may take until they are available.
+    """
+    if stand_in and attach is None:
+        raise NepheleError(
+            "failed to start nephele: stand_in needs attach; without attach the stand-in always plays, so leave it out"
+        )
+    arguments = [argument for file in files for argument in ("--file", os.fspath(file))]
+    if attach is not None:
+        arguments += ["--attach", os.fspath(attach)]
+    if stand_in:
+        arguments.append("--stand-in")
+    if folder is not None:
+        arguments += ["--folder", os.fspath(folder)]
+    # JSON is YAML.
+    manifest = "".join(f"---\n{json.dumps(dict(value))}\n" for value in objects)
+    try:
+        process = Process(arguments, program=program, manifest=manifest.encode() or None, time_limit=time_limit)
+    except NepheleError as error:
+        raise NepheleError(f"failed to start nephele: {error}") from error.__cause__
+    return Nephele(process)
+
+
+def _path(collection: str, namespace: str, name: str) -> str:
+    return f"{collection.format(quote(namespace, safe=''))}/{quote(name, safe='')}"
+
+
+def _condition(value: Object, kind: str) -> Mapping[str, str]:
+    conditions = value.get("status", {}).get("conditions", [])
+    return next((condition for condition in conditions if condition["type"] == kind), {})
+
+
+def _missing(cluster: Object | None) -> str | None:
+    """Why a Cluster is not available."""
+    if cluster is None:
+        return "it does not exist"
+    if _condition(cluster, "Available").get("status") == "True":
+        return None
+    reasons = [
+        f"{kind} is {condition['status']}: {condition.get('message', '')}"
+        for kind in ("TopologyReconciled", "Available")
+        if (condition := _condition(cluster, kind)) and condition["status"] != "True"
+    ]
+    nobody = "nothing plays it yet; it needs spec.topology for the stand-in, or a running Cluster API"
+    return "; ".join(reasons) or nobody
+
+
+def _machine(value: Object) -> Machine:
+    metadata = value["metadata"]
+    return Machine(
+        name=metadata["name"],
+        node=value.get("status", {}).get("nodeRef", {}).get("name"),
+        is_control_plane=_CONTROL_PLANE_LABEL in metadata.get("labels", {}),
+        is_ready=_condition(value, "Ready").get("status") == "True",
+        is_deleting="deletionTimestamp" in metadata,
+    )

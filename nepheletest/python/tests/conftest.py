@@ -1,0 +1,3 @@
+"""Settings of pytest for all tests."""
+
+pytest_plugins = ["pytester"]
