@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, Config};
 
@@ -13,6 +13,9 @@ use crate::exit::{Exit, Problem};
 
 /// How long a connection to the API server may take.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// The environment variable that containers in a pod have.
+const IN_POD: &str = "KUBERNETES_SERVICE_HOST";
 
 /// Flags that say which management cluster.
 #[derive(Debug, Clone, Default, Args)]
@@ -37,8 +40,16 @@ pub(crate) struct AccessArgs {
 
 /// How to reach the cluster of a kubeconfig file.
 pub(crate) async fn of_file(file: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
-    let kubeconfig = Kubeconfig::read_from(file)
-        .with_context(|| format!("failed to read kubeconfig {}", file.display()))?;
+    let kubeconfig = match Kubeconfig::read_from(file) {
+        Ok(kubeconfig) => kubeconfig,
+        // That would name the file a second time.
+        Err(KubeconfigError::ReadConfig(cause, _)) => {
+            return Err(cause).with_context(|| format!("failed to read kubeconfig {}", file.display()));
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("failed to read kubeconfig {}", file.display()));
+        }
+    };
     let config = Config::from_custom_kubeconfig(kubeconfig, options).await;
     config.with_context(|| format!("failed to use kubeconfig {}", file.display()))
 }
@@ -85,8 +96,14 @@ impl TargetArgs {
         let advice = "failed to find the management cluster; set --kubeconfig, --context or KUBECONFIG";
         match &self.kubeconfig {
             Some(file) => of_file(file, &options).await,
-            None if self.context.is_some() => Config::from_kubeconfig(&options).await.context(advice),
-            None => Config::infer().await.context(advice),
+            None => match Config::from_kubeconfig(&options).await {
+                Ok(config) => Ok(config),
+                // In a pod, its service account.
+                Err(_) if self.context.is_none() && std::env::var_os(IN_POD).is_some() => {
+                    Config::incluster().context(advice)
+                }
+                Err(error) => Err(error).context(advice),
+            },
         }
     }
 }

@@ -5,6 +5,7 @@
 mod access;
 mod allocator;
 mod args;
+mod completion;
 mod components;
 mod connect;
 mod crds;
@@ -31,7 +32,7 @@ mod watched;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
     components::ComponentsArgs, connect::ConnectArgs, demo::DemoArgs, manager::ManagerArgs, up::UpArgs,
@@ -78,6 +79,12 @@ enum Command {
     /// Check extensions for Cluster API's Runtime SDK.
     #[command(subcommand)]
     Runtime(runtime::Action),
+    /// Print what makes a shell complete commands and flags.
+    #[command(after_help = completion::AFTER_HELP)]
+    Completion(completion::CompletionArgs),
+    /// Write man pages into a folder.
+    #[command(hide = true)]
+    Manual(completion::ManualArgs),
     /// Print the version.
     Version,
 }
@@ -112,6 +119,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Crds => crds::run(),
         Command::Journal(action) => journal::run(&action),
         Command::Runtime(action) => runtime::run(action),
+        Command::Completion(args) => completion::run(&args, Cli::command()),
+        Command::Manual(args) => completion::write_manual(&args, Cli::command()),
         Command::Version => {
             println!("nephele {} ({})", nephele_manager::version(), nephele_manager::revision());
             Ok(ExitCode::SUCCESS)
@@ -121,8 +130,6 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -18,12 +18,17 @@ takes its value from there when it is not given. Durations are written as in Go:
 twice, the second one counts.
 ";
 
+/// Whether people see the command.
+fn is_shown(command: &&Command) -> bool {
+    command.get_name() != "help" && !command.is_hide_set()
+}
+
 /// The page.
 fn page() -> String {
     let mut command = Cli::command();
     command.build();
     let mut text = HEADER.to_owned();
-    for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+    for command in command.get_subcommands().filter(is_shown) {
         section(command, "nephele", &mut text);
     }
     text
@@ -49,7 +54,7 @@ fn section(command: &Command, parent: &str, text: &mut String) {
         text.push_str("\n| Flag | Environment variable | Default | Meaning |\n|---|---|---|---|\n");
         shown().filter(|arg| arg.get_help_heading() == heading).for_each(|arg| row(arg, text));
     }
-    for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+    for command in command.get_subcommands().filter(is_shown) {
         section(command, &name, text);
     }
 }

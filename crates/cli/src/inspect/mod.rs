@@ -42,6 +42,7 @@ pub(crate) enum Resource {
 /// The flags of `get`.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
+    /// The kind of objects.
     #[arg(value_enum)]
     resource: Resource,
     /// Only the object of this name.
@@ -59,6 +60,7 @@ pub(crate) struct GetArgs {
 /// The flags of `describe`.
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
+    /// The kind of objects.
     #[arg(value_enum)]
     resource: Resource,
     /// Which one.

@@ -52,12 +52,12 @@ impl Resource {
         }
     }
 
-    fn plural(self) -> &'static str {
+    fn singular(self) -> &'static str {
         match self {
-            Self::Clusters => "clusters",
-            Self::Machines => "machines",
-            Self::Pools => "pools",
-            Self::Clouds => "SimulatedClouds",
+            Self::Clusters => "Cluster",
+            Self::Machines => "Machine",
+            Self::Pools => "pool",
+            Self::Clouds => "SimulatedCloud",
         }
     }
 }
@@ -89,9 +89,9 @@ impl Reader {
         match (missing, name) {
             (Some(error), None) if objects.is_empty() => Err(error),
             (_, Some(name)) if objects.is_empty() => {
-                let place = self.scope.as_deref().unwrap_or("any");
-                let message =
-                    format!("there is no {name} among the {} in namespace {place}", resource.plural());
+                let place = self.scope.as_deref().map(|namespace| format!("in namespace {namespace}"));
+                let place = place.as_deref().unwrap_or("in any namespace");
+                let message = format!("there is no {} {name} {place}", resource.singular());
                 Err(Problem::new(Exit::NotFound, message).into())
             }
             _ => Ok(Found { resource, objects }),
@@ -141,8 +141,8 @@ impl Reader {
     /// What to say when there is nothing.
     pub(super) fn nothing(&self, resource: Resource) -> String {
         match &self.scope {
-            Some(namespace) => format!("There are no {} in namespace {namespace}.", resource.plural()),
-            None => format!("There are no {}.", resource.plural()),
+            Some(namespace) => format!("There is no {} in namespace {namespace}.", resource.singular()),
+            None => format!("There is no {}.", resource.singular()),
         }
     }
 
