@@ -13,6 +13,7 @@ mod demo;
 mod doctor;
 mod embedded;
 mod exit;
+mod image;
 mod inspect;
 mod install;
 mod journal;
@@ -71,6 +72,9 @@ enum Command {
     Up(UpArgs),
     /// Print all objects of a provider, as clusterctl installs it.
     Components(ComponentsArgs),
+    /// Write the manager's image to a file, for a registry.
+    #[command(after_help = image::AFTER_HELP)]
+    Image(image::Args),
     /// Print the custom resource definitions as YAML.
     Crds,
     /// Replay the journal of a simulated cloud.
@@ -116,6 +120,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
         Command::Up(args) => process::block_on(|shutdown| up::run(args, shutdown)),
         Command::Components(args) => components::run(&args),
+        Command::Image(args) => image::run(&args),
         Command::Crds => crds::run(),
         Command::Journal(action) => journal::run(&action),
         Command::Runtime(action) => runtime::run(action),

@@ -13,6 +13,7 @@ mod command;
 mod components;
 mod conditions;
 mod contract;
+mod dist;
 mod e2e;
 mod emptied;
 mod installed;
@@ -51,6 +52,8 @@ enum Task {
     Chart(chart::Args),
     /// Lay out the providers' release as a clusterctl local repository.
     Release(release::Args),
+    /// Write everything that a release publishes, for the processor of this machine.
+    Dist(dist::Args),
     /// Run the black-box tests on a real cluster.
     E2e(e2e::Args),
     /// Install the Helm chart on a real cluster, in place of what clusterctl installed, and run its tests there.
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Book => book::run(),
         Task::Codegen => codegen::run(),
         Task::Chart(args) => chart::run(&args),
+        Task::Dist(args) => dist::run(&args),
         Task::Release(args) => release::run(&args),
         Task::E2e(args) => e2e::run(&args),
         Task::Helm(args) => chart::cluster::run(&args),

@@ -49,8 +49,10 @@ const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) enum Profile {
     /// Compiled quickly, and with assertions, for tests.
     Dev,
-    /// As in a release, for benchmarks.
+    /// Optimized, for benchmarks.
     Release,
+    /// Optimized across crates, for people.
+    Dist,
 }
 
 /// Our program on a cluster: the given one, or one built from the checkout.
@@ -109,12 +111,13 @@ fn wait_for_leader(kubectl: &Kubectl, namespace: &str) -> anyhow::Result<()> {
 }
 
 /// The static program.
-fn build(profile: Profile) -> anyhow::Result<PathBuf> {
+pub(crate) fn build(profile: Profile) -> anyhow::Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     // The folder of the profile `dev` is `debug`.
     let (name, output) = match profile {
         Profile::Dev => ("dev", "debug"),
         Profile::Release => ("release", "release"),
+        Profile::Dist => ("dist", "dist"),
     };
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--profile", name, "--locked", "--package", "nephele-cli", "--target", &target]);

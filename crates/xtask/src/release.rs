@@ -88,6 +88,18 @@ pub(crate) fn lay_out(out: &Path, version: &str, image: &str) -> anyhow::Result<
     kube_state_metrics::FILES.iter().try_for_each(|file| copy(file, &metrics))
 }
 
+/// Writes the files that clusterctl downloads from a release into one folder.
+pub(crate) fn flatten(out: &Path) -> anyhow::Result<()> {
+    for (role, file) in [
+        (Role::Infrastructure, COMPONENTS),
+        (Role::Ipam, IPAM_COMPONENTS),
+        (Role::RuntimeExtension, RUNTIME_EXTENSION_COMPONENTS),
+    ] {
+        write(&out.join(file), components::render(role, components::IMAGE))?;
+    }
+    FILES.iter().try_for_each(|file| copy(file, out))
+}
+
 /// The folder of a provider's release, or of files for all of them.
 fn folder(out: &Path, label: &str, version: &str) -> PathBuf {
     out.join(label).join(version)

@@ -8,7 +8,7 @@
 
 mod decide;
 mod delivery;
-mod image;
+pub(crate) mod image;
 pub(crate) mod management;
 pub(crate) mod objects;
 pub(crate) mod ready;

@@ -18,13 +18,13 @@ pub(super) const RELEASE: &str = "nephele";
 /// The namespace that clusterctl uses too.
 pub(super) const NAMESPACE: &str = "nephele-system";
 
-pub(super) struct Helm {
+pub(crate) struct Helm {
     program: PathBuf,
 }
 
 impl Helm {
     /// Builds Helm if the cache does not have it.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         Ok(Self { program: cluster::helm()? })
     }
 
@@ -76,7 +76,7 @@ impl Helm {
     }
 
     /// Packs the chart into a folder. Returns the output, which names the file.
-    pub(super) fn package(&self, folder: &std::path::Path) -> anyhow::Result<String> {
+    pub(crate) fn package(&self, folder: &std::path::Path) -> anyhow::Result<String> {
         capture(self.command().arg("package").arg(chart()).arg("--destination").arg(folder))
     }
 

@@ -25,7 +25,8 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 
 pub(crate) use self::files::{FOLDERS, generated};
-use self::{flags::Program, helm::Helm};
+use self::flags::Program;
+pub(crate) use self::helm::Helm;
 
 /// The path of the chart in the repository.
 const FOLDER: &str = "charts/nephele";
