@@ -1,0 +1,312 @@
+//! A running Nephele.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use tokio::{sync::oneshot, time::timeout};
+
+use crate::{
+    Builder, Cluster, ClusterError, Ended, WaitError,
+    builder::Settings,
+    cluster, log,
+    process::{Process, STOP_MAX},
+    program::{self, Program},
+    report::Report,
+    unnamed::UnnamedFiles,
+};
+
+/// What a start may take beyond the time limit for Clusters: an attached API server may take 15 s until it serves our
+/// definitions.
+const START_MARGIN: Duration = Duration::from_secs(30);
+
+/// A running `nephele up`: a management API, and the workload clusters that it describes. It ends with
+/// [`stop`](Self::stop), or soon after it is dropped.
+pub struct Nephele {
+    process: Process,
+    report: Report,
+    config: Config,
+    kubeconfig: PathBuf,
+    wait_limit: Duration,
+}
+
+/// Why Nephele has not started.
+#[derive(thiserror::Error)]
+pub enum StartError {
+    /// The builder has a stand-in and nothing to attach it to.
+    #[error("failed to start nephele: stand_in needs attach; without attach the stand-in always plays")]
+    StandInWithoutAttach,
+    /// An object has no JSON.
+    #[error("failed to encode object {number}")]
+    EncodeObject {
+        /// Its place among the objects of the builder, from 1.
+        number: usize,
+        /// What went wrong.
+        source: serde_json::Error,
+    },
+    /// The program cannot get something that is not in a file.
+    #[error("failed to pass {name} to nephele")]
+    Pass {
+        /// What it is.
+        name: &'static str,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// There is no program, or it cannot be run.
+    #[error(
+        "failed to run the program {} (from {origin}); build it with `cargo build --release` in a checkout of \
+         Nephele, and set NEPHELE to the path of target/release/nephele",
+        program.display()
+    )]
+    Program {
+        /// Its path, or its name on `PATH`.
+        program: PathBuf,
+        /// Who names it.
+        origin: &'static str,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// The program does not say whether it is up.
+    #[error("failed to start nephele: it does not report within {limit:?} whether it is up; it says: {said}")]
+    Time {
+        /// The time limit for Clusters, and a margin.
+        limit: Duration,
+        /// The end of its error output.
+        said: String,
+    },
+    /// The program has ended with an error.
+    #[error("failed to start nephele")]
+    Ended(#[source] Ended),
+    /// The report of the program is not one that this library knows.
+    #[error("failed to read what nephele reports; is {} another version?", program.display())]
+    Report {
+        /// The path of the program, or its name on `PATH`.
+        program: PathBuf,
+        /// The difference.
+        source: serde_json::Error,
+    },
+    /// The kubeconfig of the management API cannot be read or written.
+    #[error("failed to read or write the kubeconfig {} of the management API", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// The kubeconfig of the management API cannot be used.
+    #[error("failed to use the kubeconfig of the management API")]
+    Kubeconfig(#[source] KubeconfigError),
+}
+crate::debug::in_words!(StartError);
+
+/// Why Nephele has not ended well.
+#[derive(thiserror::Error)]
+pub enum StopError {
+    /// It had ended before.
+    #[error("nephele ended before the test")]
+    Early(#[source] Ended),
+    /// It did not end by itself, and was killed.
+    #[error("failed to end nephele within {STOP_MAX:?} after its standard input closed; it was killed")]
+    Killed(#[source] io::Error),
+    /// It ended with an error.
+    #[error("failed to end nephele in an orderly way")]
+    Disorderly(#[source] Ended),
+}
+crate::debug::in_words!(StopError);
+
+impl Nephele {
+    /// What to start.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) async fn start(settings: Settings) -> Result<Self, StartError> {
+        if settings.stand_in && settings.attach.is_none() {
+            return Err(StartError::StandInWithoutAttach);
+        }
+        let (attach, wait_limit) = (settings.attach.clone(), settings.wait_limit);
+        let (mut process, report) = launch(settings).await?;
+        match connect(&report, attach).await {
+            Ok((config, kubeconfig)) => Ok(Self { process, report, config, kubeconfig, wait_limit }),
+            Err(error) => {
+                // The first error is the one to show.
+                let _ = process.end().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends Nephele, and waits until it is gone.
+    ///
+    /// # Errors
+    ///
+    /// When Nephele ended before, or does not end well.
+    pub async fn stop(mut self) -> Result<(), StopError> {
+        if self.process.has_ended() {
+            return Err(StopError::Early(self.process.ended().await));
+        }
+        self.process.end().await.map_err(StopError::Killed)?;
+        self.process.failure().map_or(Ok(()), |ended| Err(StopError::Disorderly(ended)))
+    }
+
+    /// How clients reach the management API.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.config.clone()
+    }
+
+    /// A new client of the management API, for the runtime that calls this.
+    ///
+    /// # Errors
+    ///
+    /// When kube cannot use the [`config`](Self::config).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn client(&self) -> kube::Result<Client> {
+        Client::try_from(self.config.clone())
+    }
+
+    /// The path of a kubeconfig for the management API, for other programs such as kubectl.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Has kubeconfigs, log and journal. It is removed at the end, unless [`Builder::folder`] names it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.report.folder
+    }
+
+    /// The path of Nephele's log. The environment variable `RUST_LOG` sets what it contains.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.report.log
+    }
+
+    /// The path of the journal of the simulated cloud: every call and every event.
+    #[must_use]
+    pub fn journal(&self) -> &Path {
+        &self.report.journal
+    }
+
+    /// The number of the process.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Finds a workload cluster whose API server is up, also one that was created after the start.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such cluster, or when its API server is not up yet.
+    pub async fn cluster(&self, namespace: &str, name: &str) -> Result<Cluster, ClusterError> {
+        Cluster::find(&self.config, self.folder(), namespace, name).await
+    }
+
+    /// Waits until a Cluster exists and is available, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait_until`](Self::wait_until).
+    pub async fn wait_for_cluster(&self, namespace: &str, name: &str) -> Result<Cluster, WaitError> {
+        let client = cluster::client(&self.config);
+        self.wait_until(&format!("the Cluster {namespace}/{name} is available"), async || {
+            let client = client.as_ref().map_err(ToString::to_string)?.clone();
+            cluster::check_available(client, namespace, name).await?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(self.cluster(namespace, name).await?)
+        })
+        .await
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    pub(crate) fn wait_limit(&self) -> Duration {
+        self.wait_limit
+    }
+}
+
+impl Drop for Nephele {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            #[expect(
+                clippy::print_stderr,
+                reason = "the output of a failed test is where its developer looks"
+            )]
+            {
+                eprintln!("{}", log::describe(self.log()).trim_start());
+            }
+        }
+    }
+}
+
+/// Starts the program and waits until it is up.
+async fn launch(mut settings: Settings) -> Result<(Process, Report), StartError> {
+    let Program { path: program, origin } = Program::find(settings.program.take());
+    let limit = settings.time_limit.saturating_add(START_MARGIN);
+    // Until the program is up: then it has its own copies.
+    let mut unnamed = UnnamedFiles::default();
+    let mut command = Command::new(&program);
+    command.args(program::arguments(settings, &mut unnamed)?);
+    let spawned = Process::spawn(command, unnamed.names());
+    let spawned = spawned.map_err(|source| StartError::Program { program: program.clone(), origin, source });
+    let (mut process, line) = spawned?;
+    let up = match timeout(limit, up(&process, line)).await {
+        Ok(Ok(line)) => Report::parse(&line).map_err(|source| StartError::Report { program, source }),
+        Ok(Err(ended)) => Err(StartError::Ended(ended)),
+        Err(_elapsed) => Err(StartError::Time { limit, said: process.said() }),
+    };
+    match up {
+        Ok(report) => Ok((process, report)),
+        Err(error) => {
+            // The first error is the one to show.
+            let _ = process.end().await;
+            Err(error)
+        }
+    }
+}
+
+async fn up(process: &Process, line: oneshot::Receiver<Vec<u8>>) -> Result<Vec<u8>, Ended> {
+    match line.await {
+        Ok(line) => Ok(line),
+        Err(_closed) => Err(process.ended().await),
+    }
+}
+
+/// Prepares the access to the management API.
+async fn connect(report: &Report, attach: Option<Kubeconfig>) -> Result<(Config, PathBuf), StartError> {
+    let (path, kubeconfig) = match attach {
+        None => {
+            let path = report.management.kubeconfig.clone();
+            (path.clone(), Kubeconfig::read_from(&path).map_err(StartError::Kubeconfig)?)
+        }
+        Some(kubeconfig) => {
+            // The program read it from a file without a name. Other programs need one with a name.
+            let path = report.folder.join("management.kubeconfig");
+            let written = serde_json::to_vec(&kubeconfig).map_err(io::Error::from);
+            let written = written.and_then(|content| write_private(&path, &content));
+            written.map_err(|source| StartError::File { path: path.clone(), source })?;
+            (path, kubeconfig)
+        }
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Ok((config.map_err(StartError::Kubeconfig)?, path))
+}
+
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(content)
+}
