@@ -2,14 +2,13 @@
 //! Kubernetes and no containers.
 //!
 //! ```no_run
-//! use k8s_openapi::api::core::v1::ConfigMap;
-//! use kube::Api;
-//! use nepheletest::Nephele;
-//!
-//! # async fn start_my_controller(management: kube::Client) {}
+//! # use k8s_openapi::api::core::v1::ConfigMap;
+//! # use kube::Api;
+//! # use nepheletest::Nephele;
+//! # fn start_my_controller(management: kube::Client) {}
 //! # async fn add_on_is_installed() -> Result<(), Box<dyn std::error::Error>> {
 //! let nephele = Nephele::builder().file("tests/clusters.yaml").start().await?;
-//! start_my_controller(nephele.client()?).await;
+//! start_my_controller(nephele.client()?);
 //!
 //! let small = nephele.wait_for_cluster("default", "small").await?;
 //! let config_maps = Api::<ConfigMap>::namespaced(small.client()?, "kube-system");

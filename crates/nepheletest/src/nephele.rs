@@ -1,6 +1,7 @@
 //! A running Nephele.
 
 use std::{
+    fmt,
     fs::File,
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
@@ -240,6 +241,13 @@ impl Nephele {
     }
 }
 
+impl fmt::Debug for Nephele {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Nephele").field("folder", &self.report.folder).finish_non_exhaustive()
+    }
+}
+
+/// The fields close the life line.
 impl Drop for Nephele {
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -14,35 +14,36 @@ use nepheletest::Nephele;
 
 use crate::objects::small_file;
 
-/// Makes the test `victim` one that starts Nephele and waits to be killed.
+/// Says how the test `victim` ends.
 const VICTIM: &str = "NEPHELETEST_VICTIM";
 
 /// How long Nephele may take to end by itself.
 const END_MAX: Duration = Duration::from_secs(20);
 
-/// Started by the next test, as a process of its own. It does nothing among the other tests.
+/// Started by other tests, as a process of its own. It does nothing among the other tests.
 #[tokio::test]
 async fn victim() -> anyhow::Result<()> {
-    if env::var_os(VICTIM).is_none() {
-        return Ok(());
-    }
+    let Some(end) = env::var_os(VICTIM) else { return Ok(()) };
     let nephele = Nephele::builder().file(small_file()).start().await?;
     // Without a line end before it, it would follow what the test harness prints.
     println!("\nvictim {} {}", nephele.process_id(), nephele.folder().display());
+    assert!(end != "panics", "the victim panics");
     // Until it is killed.
     std::future::pending().await
+}
+
+fn victim_that(end: &str, temporary: &Path) -> anyhow::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["--exact", "killed::victim"]).envs([(VICTIM, end)]).env("TMPDIR", temporary);
+    Ok(command)
 }
 
 /// `kill -9` gives the test no opportunity to clean up.
 #[test]
 fn killed_test_leaves_nothing_behind() -> anyhow::Result<()> {
     let temporary = tempfile::tempdir()?;
-    let mut victim = Command::new(env::current_exe()?)
-        .args(["--exact", "killed::victim", "--nocapture"])
-        .envs([(VICTIM, "1")])
-        .env("TMPDIR", temporary.path())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut command = victim_that("is killed", temporary.path())?;
+    let mut victim = command.arg("--nocapture").stdout(Stdio::piped()).spawn()?;
     let stdout = victim.stdout.take().context("it has no output")?;
     let facts = BufReader::new(stdout).lines().map_while(Result::ok).find(|line| line.starts_with("victim "));
     victim.kill()?;
@@ -51,6 +52,21 @@ fn killed_test_leaves_nothing_behind() -> anyhow::Result<()> {
     let facts: Vec<_> = facts.splitn(3, ' ').collect();
     let &[_, id, folder] = facts.as_slice() else { bail!("it says {facts:?}") };
     ensure!(Path::new(folder).parent() == Some(temporary.path()), "the folder is {folder}");
+    nothing_is_left(id.parse()?, temporary.path())
+}
+
+#[test]
+fn output_of_a_test_that_panics_has_the_end_of_the_log() -> anyhow::Result<()> {
+    let temporary = tempfile::tempdir()?;
+    let output = victim_that("panics", temporary.path())?.output()?;
+    let said = String::from_utf8(output.stdout)?;
+    ensure!(
+        said.contains("the victim panics") && said.contains("the last lines of the log /"),
+        "it says {said}"
+    );
+    let facts =
+        said.lines().find_map(|line| line.strip_prefix("victim ")).context("it did not start Nephele")?;
+    let id = facts.split(' ').next().unwrap_or_default();
     nothing_is_left(id.parse()?, temporary.path())
 }
 
