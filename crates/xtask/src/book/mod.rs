@@ -40,8 +40,8 @@ const SUMMARY: &str = "SUMMARY.md";
 const REPOSITORY: &str = "https://github.com/nephele-dev/nephele/blob/main/";
 /// Pages outside of the book whose links and code blocks are checked, too.
 const OTHERS: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "charts/nephele/README.md"];
-/// The front page of the library; its examples are compiled as tests.
-const LIBRARY: &str = "crates/runtime-sdk/src/lib.rs";
+/// The front pages of the libraries; their examples are compiled as tests.
+const LIBRARIES: [&str; 2] = ["crates/runtime-sdk/src/lib.rs", "crates/nepheletest/src/lib.rs"];
 /// The default values of the chart, to which `--set` in commands refers.
 const VALUES: &str = "charts/nephele/values.yaml";
 
@@ -81,8 +81,10 @@ pub(crate) fn check() -> anyhow::Result<()> {
     let values: Value =
         serde_yaml_ng::from_str(&values).with_context(|| format!("failed to read {VALUES}"))?;
     let sources = Sources::read()?;
-    let library = files::read(&root.join(LIBRARY))?;
-    let library = pages::doc_comment(&library);
+    let mut examples = String::new();
+    for path in LIBRARIES {
+        examples += &pages::doc_comment(&files::read(&root.join(path))?);
+    }
     let mut others = BTreeMap::new();
     for path in OTHERS {
         others.insert(PathBuf::from(path), read_page(&root.join(path))?);
@@ -92,7 +94,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
         let mut found: Vec<String> =
             page.links.iter().filter_map(|link| broken(root, path, in_book, link)).collect();
         for block in &page.blocks {
-            found.extend(wrong(block, &schemas, &values, &library));
+            found.extend(wrong(block, &schemas, &values, &examples));
         }
         found.extend(sources.missing(&path.to_string_lossy(), &page.spans));
         problems.extend(found.into_iter().map(|problem| format!("{}: {problem}", path.display())));
@@ -136,7 +138,7 @@ fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String>
 }
 
 /// What is wrong with a code block.
-fn wrong(block: &Block, schemas: &Schemas, values: &Value, library: &str) -> Vec<String> {
+fn wrong(block: &Block, schemas: &Schemas, values: &Value, examples: &str) -> Vec<String> {
     match block.language.as_str() {
         "yaml" => {
             let mut problems = Vec::new();
@@ -153,10 +155,11 @@ fn wrong(block: &Block, schemas: &Schemas, values: &Value, library: &str) -> Vec
             let unknown = set.into_iter().filter(|path| !is_value(values, path));
             unknown.map(|path| format!("line {}: the chart has no value {path}", block.line)).collect()
         }
-        "rust" if !library.contains(&block.text) => {
+        "rust" if !examples.contains(&block.text) => {
             vec![format!(
-                "line {}: the code is not an example in {LIBRARY}, so nothing compiles it",
-                block.line
+                "line {}: the code is not an example in {}, so nothing compiles it",
+                block.line,
+                LIBRARIES.join(" or ")
             )]
         }
         _ => Vec::new(),
