@@ -23,9 +23,9 @@ pub enum Error {
     #[error("failed to list the Machines")]
     List(#[source] kube::Error),
     #[error("failed to read the kubeconfig of the workload cluster")]
-    Read(#[source] kube::Error),
+    ReadKubeconfig(#[source] kube::Error),
     #[error("failed to use the kubeconfig of the workload cluster")]
-    Use(#[source] KubeconfigError),
+    UseKubeconfig(#[source] KubeconfigError),
     #[error("failed to make a client of the workload cluster")]
     Connect(#[source] kube::Error),
     #[error("failed to read the records")]
@@ -79,11 +79,12 @@ async fn reconcile(cluster: Arc<Cluster>, management: Arc<Client>) -> Result<Act
 /// A client of the workload cluster. A real provider keeps it.
 async fn workload(management: &Client, namespace: &str, name: &str) -> Result<Client, Error> {
     let secrets = Api::<Secret>::namespaced(management.clone(), namespace);
-    let secret = secrets.get(&format!("{name}-kubeconfig")).await.map_err(Error::Read)?;
+    let secret = secrets.get(&format!("{name}-kubeconfig")).await.map_err(Error::ReadKubeconfig)?;
     let content = secret.data.and_then(|mut data| data.remove("value")).unwrap_or_default().0;
-    let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(&content)).map_err(Error::Use)?;
+    let kubeconfig =
+        Kubeconfig::from_yaml(&String::from_utf8_lossy(&content)).map_err(Error::UseKubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::try_from(config.map_err(Error::Use)?).map_err(Error::Connect)
+    Client::try_from(config.map_err(Error::UseKubeconfig)?).map_err(Error::Connect)
 }
 
 async fn publish(workload: Client, records: BTreeMap<String, String>) -> Result<(), Error> {
