@@ -5,6 +5,7 @@
 mod access;
 mod allocator;
 mod args;
+mod columns;
 mod completion;
 mod components;
 mod connect;
@@ -19,6 +20,7 @@ mod install;
 mod journal;
 mod kinds;
 mod label;
+mod load;
 mod logging;
 mod manager;
 mod output;
@@ -67,6 +69,9 @@ enum Command {
     Get(inspect::GetArgs),
     /// Show one cluster, machine, pool or cloud with its conditions and events.
     Describe(inspect::DescribeArgs),
+    /// Create many clusters on a management cluster, measure how long they take, and delete them.
+    #[command(after_help = load::AFTER_HELP)]
+    Load(load::Args),
     /// Run everything in one process, for tests: clusters from files, kubeconfigs in a folder.
     #[command(after_help = up::AFTER_HELP)]
     Up(UpArgs),
@@ -118,6 +123,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Connect(args) => process::block_on(|shutdown| connect::run(args, shutdown)),
         Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),
         Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
+        Command::Load(args) => process::block_on(|shutdown| load::run(args, shutdown)),
         Command::Up(args) => process::block_on(|shutdown| up::run(args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Image(args) => image::run(&args),

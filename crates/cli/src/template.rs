@@ -16,7 +16,7 @@ pub(crate) struct Args {
 
 /// A flavor, as clusterctl names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Flavor {
+pub(crate) enum Flavor {
     /// A KubeadmControlPlane and a MachineDeployment: what clusterctl calls no flavor.
     Plain,
     /// A cluster of the ClusterClass `in-memory`, with the class.
@@ -36,26 +36,32 @@ enum Flavor {
 const CLASS: &str = include_str!("../../../config/templates/clusterclass-in-memory.yaml");
 
 impl Flavor {
-    fn text(self) -> String {
+    /// The template of one cluster.
+    pub(crate) fn cluster(self) -> &'static str {
         match self {
-            Self::Plain => include_str!("../../../config/templates/cluster-template.yaml").to_owned(),
-            Self::MachinePool => {
-                include_str!("../../../config/templates/cluster-template-machine-pool.yaml").to_owned()
-            }
-            Self::Ipam => include_str!("../../../config/templates/cluster-template-ipam.yaml").to_owned(),
-            Self::Autoscaler => {
-                include_str!("../../../config/templates/cluster-template-autoscaler.yaml").to_owned()
-            }
-            Self::Topology => {
-                with_class(include_str!("../../../config/templates/cluster-template-topology.yaml"))
-            }
-            Self::Scale => with_class(include_str!("../../../config/templates/cluster-template-scale.yaml")),
+            Self::Plain => include_str!("../../../config/templates/cluster-template.yaml"),
+            Self::MachinePool => include_str!("../../../config/templates/cluster-template-machine-pool.yaml"),
+            Self::Ipam => include_str!("../../../config/templates/cluster-template-ipam.yaml"),
+            Self::Autoscaler => include_str!("../../../config/templates/cluster-template-autoscaler.yaml"),
+            Self::Topology => include_str!("../../../config/templates/cluster-template-topology.yaml"),
+            Self::Scale => include_str!("../../../config/templates/cluster-template-scale.yaml"),
         }
     }
-}
 
-fn with_class(template: &str) -> String {
-    format!("{CLASS}---\n{template}")
+    /// The class that all clusters of the flavor share.
+    pub(crate) fn class(self) -> Option<&'static str> {
+        match self {
+            Self::Topology | Self::Scale => Some(CLASS),
+            Self::Plain | Self::MachinePool | Self::Ipam | Self::Autoscaler => None,
+        }
+    }
+
+    fn text(self) -> String {
+        match self.class() {
+            Some(class) => format!("{class}---\n{}", self.cluster()),
+            None => self.cluster().to_owned(),
+        }
+    }
 }
 
 /// Prints the template.

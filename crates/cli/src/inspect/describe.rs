@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::Resource;
 use super::read::{Found, Surroundings};
 use super::rows::{self, Listing};
-use super::text::{age, columns, or_dash};
+use super::text::{age, or_dash};
+use crate::columns::columns;
 
 /// How many events are shown.
 const EVENTS_MAX: usize = 10;

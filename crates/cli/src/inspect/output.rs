@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::read::Found;
 use super::rows::Listing;
-use super::text;
+use crate::columns::columns;
 
 /// How objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -28,8 +28,8 @@ pub(super) fn render(
     one: bool,
 ) -> anyhow::Result<String> {
     Ok(match format {
-        Format::Table => text::columns(&table(listing, with_namespace, false)),
-        Format::Wide => text::columns(&table(listing, with_namespace, true)),
+        Format::Table => columns(&table(listing, with_namespace, false)),
+        Format::Wide => columns(&table(listing, with_namespace, true)),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&document(found, one))?),
         Format::Yaml => serde_yaml_ng::to_string(&document(found, one))?,
         Format::Name => found.objects.iter().map(name).collect(),

@@ -1,0 +1,101 @@
+//! An account for a run that may read metrics and nothing else. Controllers ask the API server about the token of each
+//! caller, and accept no client certificates.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+
+use super::super::plan::LABEL;
+
+/// The namespace of the account. It exists in every cluster.
+const NAMESPACE: &str = "default";
+/// A token is valid for longer than the run, and at least for the shortest time that Kubernetes allows.
+const LONGER: Duration = Duration::from_secs(600);
+
+/// The account, with a token.
+pub(super) struct Account {
+    client: Client,
+    name: String,
+    pub(super) token: String,
+}
+
+impl Account {
+    /// Creates it.
+    pub(super) async fn create(client: &Client, run: &str, time_limit: Duration) -> anyhow::Result<Self> {
+        let mut account =
+            Self { client: client.clone(), name: format!("nephele-load-{run}"), token: String::new() };
+        match account.open(run, time_limit).await {
+            Ok(token) => {
+                account.token = token;
+                Ok(account)
+            }
+            Err(error) => match account.remove().await {
+                Ok(()) => Err(error),
+                Err(left) => Err(anyhow!("{error:#}; {left:#}")),
+            },
+        }
+    }
+
+    async fn open(&self, run: &str, time_limit: Duration) -> anyhow::Result<String> {
+        let Self { client, name, .. } = self;
+        let metadata = json!({"name": name, "labels": {LABEL: run}});
+        let role: ClusterRole = serde_json::from_value(json!({
+            "metadata": metadata, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+        }))?;
+        let binding: ClusterRoleBinding = serde_json::from_value(json!({
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name}],
+        }))?;
+        let account: ServiceAccount = serde_json::from_value(json!({"metadata": metadata}))?;
+        let params = PostParams::default();
+        let what = "failed to create an account that may read metrics";
+        self.accounts().create(&params, &account).await.map_err(answer).context(what)?;
+        Api::all(client.clone()).create(&params, &role).await.map_err(answer).context(what)?;
+        Api::all(client.clone()).create(&params, &binding).await.map_err(answer).context(what)?;
+        let seconds = i64::try_from((time_limit + LONGER).as_secs()).unwrap_or(i64::MAX);
+        let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+        let token = self.accounts().create_token_request(name, &params, &request).await;
+        let token = token.map_err(answer).context("failed to request a token")?;
+        token.status.and_then(|status| status.token).context("failed to request a token: the answer has none")
+    }
+
+    fn accounts(&self) -> Api<ServiceAccount> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// Removes it, and with it the token.
+    pub(super) async fn remove(&self) -> anyhow::Result<()> {
+        let Self { client, name, .. } = self;
+        let params = DeleteParams::default();
+        let removed = [
+            Api::<ClusterRoleBinding>::all(client.clone()).delete(name, &params).await.map(drop),
+            Api::<ClusterRole>::all(client.clone()).delete(name, &params).await.map(drop),
+            self.accounts().delete(name, &params).await.map(drop),
+        ];
+        for result in removed {
+            match result {
+                Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
+                result => result.map_err(answer).with_context(|| {
+                    format!("failed to remove the account {name}, its ClusterRole and its ClusterRoleBinding")
+                })?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An answer of the API server without the debug output that kube adds to it.
+fn answer(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow!("{}", status.message),
+        other => other.into(),
+    }
+}

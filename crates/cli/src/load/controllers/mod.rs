@@ -1,0 +1,174 @@
+//! CPU time and memory of the controllers during a run, from their own metrics.
+//!
+//! ```text
+//!  pods ──targets (pure)──▶ scrape, through port-forward ──▶ samples (pure) ──▶ use of each controller
+//!                             ▲ token of an account for this run, which may read /metrics and nothing else
+//! ```
+
+mod account;
+mod samples;
+mod scrape;
+mod targets;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+pub(super) use samples::{ControllerUse, UsePoint};
+
+use super::management::Management;
+use account::Account;
+use samples::{CONTROLLERS_MAX, History, Sample};
+use targets::{Target, targets};
+
+/// The time between two samples of a controller.
+const EVERY: Duration = Duration::from_secs(5);
+/// The label that clusterctl gives to everything of a provider.
+const MANAGERS: &str = "cluster.x-k8s.io/provider,control-plane=controller-manager";
+
+/// Samples the controllers until the run is over.
+pub(super) struct Sampler {
+    clock: Instant,
+    stop: CancellationToken,
+    account: Option<Account>,
+    task: Option<JoinHandle<Histories>>,
+}
+
+type Histories = BTreeMap<String, History>;
+
+impl Sampler {
+    /// Takes a first sample, and goes on in a task. What cannot be seen is said in the notes; it keeps no run from its
+    /// work.
+    pub(super) async fn start(
+        management: &Management,
+        run: &str,
+        time_limit: Duration,
+    ) -> (Self, Vec<String>) {
+        let stop = CancellationToken::new();
+        match Sampling::open(&management.client, run, time_limit).await {
+            Ok((sampling, account, notes)) => {
+                let clock = Instant::now();
+                let task = tokio::spawn(sampling.until(stop.clone(), clock));
+                (Self { clock, stop, account, task: Some(task) }, notes)
+            }
+            Err(reason) => {
+                let note = format!("CPU and memory of the controllers are not known: {reason}.");
+                (Self { clock: Instant::now(), stop, account: None, task: None }, vec![note])
+            }
+        }
+    }
+
+    /// The start of the run.
+    pub(super) fn clock(&self) -> Instant {
+        self.clock
+    }
+
+    /// Ends the task and removes what it needed.
+    pub(super) async fn finish(self) -> (Vec<ControllerUse>, Vec<String>) {
+        self.stop.cancel();
+        let histories = match self.task {
+            Some(task) => task.await.unwrap_or_default(),
+            None => Histories::new(),
+        };
+        let mut notes = Vec::new();
+        if let Some(account) = self.account {
+            notes.extend(account.remove().await.err().map(|error| format!("{error:#}")));
+        }
+        (histories.iter().filter_map(|(name, history)| history.summary(name)).collect(), notes)
+    }
+}
+
+/// What it takes to read metrics.
+struct Sampling {
+    client: Client,
+    token: String,
+}
+
+impl Sampling {
+    /// Reads the metrics of each controller once. The error is the reason why none can be read.
+    async fn open(
+        client: &Client,
+        run: &str,
+        time_limit: Duration,
+    ) -> Result<(Self, Option<Account>, Vec<String>), String> {
+        let found = pods(client).await?;
+        if found.is_empty() {
+            return Err(format!("there are no pods with the labels {MANAGERS}"));
+        }
+        let account = match found.iter().any(|target| target.is_tls) {
+            true => {
+                Some(Account::create(client, run, time_limit).await.map_err(|error| format!("{error:#}"))?)
+            }
+            false => None,
+        };
+        let token = account.as_ref().map(|account| account.token.clone()).unwrap_or_default();
+        let sampling = Self { client: client.clone(), token };
+        let mut failures: Vec<_> =
+            sampling.scrape_all(&found).await.into_iter().filter_map(failure).collect();
+        if failures.len() == found.len() {
+            if let Some(account) = account {
+                failures.extend(account.remove().await.err().map(|error| format!("{error:#}")));
+            }
+            return Err(failures.first().cloned().unwrap_or_default());
+        }
+        let note = |reason| format!("CPU and memory of a controller are not known: {reason}.");
+        Ok((sampling, account, failures.into_iter().map(note).collect()))
+    }
+
+    async fn until(self, stop: CancellationToken, clock: Instant) -> Histories {
+        let mut histories = Histories::new();
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let is_last = tokio::select! {
+                _ = ticks.tick() => false,
+                () = stop.cancelled() => true,
+            };
+            // A pod may have been replaced. A round that fails is left out.
+            let targets = pods(&self.client).await.unwrap_or_default();
+            for (name, metrics) in self.scrape_all(&targets).await {
+                let sample = metrics.ok().and_then(|text| Sample::read(clock.elapsed(), &text));
+                if let Some(sample) = sample
+                    && (histories.len() < CONTROLLERS_MAX || histories.contains_key(&name))
+                {
+                    histories.entry(name).or_default().push(sample);
+                }
+            }
+            if is_last {
+                return histories;
+            }
+        }
+    }
+
+    /// The metrics of all controllers, or why they cannot be read, by name.
+    async fn scrape_all(&self, targets: &[Target]) -> Vec<(String, Result<String, String>)> {
+        let one = async |target: &Target| {
+            let metrics = scrape::metrics(&self.client, target, &self.token).await;
+            (target.name.clone(), metrics.map_err(|error| format!("{error:#}")))
+        };
+        join_all(targets.iter().map(one)).await
+    }
+}
+
+fn failure((name, metrics): (String, Result<String, String>)) -> Option<String> {
+    match metrics {
+        Ok(text) if Sample::read(Duration::ZERO, &text).is_some() => None,
+        Ok(_) => Some(format!("{name} has no metrics of its process")),
+        Err(error) => Some(format!("{name}: {error}")),
+    }
+}
+
+async fn pods(client: &Client) -> Result<Vec<Target>, String> {
+    let listed = Api::<Pod>::all(client.clone()).list(&ListParams::default().labels(MANAGERS)).await;
+    match listed {
+        Ok(pods) => Ok(targets(&pods.items, CONTROLLERS_MAX)),
+        Err(error) => Err(format!("failed to list their pods: {}", nephele_kit::chain(&error))),
+    }
+}

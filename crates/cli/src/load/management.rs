@@ -1,0 +1,59 @@
+//! Requests to the management cluster.
+
+use anyhow::anyhow;
+use kube::api::{DynamicObject, GroupVersionKind, PostParams};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::REQUEST_MAX;
+use crate::exit::{Exit, Problem};
+use crate::kinds::Kinds;
+
+/// The management cluster.
+pub(super) struct Management {
+    pub(super) client: Client,
+    kinds: Kinds,
+}
+
+impl Management {
+    pub(super) fn new(client: Client) -> Self {
+        Self { kinds: Kinds::new(client.clone()), client }
+    }
+
+    /// The API of the kind of an object, in the object's namespace.
+    ///
+    /// # Errors
+    /// When the management cluster does not have the kind, with what mends that.
+    pub(super) async fn api(&self, object: &Value) -> anyhow::Result<Api<DynamicObject>> {
+        let text = |name: &str| object[name].as_str().unwrap_or_default();
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        let kind = GroupVersionKind::gvk(group, version, text("kind"));
+        let served = self.kinds.find(&kind).await.map_err(|error| {
+            Problem::request(&format!("look up the kind {}", kind.kind), "read /apis", error)
+        })?;
+        let Some((resource, _)) = served else { return Err(not_served(&kind).into()) };
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
+    }
+
+    /// Sends an object to the API server once.
+    pub(super) async fn create(&self, object: &Value) -> anyhow::Result<Result<(), kube::Error>> {
+        let api = self.api(object).await?;
+        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        match timeout(REQUEST_MAX, api.create(&PostParams::default(), &object)).await {
+            Ok(created) => Ok(created.map(drop)),
+            Err(_) => Ok(Err(kube::Error::Service(anyhow!("no answer within {REQUEST_MAX:?}").into()))),
+        }
+    }
+}
+
+fn not_served(kind: &GroupVersionKind) -> Problem {
+    let mend = if kind.kind.starts_with("InMemory") || kind.group == "ipam.cluster.x-k8s.io" {
+        "install Nephele with `nephele install`"
+    } else {
+        "install Cluster API with `clusterctl init`"
+    };
+    let message = format!("the management cluster has no {} of {}; {mend}", kind.kind, kind.api_version());
+    Problem::new(Exit::NotFound, message)
+}

@@ -1,0 +1,73 @@
+//! Refuses a run that cannot work, before anything is created.
+
+use kube::Api;
+use kube::api::ListParams;
+use nephele_api::core::{Cluster, Machine};
+
+use super::create::variable;
+use super::management::Management;
+use super::plan::Shape;
+use crate::exit::{Exit, Problem};
+
+/// How many names an error lists.
+const NAMES_MAX: usize = 5;
+
+/// Looks whether the run can work. Returns the version of the API server.
+pub(super) async fn check(management: &Management, shape: &Shape) -> anyhow::Result<String> {
+    let version =
+        management.client.apiserver_version().await.map_err(|error| {
+            Problem::request("read the version of the API server", "read /version", error)
+        })?;
+    let names = shape.names();
+    let first = names.first().map(String::as_str).unwrap_or_default();
+    // Reads the templates, too.
+    let objects = shape.shared()?.into_iter().chain(shape.objects(first, &variable)?);
+    for object in objects {
+        management.api(&object).await?;
+    }
+    let client = &management.client;
+    let place = format!("in namespace {}", shape.namespace);
+    let clusters = Api::<Cluster>::namespaced(client.clone(), &shape.namespace);
+    let clusters = clusters.list(&ListParams::default()).await.map_err(|error| {
+        Problem::request("list Clusters", &format!("list and watch clusters {place}"), error)
+    })?;
+    let machines = Api::<Machine>::namespaced(client.clone(), &shape.namespace);
+    machines.list(&ListParams::default().limit(1)).await.map_err(|error| {
+        Problem::request("list Machines", &format!("list and watch machines {place}"), error)
+    })?;
+    let there = clusters.iter().map(kube::ResourceExt::name_any);
+    let taken: Vec<_> = there.filter(|name| names.binary_search(name).is_ok()).collect();
+    match taken_message(&taken, &place) {
+        Some(message) => Err(Problem::new(Exit::Failed, message).into()),
+        None => Ok(version.git_version),
+    }
+}
+
+fn taken_message(taken: &[String], place: &str) -> Option<String> {
+    if taken.is_empty() {
+        return None;
+    }
+    let mut listed = taken.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
+    if taken.len() > NAMES_MAX {
+        listed += &format!(" and {} more", taken.len() - NAMES_MAX);
+    }
+    Some(format!(
+        "Clusters with these names exist already {place}: {listed}; delete them, or choose other names with --name-prefix"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taken_names_are_listed_up_to_a_few() {
+        assert_eq!(taken_message(&[], "here"), None);
+        let names: Vec<_> = (1..=7).map(|number| format!("load-{number}")).collect();
+        let message = taken_message(&names, "in namespace a").expect("taken");
+        assert!(
+            message.contains("in namespace a: load-1, load-2, load-3, load-4, load-5 and 2 more;"),
+            "{message}"
+        );
+    }
+}
