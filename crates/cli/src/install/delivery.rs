@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::image::Archive;
+use crate::image::Archive;
 
 /// kind gives its contexts this prefix before the name of the cluster.
 const KIND_CONTEXT: &str = "kind-";

@@ -5,7 +5,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
-    discovery::Scope,
 };
 use serde_json::Value;
 
@@ -13,7 +12,7 @@ use super::objects::LABEL;
 use crate::{
     access::TargetArgs,
     exit::Problem,
-    kinds::{Kinds, Served},
+    kinds::{Kinds, Served, kind_of},
 };
 
 /// The field manager of what is applied.
@@ -116,17 +115,8 @@ impl Management {
 
     /// The API of the kind of an object, in the object's namespace.
     pub(crate) async fn api(&self, object: &Value) -> anyhow::Result<Option<Api<DynamicObject>>> {
-        let text = |name: &str| object[name].as_str().unwrap_or_default();
-        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-        let kind = GroupVersionKind::gvk(group, version, text("kind"));
-        let Some((resource, capabilities)) = self.kind(&kind).await? else {
-            return Ok(None);
-        };
-        let namespace = object["metadata"]["namespace"].as_str();
-        Ok(Some(match namespace.filter(|_| capabilities.scope == Scope::Namespaced) {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        }))
+        let api = self.kinds.api(object).await;
+        api.with_context(|| format!("failed to look up the kind {}", kind_of(object).kind))
     }
 
     /// The API of a kind in all namespaces.

@@ -8,7 +8,6 @@
 
 mod decide;
 mod delivery;
-pub(crate) mod image;
 pub(crate) mod management;
 pub(crate) mod objects;
 pub(crate) mod ready;
@@ -24,6 +23,7 @@ use self::{
     objects::{NAMESPACE, Wanted, objects},
 };
 use crate::access::TargetArgs;
+use crate::image;
 
 /// The flags of `nephele install`.
 #[derive(Debug, clap::Args)]

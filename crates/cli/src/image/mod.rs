@@ -1,13 +1,21 @@
-//! `nephele image`: the manager's image as a file, for registries and for machines without a network.
+//! The manager's image, made from a program, without a container engine. `nephele install` gives it to nodes; `nephele
+//! image` writes it to a file, for registries and for machines without a network.
+
+mod archive;
+mod program;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::install::image;
+pub(crate) use self::archive::Archive;
+use self::program::Program;
 use crate::output::print;
+
+/// The repository of images that were made on this machine. No registry has it.
+const REPOSITORY: &str = "localhost/nephele";
 
 /// The flags of `nephele image`.
 #[derive(Debug, clap::Args)]
@@ -27,9 +35,15 @@ Prints the name of the image. To push it: skopeo copy oci-archive:FILE docker://
 
 /// Writes the archive, and prints the name of the image.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let archive = image::make(args.program.as_deref())?;
+    let archive = make(args.program.as_deref())?;
     fs::write(&args.output, &archive.content)
         .with_context(|| format!("failed to write {}", args.output.display()))?;
     print(&format!("{}\n", archive.name))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes an image of the static program in a file, or of this program.
+pub(crate) fn make(program: Option<&Path>) -> anyhow::Result<Archive> {
+    let program = program.map_or_else(Program::own, Program::of_file)?;
+    archive::pack(&program, REPOSITORY)
 }
