@@ -40,16 +40,12 @@ pub(crate) struct AccessArgs {
 
 /// How to reach the cluster of a kubeconfig file.
 pub(crate) async fn of_file(file: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
-    let kubeconfig = match Kubeconfig::read_from(file) {
-        Ok(kubeconfig) => kubeconfig,
-        // That would name the file a second time.
-        Err(KubeconfigError::ReadConfig(cause, _)) => {
-            return Err(cause).with_context(|| format!("failed to read kubeconfig {}", file.display()));
-        }
-        Err(error) => {
-            return Err(error).with_context(|| format!("failed to read kubeconfig {}", file.display()));
-        }
-    };
+    let kubeconfig = Kubeconfig::read_from(file).map_err(|error| match error {
+        // It names the file, too.
+        KubeconfigError::ReadConfig(cause, _) => anyhow::Error::new(cause),
+        other => anyhow::Error::new(other),
+    });
+    let kubeconfig = kubeconfig.with_context(|| format!("failed to read kubeconfig {}", file.display()))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, options).await;
     config.with_context(|| format!("failed to use kubeconfig {}", file.display()))
 }

@@ -58,10 +58,10 @@ fn write_page(command: &Command, folder: &Path) -> anyhow::Result<()> {
         .render(&mut page)
         .context("failed to write a man page")?;
     fs::write(&path, page).with_context(|| format!("failed to write {}", path.display()))?;
-    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        if subcommand.get_name() != "help" {
-            write_page(subcommand, folder)?;
-        }
-    }
-    Ok(())
+    command.get_subcommands().filter(is_shown).try_for_each(|subcommand| write_page(subcommand, folder))
+}
+
+/// Whether documents have the command.
+pub(crate) fn is_shown(command: &&Command) -> bool {
+    command.get_name() != "help" && !command.is_hide_set()
 }

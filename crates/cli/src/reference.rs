@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory as _};
 
-use crate::Cli;
+use crate::{Cli, completion::is_shown};
 
 const PAGE: &str = "../../docs/src/reference/flags.md";
 
@@ -17,11 +17,6 @@ The commands of `nephele` and their flags. In a container the program is called 
 takes its value from there when it is not given. Durations are written as in Go: `90s`, `1m30s`. If a flag of the manager is given
 twice, the second one counts.
 ";
-
-/// Whether people see the command.
-fn is_shown(command: &&Command) -> bool {
-    command.get_name() != "help" && !command.is_hide_set()
-}
 
 /// The page.
 fn page() -> String {

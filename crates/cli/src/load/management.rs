@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::REQUEST_MAX;
 use crate::exit::{Exit, Problem};
-use crate::kinds::Kinds;
+use crate::kinds::{Kinds, kind_of};
 
 /// The management cluster.
 pub(super) struct Management {
@@ -26,15 +26,11 @@ impl Management {
     /// # Errors
     /// When the management cluster does not have the kind, with what mends that.
     pub(super) async fn api(&self, object: &Value) -> anyhow::Result<Api<DynamicObject>> {
-        let text = |name: &str| object[name].as_str().unwrap_or_default();
-        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-        let kind = GroupVersionKind::gvk(group, version, text("kind"));
-        let served = self.kinds.find(&kind).await.map_err(|error| {
+        let kind = kind_of(object);
+        let api = self.kinds.api(object).await.map_err(|error| {
             Problem::request(&format!("look up the kind {}", kind.kind), "read /apis", error)
         })?;
-        let Some((resource, _)) = served else { return Err(not_served(&kind).into()) };
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
+        Ok(api.ok_or_else(|| not_served(&kind))?)
     }
 
     /// Sends an object to the API server once.

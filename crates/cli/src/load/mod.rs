@@ -13,6 +13,7 @@ mod create;
 mod follow;
 mod management;
 mod measure;
+mod names;
 mod percentiles;
 mod plan;
 mod preflight;
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -110,7 +111,7 @@ fn failure(ended: &Ended, checked: &Checked, missing: &[(String, String)]) -> Op
         Ended::Interrupted => {
             format!("the run was interrupted; {count} of {all} clusters were not available")
         }
-        Ended::Refused(error) => format!("{}", anyhow!("{error:#}")),
+        Ended::Refused(error) => format!("{error:#}"),
     };
     Some(because)
 }

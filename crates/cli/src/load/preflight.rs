@@ -6,11 +6,9 @@ use nephele_api::core::{Cluster, Machine};
 
 use super::create::variable;
 use super::management::Management;
+use super::names::listed;
 use super::plan::Shape;
 use crate::exit::{Exit, Problem};
-
-/// How many names an error lists.
-const NAMES_MAX: usize = 5;
 
 /// Looks whether the run can work. Returns the version of the API server.
 pub(super) async fn check(management: &Management, shape: &Shape) -> anyhow::Result<String> {
@@ -47,12 +45,9 @@ fn taken_message(taken: &[String], place: &str) -> Option<String> {
     if taken.is_empty() {
         return None;
     }
-    let mut listed = taken.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
-    if taken.len() > NAMES_MAX {
-        listed += &format!(" and {} more", taken.len() - NAMES_MAX);
-    }
     Some(format!(
-        "Clusters with these names exist already {place}: {listed}; delete them, or choose other names with --name-prefix"
+        "Clusters with these names exist already {place}: {}; delete them, or choose other names with --name-prefix",
+        listed(taken)
     ))
 }
 

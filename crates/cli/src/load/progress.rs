@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The time between two lines.
-const LINE_EVERY: Duration = Duration::from_secs(5);
+pub(super) const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

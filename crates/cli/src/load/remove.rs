@@ -13,17 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::create::variable;
 use super::management::Management;
+use super::names::listed;
 use super::plan::{LABEL, Shape};
-use super::progress::line;
+use super::progress::{LINE_EVERY, line};
 use crate::exit::{Exit, Problem};
 
 /// Deletions in flight.
 const PARALLEL: usize = 10;
 const POLL: Duration = Duration::from_millis(500);
-/// The time between two lines about what is left.
-const LINE_EVERY: Duration = Duration::from_secs(5);
-/// How many names an error lists.
-const NAMES_MAX: usize = 5;
 
 /// Deletes the clusters, then whatever else was created. Returns how long it took.
 pub(super) async fn all(
@@ -124,9 +121,5 @@ async fn delete_other(management: &Management, shape: &Shape, object: &Value) ->
 }
 
 fn left_message(names: &[String]) -> String {
-    let mut listed = names.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > NAMES_MAX {
-        listed += &format!(" and {} more", names.len() - NAMES_MAX);
-    }
-    format!("{} clusters are not gone within the time limit: {listed}", names.len())
+    format!("{} clusters are not gone within the time limit: {}", names.len(), listed(names))
 }
