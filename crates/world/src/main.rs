@@ -20,6 +20,10 @@ use crate::alone::run_alone;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// A line for every so many worlds, so that a run that is stopped has said how far it came: a minute or two apart on
+/// two cores.
+const PROGRESS_EVERY: u64 = 250;
+
 /// Runs worlds and prints those that break a rule.
 #[derive(Debug, Parser)]
 struct Args {
@@ -110,10 +114,13 @@ fn run_all(args: &Args) -> Results {
                         Ok(first) if args.twice > 0 && seed % args.twice == 0 => again(&scenario, first),
                         outcome => outcome,
                     };
-                    ran.fetch_add(1, Ordering::Relaxed);
                     if let Err(violation) = outcome {
                         println!("seed {seed}: {violation}");
                         found.lock().push((scenario, violation));
+                    }
+                    let ran = ran.fetch_add(1, Ordering::Relaxed) + 1;
+                    if ran % PROGRESS_EVERY == 0 {
+                        println!("{ran} of {} worlds, {} violations", args.seeds, found.lock().len());
                     }
                 }
             });
