@@ -22,6 +22,7 @@ use crate::{
     chart::Helm,
     cluster::write,
     command::{capture, is_installed, show},
+    files::{self, hex},
     paths,
     provider::{self, Profile},
     release::{self, VERSION},
@@ -29,6 +30,8 @@ use crate::{
 
 /// The tool that writes the bill of materials. `cargo install` gets it.
 const SBOM_TOOL: &str = "cargo-cyclonedx";
+/// The file with the checksums.
+const SUMS: &str = "SHA256SUMS";
 /// The shells with completions, and the file name that each expects.
 const SHELLS: [(&str, &str); 3] = [("bash", "nephele"), ("zsh", "_nephele"), ("fish", "nephele.fish")];
 
@@ -64,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let sums = sums(&args.out)?;
     print!("{sums}");
-    write(&args.out.join("SHA256SUMS"), sums)
+    write(&args.out.join(SUMS), sums)
 }
 
 /// The processor, by the name that images and other releases use.
@@ -121,12 +124,10 @@ fn write_sbom(out: &Path) -> anyhow::Result<()> {
     tool.args(["cyclonedx", "--format", "json", "--override-filename", &name, "--manifest-path"]);
     show(tool.arg(member.join("Cargo.toml")).current_dir(paths::repository()))?;
     // The tool writes a file beside the manifest of each member of the workspace.
-    for entry in fs::read_dir(paths::repository().join("crates")).context("failed to list the crates")? {
-        let made = entry.context("failed to list the crates")?.path().join(format!("{name}.json"));
-        if made.parent() == Some(&member) {
-            fs::copy(&made, out.join(format!("{name}.json")))
-                .context("failed to copy the bill of materials")?;
-        }
+    let file = format!("{name}.json");
+    fs::copy(member.join(&file), out.join(&file)).context("failed to copy the bill of materials")?;
+    let crates = paths::repository().join("crates");
+    for made in files::names(&crates)?.iter().map(|member| crates.join(member).join(&file)) {
         if made.exists() {
             fs::remove_file(&made).with_context(|| format!("failed to remove {}", made.display()))?;
         }
@@ -136,18 +137,15 @@ fn write_sbom(out: &Path) -> anyhow::Result<()> {
 
 /// The checksums of the files in a folder, as `sha256sum` prints them.
 fn sums(folder: &Path) -> anyhow::Result<String> {
-    let mut lines = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
-        let path = entry.with_context(|| format!("failed to list {}", folder.display()))?.path();
-        let name = path.file_name().context("a file without a name")?.to_string_lossy().into_owned();
-        if path.is_file() && name != "SHA256SUMS" {
+    let mut sums = String::new();
+    for name in files::names(folder)?.iter().filter(|name| *name != SUMS) {
+        let path = folder.join(name);
+        if path.is_file() {
             let content = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
-            let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
-            lines.push(format!("{digest}  {name}\n"));
+            sums += &format!("{}  {name}\n", hex(&Sha256::digest(&content)));
         }
     }
-    lines.sort_by(|one, other| one[64..].cmp(&other[64..]));
-    Ok(lines.concat())
+    Ok(sums)
 }
 
 #[cfg(test)]

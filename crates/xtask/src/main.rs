@@ -16,6 +16,7 @@ mod contract;
 mod dist;
 mod e2e;
 mod emptied;
+mod files;
 mod installed;
 mod kube_state_metrics;
 mod paths;

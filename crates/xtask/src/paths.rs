@@ -1,12 +1,20 @@
 //! Paths of the repository, and of the folder outside it for builds and running clusters.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::Context;
 
-/// The root of the checkout this program was built from.
+/// The root of the checkout that cargo runs this program for, or else of the one it was built from. They differ when
+/// two checkouts share a target folder: cargo takes what the other one built.
 pub(crate) fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies in crates/xtask")
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let built_from = || PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let mut root = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(built_from, PathBuf::from);
+        assert!(root.pop() && root.pop(), "the crate lies in crates/xtask");
+        root
+    });
+    &ROOT
 }
 
 /// The folder for tools and images, which all checkouts share: `NEPHELE_CACHE`, or else `.cache/nephele` in the home

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     cluster::{self, Cluster, Image, Kubectl, LOOK_EVERY, Repository},
     command::{capture, show},
+    files::hex,
     paths, release,
     wait::{self, Look},
 };
@@ -132,7 +133,7 @@ pub(crate) fn build(profile: Profile) -> anyhow::Result<PathBuf> {
 /// different image.
 fn image(program: &Path) -> anyhow::Result<Image> {
     let content = fs::read(program).with_context(|| format!("failed to read {}", program.display()))?;
-    let tag: String = Sha256::digest(&content).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let tag = hex(&Sha256::digest(&content)[..6]);
     let name = format!("localhost/nephele-e2e/nephele:{tag}");
     let folder = paths::cache()?.join("images/nephele");
     cluster::write(&folder.join("nephele"), content)?;

@@ -29,9 +29,14 @@ pub(crate) const METRICS: &str = "kube-state-metrics";
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 const METADATA: &str = "config/metadata.yaml";
+/// Each provider's label and components file.
+const PROVIDERS: [(Role, &str, &str); 3] = [
+    (Role::Infrastructure, LABEL, COMPONENTS),
+    (Role::Ipam, IPAM_LABEL, IPAM_COMPONENTS),
+    (Role::RuntimeExtension, RUNTIME_EXTENSION_LABEL, RUNTIME_EXTENSION_COMPONENTS),
+];
 /// Files of the infrastructure provider that are released unchanged.
-const FILES: [&str; 8] = [
-    METADATA,
+const TEMPLATES: [&str; 7] = [
     "config/templates/cluster-template.yaml",
     "config/templates/cluster-template-autoscaler.yaml",
     "config/templates/cluster-template-ipam.yaml",
@@ -73,31 +78,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Lays the release out under a version, with this image of the manager.
 pub(crate) fn lay_out(out: &Path, version: &str, image: &str) -> anyhow::Result<()> {
     let folder = |label: &str| folder(out, label, version);
-    let infrastructure = folder(LABEL);
-    let components = components::render(Role::Infrastructure, image);
-    write(&infrastructure.join(COMPONENTS), components)?;
-    FILES.iter().try_for_each(|file| copy(file, &infrastructure))?;
-    let ipam = folder(IPAM_LABEL);
-    write(&ipam.join(IPAM_COMPONENTS), components::render(Role::Ipam, image))?;
-    let extension = folder(RUNTIME_EXTENSION_LABEL);
-    let components = components::render(Role::RuntimeExtension, image);
-    write(&extension.join(RUNTIME_EXTENSION_COMPONENTS), components)?;
-    copy(METADATA, &extension)?;
-    copy(METADATA, &ipam)?;
-    let metrics = folder(METRICS);
-    kube_state_metrics::FILES.iter().try_for_each(|file| copy(file, &metrics))
+    for (role, label, components) in PROVIDERS {
+        write(&folder(label).join(components), components::render(role, image))?;
+        copy(METADATA, &folder(label))?;
+    }
+    TEMPLATES.iter().try_for_each(|file| copy(file, &folder(LABEL)))?;
+    kube_state_metrics::FILES.iter().try_for_each(|file| copy(file, &folder(METRICS)))
 }
 
 /// Writes the files that clusterctl downloads from a release into one folder.
 pub(crate) fn flatten(out: &Path) -> anyhow::Result<()> {
-    for (role, file) in [
-        (Role::Infrastructure, COMPONENTS),
-        (Role::Ipam, IPAM_COMPONENTS),
-        (Role::RuntimeExtension, RUNTIME_EXTENSION_COMPONENTS),
-    ] {
-        write(&out.join(file), components::render(role, components::IMAGE))?;
+    for (role, _, components) in PROVIDERS {
+        write(&out.join(components), components::render(role, components::IMAGE))?;
     }
-    FILES.iter().try_for_each(|file| copy(file, out))
+    copy(METADATA, out)?;
+    TEMPLATES.iter().try_for_each(|file| copy(file, out))
 }
 
 /// The folder of a provider's release, or of files for all of them.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 
-use super::files;
-use crate::paths;
+use crate::{files, paths};
 
 /// The prefixes of names of metrics.
 const PREFIXES: [&str; 7] = [

@@ -7,7 +7,6 @@
 //!                           └ code spans ───▶ words: messages and names are in the sources
 //! ```
 
-mod files;
 mod kinds;
 mod metrics;
 mod pages;
@@ -30,7 +29,7 @@ use self::{
     schema::Schemas,
     words::Sources,
 };
-use crate::{codegen, command, conditions, paths};
+use crate::{codegen, command, conditions, files, paths};
 
 /// The folder of the book's pages within the repository.
 const PAGES: &str = "docs/src";

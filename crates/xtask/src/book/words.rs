@@ -1,7 +1,6 @@
 //! Checks that the words of the product that pages quote are in its sources: messages, annotations, labels.
 
-use super::files;
-use crate::paths;
+use crate::{files, paths};
 
 /// Pages with messages: every code span of several words is a message, with `…` for what varies.
 const MESSAGES: &str = "troubleshooting.md";

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     command::{capture, show},
+    files::hex,
     paths,
 };
 
@@ -246,7 +247,7 @@ fn key(module: &Module, compiler: &str) -> anyhow::Result<String> {
         }
         digest.update([0]);
     }
-    Ok(digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&digest.finalize()[..6]))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Files of the repository that the book is made of or checked against.
+//! Folders and files, with errors that name them.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 
 /// The names in a folder, sorted.
-pub(super) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
         let entry = entry.with_context(|| format!("failed to list {}", folder.display()))?;
@@ -19,7 +19,7 @@ pub(super) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// The Rust sources in a folder and the folders below it, without tests, sorted.
-pub(super) fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut sources = below(folder, "rs")?;
     sources.retain(|path| {
         let path = path.strip_prefix(folder).unwrap_or(path);
@@ -29,7 +29,7 @@ pub(super) fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// The files with an extension in a folder and the folders below it, sorted.
-pub(super) fn below(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn below(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for name in names(folder)? {
         let path = folder.join(name);
@@ -43,6 +43,11 @@ pub(super) fn below(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBu
 }
 
 /// The text of a file.
-pub(super) fn read(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// Bytes of a digest as text.
+pub(crate) fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
