@@ -419,9 +419,13 @@ fn with_grace(addresses: &str, seconds: i32) -> InClusterIPPoolSpec {
 #[tokio::test]
 async fn a_released_address_is_held_back_without_holding_its_claim() {
     let world = World::start().await;
-    world.pool("pool", with_grace("10.0.0.10", 2)).await;
+    world.pool("pool", with_grace("10.0.0.10-10.0.0.11", 2)).await;
     world.claim("test", IP, "pool").await;
     world.bound("test").await;
+    // With this decision the pool is written again, without the one for `test`: of a decision that is in the status,
+    // the next manager would keep the address until no request of this one can arrive any more.
+    world.claim("other", IP, "pool").await;
+    world.bound("other").await;
     world.claim("next", IP, "pool").await;
     world.waits("next", "PoolExhausted").await;
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
@@ -429,7 +433,7 @@ async fn a_released_address_is_held_back_without_holding_its_claim() {
     let held: IPAddress = world.api.get("test").await;
     let released_at = held.metadata.deletion_timestamp.clone().expect("its deletion was asked for").0;
     assert!(held.owner_references().iter().all(|owner| owner.kind != "IPAddressClaim"));
-    world.counts("pool", [1, 1, 0, 0]).await;
+    world.counts("pool", [2, 2, 0, 0]).await;
     let world = world.restart().await;
     let next = world.bound("next").await;
     let waited = next.metadata.creation_timestamp.clone().expect("made").0.duration_since(released_at);
