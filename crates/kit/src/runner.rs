@@ -14,9 +14,7 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
-use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
@@ -25,6 +23,7 @@ use crate::{
     chain,
     events::{Event, Events, Severity},
     failures::{Failures, ObjectKey},
+    gone::{Departures, Gone},
     metrics::ControllerMetrics,
     outcome::{Outcome, ReconcileError, Retry},
     readiness::Gate,
@@ -61,29 +60,8 @@ where
     queue: Arc<WorkQueue>,
     caches: Vec<future::BoxFuture<'static, bool>>,
     gate: Gate,
-    gone: broadcast::Sender<Gone<K>>,
+    departures: Arc<Departures<K>>,
 }
-
-/// Objects that this controller does not have any more.
-pub enum Gone<K> {
-    /// This object was deleted, or does not match the selector any more.
-    Object(Arc<K>),
-    /// Any object may be gone: the list was read again, or more objects are gone than fit the backlog.
-    Any,
-}
-
-impl<K> Clone for Gone<K> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Object(object) => Self::Object(Arc::clone(object)),
-            Self::Any => Self::Any,
-        }
-    }
-}
-
-/// The most deletions that a slow listener may lag behind; after that it gets [`Gone::Any`]. 1,024 pointers are
-/// 16 KiB.
-const GONE_BACKLOG: usize = 1024;
 
 impl<K> Runner<K>
 where
@@ -106,8 +84,8 @@ where
         let queue = services.metrics.work_queue(name);
         let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
         let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));
-        let (gone, _) = broadcast::channel(GONE_BACKLOG);
-        let going = gone.clone();
+        let departures = Departures::new();
+        let leaving = Arc::clone(&departures);
         let forget = move |object: &Arc<K>| {
             forgetting.forget(&key(&**object));
             removed.forget(&key(&**object));
@@ -117,13 +95,12 @@ where
                 Change::Applied(object) => vec![object],
                 Change::Deleted(object) => {
                     forget(&object);
-                    // Fails only without a listener.
-                    let _ = going.send(Gone::Object(object));
+                    leaving.left(&key(&*object), &object);
                     vec![]
                 }
                 Change::Listed { gone } => {
                     gone.iter().for_each(&forget);
-                    let _ = going.send(Gone::Any);
+                    leaving.listed_without(gone.iter().map(|object| (key(&**object), object)));
                     reader.state()
                 }
             })
@@ -139,7 +116,7 @@ where
             queue,
             caches: Vec::new(),
             gate: services.readiness.gate(name),
-            gone,
+            departures,
         };
         match services.resync {
             Some(period) => runner.reconcile_all_on(ticks(period)),
@@ -148,9 +125,10 @@ where
     }
 
     /// Objects that are gone from now on, even if no reconcile saw their deletion. The store does not have them any
-    /// more.
+    /// more. An object that goes during its reconcile is reported again when that has ended, because the reconcile may
+    /// have created again what was deleted for the first report.
     pub fn gone(&self) -> impl Stream<Item = Gone<K>> + Send + 'static {
-        BroadcastStream::new(self.gone.subscribe()).map(|gone| gone.unwrap_or(Gone::Any))
+        self.departures.listen()
     }
 
     /// The local copy of the controller's objects.
@@ -220,8 +198,18 @@ where
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: ReconcileError,
     {
-        let Self { name, controller, store, services, concurrency, failures, queue, caches, gate, gone: _ } =
-            self;
+        let Self {
+            name,
+            controller,
+            store,
+            services,
+            concurrency,
+            failures,
+            queue,
+            caches,
+            gate,
+            departures,
+        } = self;
         let Some(ready) = shutdown.run_until_cancelled(future::join_all(caches)).await else { return Ok(()) };
         if ready.contains(&false) {
             return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::CacheLost(name)) };
@@ -233,12 +221,13 @@ where
             events: services.events,
             failures: Arc::clone(&failures),
             queue: Arc::clone(&queue),
+            departures,
         });
         let results = controller
             .with_config(controller::Config::default().concurrency(concurrency.get()))
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
             .run(
-                |object, round: Arc<Round<F>>| round.visit(object).map(Ok::<_, Infallible>),
+                |object, round: Arc<Round<K, F>>| round.visit(object).map(Ok::<_, Infallible>),
                 |_, never: &Infallible, _| match *never {},
                 round,
             );
@@ -280,19 +269,23 @@ where
 }
 
 /// State for each reconcile.
-struct Round<F> {
+struct Round<K, F> {
     reconcile: F,
     metrics: ControllerMetrics,
     events: Events,
     failures: Arc<Failures>,
     queue: Arc<WorkQueue>,
+    departures: Arc<Departures<K>>,
 }
 
-impl<F> Round<F> {
+impl<K, F> Round<K, F>
+where
+    K: Resource<DynamicType = ()>,
+{
     /// Calls the reconcile function and turns its result into an action of kube-runtime.
-    fn visit<K, Fut, E>(self: Arc<Self>, object: Arc<K>) -> impl Future<Output = Action> + Send + 'static
+    fn visit<Fut, E>(self: Arc<Self>, object: Arc<K>) -> impl Future<Output = Action> + Send + 'static
     where
-        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+        K: Send + Sync + 'static,
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: ReconcileError,
@@ -304,9 +297,11 @@ impl<F> Round<F> {
             // Not `name`: a span has its own name, and in JSON logs both would have the same key.
             object = object.name_any(),
         );
+        let key = key(&*object);
+        // Now, when kube-runtime has taken the object from the store, and not when this is polled first.
+        let in_flight = self.departures.start(key.clone());
         async move {
-            let key = key(&*object);
-            let running = (self.metrics.running(), self.queue.start(&key));
+            let running = (self.metrics.running(), self.queue.start(&key), in_flight);
             let started = Instant::now();
             let result =
                 AssertUnwindSafe(async { (self.reconcile)(Arc::clone(&object)).await }).catch_unwind().await;
@@ -339,9 +334,8 @@ impl<F> Round<F> {
         action
     }
 
-    fn failed<K, E>(&self, object: &K, key: &ObjectKey, error: &E, took: Duration) -> Action
+    fn failed<E>(&self, object: &K, key: &ObjectKey, error: &E, took: Duration) -> Action
     where
-        K: Resource<DynamicType = ()>,
         E: ReconcileError,
     {
         let (category, message) = (error.category(), chain(error));
@@ -370,10 +364,7 @@ impl<F> Round<F> {
         }
     }
 
-    fn panicked<K>(&self, object: &K, key: &ObjectKey, payload: &(dyn Any + Send), took: Duration) -> Action
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    fn panicked(&self, object: &K, key: &ObjectKey, payload: &(dyn Any + Send), took: Duration) -> Action {
         let wait = self.failures.record(key);
         let message = panic_message(payload);
         error!(panic = message, retry_in_ms = millis(wait), "Reconcile panicked");
@@ -385,7 +376,7 @@ impl<F> Round<F> {
         Action::requeue(wait)
     }
 
-    fn report<K: Resource<DynamicType = ()>>(&self, object: &K, note: String) {
+    fn report(&self, object: &K, note: String) {
         self.events.publish(Event {
             regarding: object.object_ref(&()),
             severity: Severity::Warning,
