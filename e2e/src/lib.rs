@@ -20,7 +20,6 @@ pub mod management;
 pub mod manager;
 pub mod samples;
 pub mod scope;
-pub mod slope;
 pub mod state;
 pub mod templates;
 pub mod wait;

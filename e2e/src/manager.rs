@@ -12,9 +12,6 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 const POD: &[u8] = b"POD_NAME=";
 
-/// The port of metrics in managers' pods.
-const DIAGNOSTICS: u16 = 8443;
-
 /// A provider with its own managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
@@ -221,23 +218,6 @@ fn signal(pid: u32, signal: &str) -> anyhow::Result<()> {
     let arguments = [format!("-{signal}"), pid.to_string()];
     let status = Command::new("kill").args(arguments).status().context("failed to run kill")?;
     if status.success() { Ok(()) } else { bail!("failed to send {signal} to process {pid}: {status}") }
-}
-
-/// Bytes that a provider's manager has allocated and not freed, by its own metric. The manager has to run with
-/// `--insecure-diagnostics=true`.
-///
-/// # Errors
-///
-/// When the leader does not report it.
-pub async fn allocated_bytes(management: &Management, provider: Provider) -> anyhow::Result<u64> {
-    const METRIC: &str = "nephele_allocated_bytes ";
-    let leader = leader(management, provider).await?;
-    let pod = management.get(kinds::POD, provider.namespace(), &leader.pod).await?;
-    let address = pod["status"]["podIP"].as_str().context("the leader's pod has no address")?;
-    let address = format!("{address}:{DIAGNOSTICS}").parse().context("not an address")?;
-    let metrics = crate::bare::get(address, "/metrics").await?;
-    let value = metrics.lines().find_map(|line| line.strip_prefix(METRIC));
-    value.with_context(|| format!("no {METRIC}in {metrics}"))?.parse().context("not a number of bytes")
 }
 
 /// Resident memory of a process in KiB.

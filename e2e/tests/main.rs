@@ -4,8 +4,8 @@
 //! | Module | Runs |
 //! |---|---|
 //! | `lifecycle`, `ipam`, `input` | in parallel, each test in its own namespace |
-//! | `alone` | one by one: the tests kill the managers, or measure them |
-//! | `clusterctl`, `releases`, `runtime` | beside `alone`, each test on its own management clusters |
+//! | `alone` | one by one for each provider: the tests kill its managers |
+//! | `clusterctl`, `releases`, `runtime`, `quiet` | beside `alone`, each test on its own management clusters |
 //! | `helm`, `installed` | on a cluster without our providers: `cargo xtask helm`, `cargo xtask installed` |
 
 mod alone;
@@ -15,5 +15,6 @@ mod input;
 mod installed;
 mod ipam;
 mod lifecycle;
+mod quiet;
 mod releases;
 mod runtime;

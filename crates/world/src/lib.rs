@@ -21,6 +21,7 @@
 pub mod audit;
 mod connection;
 mod hub;
+pub mod memory;
 mod moves;
 mod process;
 pub mod scenario;

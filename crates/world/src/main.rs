@@ -3,6 +3,8 @@
 #![allow(clippy::print_stdout, reason = "a command line speaks through its output")]
 
 mod alone;
+mod leftovers;
+mod slope;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,6 +50,9 @@ struct Args {
     /// Stop after this many failing worlds.
     #[arg(long, default_value_t = 1)]
     failures: usize,
+    /// Instead of worlds, create and delete clusters in so many rounds, and print what a cluster leaves behind.
+    #[arg(long, value_name = "ROUNDS")]
+    memory: Option<usize>,
     /// Read a scenario from the input, run it and write the result, as each of those processes does.
     #[arg(long, hide = true)]
     alone: bool,
@@ -65,6 +70,9 @@ fn main() -> anyhow::Result<ExitCode> {
     if args.alone {
         alone::answer()?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(rounds) = args.memory {
+        return leftovers::report(rounds);
     }
     if let Some(text) = &args.replay {
         let scenario: Scenario = serde_json::from_str(text).context("failed to read the scenario")?;

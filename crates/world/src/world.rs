@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -80,8 +81,7 @@ pub struct Summary {
 pub fn run(scenario: &Scenario) -> Result<Summary, Violation> {
     // The jitter of kube's backoff.
     fastrand::seed(scenario.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    let runtime = runtime.expect("a runtime can be made");
+    let runtime = paused_runtime();
     let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async { World::start(scenario).await.live().await })
     }));
@@ -91,6 +91,12 @@ pub fn run(scenario: &Scenario) -> Result<Summary, Violation> {
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         Err(Violation { step: 0, what: format!("it panicked: {}", text.unwrap_or_default()) })
     })
+}
+
+/// A runtime with one thread, on simulated time.
+pub(crate) fn paused_runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().expect("a runtime can be made")
 }
 
 struct World<'a> {
@@ -205,15 +211,8 @@ impl<'a> World<'a> {
 
     /// Starts a stand-in for Cluster API on the current management cluster.
     fn play_cluster_api(&mut self) {
-        let surroundings = Surroundings {
-            clock: self.clock.clock(),
-            poll: POLL,
-            connect: self.hub.connect(),
-            key_pairs: KeyPairs::Shared(key_pairs()),
-        };
         self.standin = CancellationToken::new();
-        let (client, end) = (self.api.client(), self.standin.clone());
-        tokio::spawn(nephele_standin::play(client, self.planned.clone(), surroundings, end));
+        play_cluster_api(&self.api, &self.planned, &self.hub, &self.clock, self.standin.clone());
     }
 
     async fn live(mut self) -> Result<Summary, Violation> {
@@ -310,16 +309,10 @@ impl<'a> World<'a> {
         // A cluster without a control plane never gets machines in its pool.
         let machine_pool = machine_pool.filter(|_| control_plane > 0);
         self.created += 1;
+        let salt = format!("{}/{}", self.scenario.seed, self.created);
         let plan = ClusterPlan {
-            namespace: key.0.clone(),
-            name_salt: format!("{}/{}", self.scenario.seed, self.created),
-            behaviour: behaviour(),
-            key_algorithm: KeyAlgorithm::EcdsaP256,
-            pod_network: if workers < 10 { FEW_SHARES } else { MANY_SHARES }.to_owned(),
             pool: machine_pool.map(u32::from),
-            address_pools: if pooled { vec![pool("machines")] } else { Vec::new() },
-            control_plane_address_pool: pooled.then(|| pool("balancers")),
-            ..ClusterPlan::new(&key.1, VERSIONS[0], control_plane.into(), workers.into())
+            ..plan(&key, &salt, control_plane.into(), workers.into(), pooled)
         };
         let asked = Asked {
             key,
@@ -614,8 +607,25 @@ impl<'a> World<'a> {
     }
 }
 
+/// Starts a stand-in for Cluster API on a management cluster.
+pub(crate) fn play_cluster_api(
+    api: &ManagementApi,
+    planned: &PlannedClusters,
+    hub: &Hub,
+    clock: &WorldClock,
+    end: CancellationToken,
+) {
+    let surroundings = Surroundings {
+        clock: clock.clock(),
+        poll: POLL,
+        connect: hub.connect(),
+        key_pairs: KeyPairs::Shared(key_pairs()),
+    };
+    tokio::spawn(nephele_standin::play(api.client(), planned.clone(), surroundings, end));
+}
+
 /// A management cluster with the namespaces of a world.
-async fn management_api(name: &str, clock: &WorldClock) -> ManagementApi {
+pub(crate) async fn management_api(name: &str, clock: &WorldClock) -> ManagementApi {
     let api = ManagementApi::start_at(name, clock.clock());
     let odd = Namespace {
         metadata: ObjectMeta { name: Some(ODD.into()), ..ObjectMeta::default() },
@@ -629,6 +639,26 @@ async fn management_api(name: &str, clock: &WorldClock) -> ManagementApi {
 fn key(cluster: u8) -> ClusterKey {
     let namespace = if cluster.is_multiple_of(2) { EVEN } else { ODD };
     (namespace.to_owned(), format!("cluster-{}", cluster % CLUSTERS))
+}
+
+/// The plan of a cluster of a world.
+pub(crate) fn plan(
+    (namespace, name): &ClusterKey,
+    name_salt: &str,
+    control_plane: u32,
+    workers: u32,
+    pooled: bool,
+) -> ClusterPlan {
+    ClusterPlan {
+        namespace: namespace.clone(),
+        name_salt: name_salt.to_owned(),
+        behaviour: behaviour(),
+        key_algorithm: KeyAlgorithm::EcdsaP256,
+        pod_network: if workers < 10 { FEW_SHARES } else { MANY_SHARES }.to_owned(),
+        address_pools: if pooled { vec![pool("machines")] } else { Vec::new() },
+        control_plane_address_pool: pooled.then(|| pool("balancers")),
+        ..ClusterPlan::new(name, VERSIONS[0], control_plane, workers)
+    }
 }
 
 /// Machines take some seconds to boot, with random differences.
@@ -648,7 +678,7 @@ fn pool(name: &str) -> PoolReference {
     }
 }
 
-async fn create_pools(api: &ManagementApi, namespace: &str, number: usize) {
+pub(crate) async fn create_pools(api: &ManagementApi, namespace: &str, number: usize) {
     // More addresses than a world ever has machines and load balancers at the same time.
     for (name, addresses) in [("machines", "10-99"), ("balancers", "100-119")] {
         let (first, last) = addresses.split_once('-').expect("a range");

@@ -15,6 +15,14 @@ fn in_no_world_is_a_rule_broken() {
     }
 }
 
+/// More rounds find smaller leaks: `cargo xtask worlds --memory 100`.
+#[test]
+fn clusters_that_went_leave_no_memory_behind() {
+    let mut worlds = std::process::Command::new(env!("CARGO_BIN_EXE_nephele-world"));
+    let output = worlds.args(["--memory", "6"]).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// In a static program, libraries do not find our `getrandom` by its name, and ask the operating system instead.
 #[cfg(not(target_feature = "crt-static"))]
 #[test]

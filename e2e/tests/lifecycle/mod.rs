@@ -3,7 +3,6 @@
 
 mod authorities;
 mod available;
-mod class;
 mod drain;
 mod kubectl;
 mod machine_pool;

@@ -1,8 +1,9 @@
 //! `cargo xtask e2e`: the black-box tests on a real cluster.
 //!
 //! ```text
-//!  first lane:   alone, one by one ─▶ clusterctl, releases, runtime ──┬─▶ lifecycle, ipam, input, side by side
-//!  second lane:  clusterctl, releases, runtime, one by one ───────────┘
+//!  first lane:   alone, but for ipam, one by one ─▶ ┐
+//!  second lane:                                     ├ clusterctl, releases, runtime ─┬─▶ lifecycle, ipam, input,
+//!  third lane:   alone::ipam ─▶ quiet ──────────────┴────────────────────────────────┘   side by side
 //! ```
 
 mod program;
@@ -18,8 +19,12 @@ use crate::{
     target::{Found, Target},
 };
 
-/// The tests that kill a manager of the cluster with a node, or measure it.
+/// The tests that kill a manager of the cluster with a node.
 const ALONE: [&str; 1] = ["alone"];
+/// Those of them that kill the manager of the IPAM provider, which runs by itself there.
+const ALONE_OF_IPAM: [&str; 1] = ["alone::ipam"];
+/// The tests that mostly wait, on management clusters of their own.
+const QUIET: [&str; 1] = ["quiet"];
 /// The tests that share the cluster with a node, the slowest first.
 const TOGETHER: [&str; 3] = ["lifecycle", "ipam", "input"];
 /// The number of these tests at a time. They mostly wait, and 18 tests create about 18 clusters. No other tests run
@@ -45,14 +50,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let environment = environment(found)?;
         let tests = &tests.with(&environment);
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
-        let (alone, together, apart) = (of(&ALONE), of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN));
+        let (together, apart, quiet) = (of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN), of(&QUIET));
+        let of_ipam = of(&ALONE_OF_IPAM);
+        let mut alone = tests.names(&ALONE, args.filter.as_deref());
+        alone.retain(|name| !of_ipam.contains(name));
+        let alone = Queue::new(alone);
         tests.announce();
         // A failure of one group does not keep the others from running.
         let results = thread::scope(|scope| {
             let first = scope.spawn(|| [tests.run(&alone, 1), tests.run(&apart, 1)]);
-            let second = scope.spawn(|| tests.run(&apart, 1));
+            let second = scope.spawn(|| [tests.run(&apart, 1)]);
+            let third = scope.spawn(|| [tests.run(&of_ipam, 1), tests.run(&quiet, 1)]);
             let mut results = Vec::from(first.join().expect("it reports what goes wrong"));
-            results.push(second.join().expect("it reports what goes wrong"));
+            results.extend(second.join().expect("it reports what goes wrong"));
+            results.extend(third.join().expect("it reports what goes wrong"));
             if !together.is_empty() {
                 results.push(available(&environment));
                 results.push(tests.run(&together, TOGETHER_AT_ONCE));

@@ -1,4 +1,7 @@
 //! The effect of a ClusterClass's variables, and a check that writes to its clusters end.
+//!
+//! The test has a management cluster of its own: the five minutes in which nothing may change pass while other tests
+//! run, and would be half of all the time of the tests that share a cluster.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,7 +9,7 @@ use std::{
 };
 
 use nephele_e2e::{
-    Cluster, Look, Scope, Shape,
+    Bare, Cluster, Look, Scope, Shape,
     cluster::Role,
     management::{Kind, kinds},
     state, until,
@@ -44,7 +47,8 @@ const WRITTEN: [Kind; 18] = [
 #[tokio::test]
 async fn cluster_over_three_zones_with_a_machine_pool_comes_to_rest_and_keeps_its_endpoint()
 -> anyhow::Result<()> {
-    let scope = Scope::new("class-zones").await?;
+    let bare = Bare::up("class-zones", None).await?;
+    let scope = Scope::on(bare.management.clone(), "class-zones").await?;
     let behaviour = json!({"vm": {"provisioning": {"startupDuration": "2s"}}});
     let variables = |zones: &[&str]| {
         let zones: Vec<_> = zones.iter().map(|zone| json!({"name": zone})).collect();
@@ -93,7 +97,8 @@ async fn cluster_over_three_zones_with_a_machine_pool_comes_to_rest_and_keeps_it
     let published = &infrastructure["spec"]["controlPlaneEndpoint"];
     assert_eq!((&published["host"], &published["port"]), (&json!(endpoint.0), &json!(endpoint.1)));
     assert_eq!(cluster.endpoint().await?, endpoint);
-    scope.finish().await
+    scope.finish().await?;
+    bare.down().await
 }
 
 /// The failure domains of the machines of a role, as their Machines report them, in order.

@@ -3,7 +3,7 @@
 /// The median of the slopes between all pairs of measurements (Theil-Sen), which a few outliers do not change. Zero for
 /// less than two measurements.
 #[must_use]
-pub fn of(measured: &[f64]) -> f64 {
+pub(crate) fn of(measured: &[f64]) -> f64 {
     let mut slopes: Vec<_> = (0..measured.len())
         .flat_map(|later| (0..later).map(move |earlier| (earlier, later)))
         .map(|(earlier, later)| (measured[later] - measured[earlier]) / (later - earlier) as f64)

@@ -1,0 +1,31 @@
+//! What deleted clusters leave in memory, by the allocator's count.
+
+use std::process::ExitCode;
+
+use nephele_world::memory;
+use tikv_jemalloc_ctl::{epoch, stats};
+
+use crate::slope;
+
+/// Rounds after which the bounded logs are full: the cloud's journal is the largest, with 4,096 records.
+const LOGS_ARE_FULL: usize = 60;
+/// The bytes that a cluster may leave behind when the logs are full.
+const LEFT_MAX: f64 = 1024.0;
+/// And before: a cluster with three machines fills 14 KiB of the logs.
+const LEFT_IN_LOGS_MAX: f64 = 18.0 * 1024.0;
+
+/// Runs rounds, prints the growth for each cluster, and fails if that is too much. The first half of the rounds does
+/// not count, or as many as fill the logs: they show what is allocated only once.
+pub(crate) fn report(rounds: usize) -> anyhow::Result<ExitCode> {
+    nephele_seeded_process::seed(0);
+    let allocated = || epoch::advance().and_then(|_| stats::allocated::read()).unwrap_or_default() as u64;
+    let measured = memory::rounds(rounds, allocated).map_err(anyhow::Error::msg)?;
+    let (first, limit) =
+        if rounds > LOGS_ARE_FULL + 1 { (LOGS_ARE_FULL, LEFT_MAX) } else { (rounds / 2, LEFT_IN_LOGS_MAX) };
+    let counted: Vec<f64> = measured[first..].iter().map(|bytes| *bytes as f64).collect();
+    anyhow::ensure!(counted.len() > 1, "{rounds} rounds are too few to see a growth");
+    let left = slope::of(&counted) / f64::from(memory::CLUSTERS);
+    println!("{left:.0} bytes are left of a cluster, at most {limit:.0} may be: {measured:?}");
+    let holds = measured[0] > 0 && left <= limit;
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

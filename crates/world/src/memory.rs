@@ -1,0 +1,128 @@
+//! The memory that deleted clusters leave behind: a world without trouble, in which clusters are created and deleted
+//! again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::DeleteParams;
+use nephele_api::core::{Cluster, Machine};
+use nephele_standin::{Plan, PlannedClusters};
+use nephele_testkit::ManagementApi;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{Conditions, Connection};
+use crate::hub::Hub;
+use crate::process::{Process, Settings};
+use crate::scenario::Scope;
+use crate::time::WorldClock;
+use crate::world::{create_pools, management_api, paused_runtime, plan, play_cluster_api};
+
+/// Clusters of a round, side by side.
+pub const CLUSTERS: u8 = 4;
+/// Machines of a cluster: one of the control plane and two workers.
+const MACHINES: usize = 3;
+/// How long machines may take to come up, or a cluster to go.
+const LIMIT: Duration = Duration::from_secs(1800);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// After an hour the API server has forgotten the Events of a round.
+const AFTER_ROUND: Duration = Duration::from_secs(3700);
+
+/// Runs this many rounds and returns what `allocated` said after each.
+///
+/// # Errors
+/// When clusters do not come up, or do not go.
+pub fn rounds(rounds: usize, allocated: impl Fn() -> u64) -> Result<Vec<u64>, String> {
+    fastrand::seed(0);
+    paused_runtime().block_on(async {
+        let world = Quiet::start().await;
+        let mut measured = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            world.round().await?;
+            measured.push(allocated());
+        }
+        world.stop().await;
+        Ok(measured)
+    })
+}
+
+/// A world with one manager and no trouble.
+struct Quiet {
+    api: ManagementApi,
+    planned: PlannedClusters,
+    standin: CancellationToken,
+    manager: Process,
+}
+
+impl Quiet {
+    async fn start() -> Self {
+        let clock = WorldClock::start();
+        let api = management_api("management", &clock).await;
+        create_pools(&api, "default", 0).await;
+        let planned = PlannedClusters::new(Plan::default());
+        let hub = Hub::default();
+        let standin = CancellationToken::new();
+        play_cluster_api(&api, &planned, &hub, &clock, standin.clone());
+        let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
+        let connection =
+            Connection::new(api.server().clone(), 0, "manager".to_owned(), conditions, Arc::new(|_| {}));
+        let settings = Settings { scope: Scope::All, shares_ports: false, quota: 0, disk: None };
+        let manager = Process::start(connection, "manager".to_owned(), &clock, settings);
+        hub.set(std::iter::once(manager.network.clone()));
+        Self { api, planned, standin, manager }
+    }
+
+    /// Creates clusters, waits until their machines have Nodes, deletes them and waits until they are gone. Each round
+    /// has the same names, so that lists by name do not grow.
+    async fn round(&self) -> Result<(), String> {
+        let client = self.api.client();
+        let clusters: Api<Cluster> = Api::default_namespaced(client.clone());
+        let machines: Api<Machine> = Api::default_namespaced(client.clone());
+        let workers = u32::try_from(MACHINES - 1).unwrap_or(u32::MAX);
+        for cluster in 0..CLUSTERS {
+            let plan = plan(&("default".to_owned(), format!("cluster-{cluster}")), "salt", 1, workers, true);
+            self.planned.set(plan.clone());
+            nephele_standin::create(&client, &plan).await.map_err(|error| error.to_string())?;
+        }
+        let wanted = usize::from(CLUSTERS) * MACHINES;
+        until("every machine has a Node", async || {
+            let listed = machines.list(&Default::default()).await.map_err(|error| error.to_string())?;
+            let has_node = |machine: &&Machine| {
+                let status = machine.status.as_ref();
+                status.is_some_and(|status| status.node_ref.is_some())
+            };
+            Ok(listed.iter().filter(has_node).count() == wanted)
+        })
+        .await?;
+        for cluster in 0..CLUSTERS {
+            let name = format!("cluster-{cluster}");
+            clusters.delete(&name, &DeleteParams::default()).await.map_err(|error| error.to_string())?;
+        }
+        until("every cluster is gone", async || {
+            let listed = clusters.list(&Default::default()).await.map_err(|error| error.to_string())?;
+            Ok(listed.items.is_empty())
+        })
+        .await?;
+        sleep(AFTER_ROUND).await;
+        // The API of tests keeps each write until somebody reads it.
+        drop(self.api.take_writes());
+        Ok(())
+    }
+
+    async fn stop(self) {
+        self.manager.stop().await;
+        self.standin.cancel();
+    }
+}
+
+async fn until(what: &str, is_so: impl AsyncFn() -> Result<bool, String>) -> Result<(), String> {
+    let start = Instant::now();
+    while !is_so().await? {
+        if start.elapsed() > LIMIT {
+            return Err(format!("not after {LIMIT:?}: {what}"));
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}
