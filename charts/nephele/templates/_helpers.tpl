@@ -112,6 +112,11 @@ app.kubernetes.io/component: runtime-extension
   verbs: [get, patch]
 {{- end -}}
 
+{{/* Port of the hooks in the extension's pods. */}}
+{{- define "nephele.extensionPort" -}}
+9444
+{{- end -}}
+
 {{/* Where the authority of the extension's clients is mounted. */}}
 {{- define "nephele.clientAuthorityFolder" -}}
 /etc/nephele/client-authority
@@ -120,7 +125,7 @@ app.kubernetes.io/component: runtime-extension
 {{/* Flags of the extension, each with its value in one argument. Every replica answers, so none has to lead. */}}
 {{- define "nephele.extensionArgs" -}}
 - --roles=runtime-extension
-- --runtime-extension-port={{ .Values.runtimeExtension.port | int }}
+- --runtime-extension-port={{ include "nephele.extensionPort" . }}
 {{- if .Values.runtimeExtension.clientAuthority.secret }}
 - --runtime-extension-client-ca-file={{ include "nephele.clientAuthorityFolder" . }}/ca.crt
 {{- end }}
@@ -177,36 +182,41 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* The host in endpoints; empty when it is the pod's address. */}}
+{{/* The host in endpoints; empty when it is the node's address, which is the pod's. */}}
 {{- define "nephele.advertiseHost" -}}
 {{- $workload := .Values.workload -}}
 {{- if $workload.advertiseHost -}}
 {{- $workload.advertiseHost -}}
-{{- else if and (not .Values.hostNetwork) (has $workload.service.type (list "Headless" "ClusterIP")) -}}
-{{- $service := ternary "workload" "workload-ports" (eq $workload.service.type "Headless") -}}
-{{- printf "%s-%s.%s.svc" (include "nephele.fullname" .) $service .Release.Namespace -}}
+{{- else if not .Values.hostNetwork -}}
+{{- printf "%s-workload.%s.svc" (include "nephele.fullname" .) .Release.Namespace -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The ConfigMap of cluster templates. */}}
+{{- define "nephele.templatesName" -}}
+{{- printf "%s-templates" (include "nephele.fullname" .) -}}
+{{- end -}}
+
+{{/* The key of the template that needs nothing else, which clusterctl also reads when no key is given. */}}
+{{- define "nephele.defaultTemplate" -}}
+template
+{{- end -}}
+
+{{/* The other keys, as a list in a sentence. */}}
+{{- define "nephele.otherTemplates" -}}
+{{- $keys := list -}}
+{{- range $path, $_ := .Files.Glob "files/templates/*.yaml" -}}
+{{- $keys = append $keys (base $path | trimSuffix ".yaml") -}}
+{{- end -}}
+{{- without $keys (include "nephele.defaultTemplate" .) | sortAlpha | join ", " -}}
 {{- end -}}
 
 {{/* Flags of the manager, each with its value in one argument, the form that other tools can change. */}}
 {{- define "nephele.args" -}}
-{{- $election := .Values.leaderElection -}}
 {{- if .Values.roles -}}
 - --roles={{ join "," .Values.roles }}
 {{ end -}}
-- --leader-elect={{ $election.enabled }}
-{{- with $election.id }}
-- {{ printf "--leader-election-id=%s" . | quote }}
-{{- end }}
-{{- with $election.leaseDuration }}
-- --leader-elect-lease-duration={{ . }}
-{{- end }}
-{{- with $election.renewDeadline }}
-- --leader-elect-renew-deadline={{ . }}
-{{- end }}
-{{- with $election.retryPeriod }}
-- --leader-elect-retry-period={{ . }}
-{{- end }}
+- --leader-elect={{ .Values.leaderElection.enabled }}
 {{- if .Values.metrics.enabled }}
 - --diagnostics-address=:{{ .Values.metrics.port | int }}
 - --insecure-diagnostics={{ not .Values.metrics.authentication }}
@@ -225,22 +235,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - {{ printf "--advertise-host=%s" . | quote }}
 {{- end }}
 {{- if .Values.state.enabled }}
-- {{ printf "--state-dir=%s" .Values.state.mountPath | quote }}
+- --state-dir={{ include "nephele.stateFolder" . }}
 {{- end }}
 {{- if not .Values.prepareCredentials }}
 - --prepare-credentials=false
 {{- end }}
-{{- with .Values.concurrency.inMemoryCluster }}
-- --inmemorycluster-concurrency={{ . | int }}
-{{- end }}
-{{- with .Values.concurrency.inMemoryMachine }}
-- --inmemorymachine-concurrency={{ . | int }}
-{{- end }}
 {{- end }}
 {{- if include "nephele.is" (dict "root" . "role" "ipam") }}
-{{- with .Values.concurrency.ipAddressClaim }}
-- --ipaddressclaim-concurrency={{ . | int }}
-{{- end }}
 {{- if .Values.ipam.reclaimOrphans }}
 - --ipam-reclaim-orphans=true
 {{- end }}
@@ -262,25 +263,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- with .Values.watch.filter }}
 - {{ printf "--watch-filter=%s" . | quote }}
 {{- end }}
-{{- if .Values.featureGates }}
-{{- $gates := list }}
-{{- range $name, $on := .Values.featureGates }}
-{{- $gates = append $gates (printf "%s=%t" $name $on) }}
-{{- end }}
-- --feature-gates={{ join "," $gates }}
-{{- end }}
-{{- with .Values.syncPeriod }}
-- --sync-period={{ . }}
-{{- end }}
-{{- with .Values.kubeApi.qps }}
-- --kube-api-qps={{ . }}
-{{- end }}
-{{- with .Values.kubeApi.burst }}
-- --kube-api-burst={{ . | int }}
-{{- end }}
 {{- range .Values.extraArgs }}
 - {{ . | quote }}
 {{- end }}
+{{- end -}}
+
+{{/* Where the volume of the state is mounted. */}}
+{{- define "nephele.stateFolder" -}}
+/var/lib/nephele
 {{- end -}}
 
 {{/* Where a given certificate is mounted. */}}
@@ -361,16 +351,23 @@ Refuses to take over objects that clusterctl has installed: each would change th
 {{- if and .Values.runtimeExtension.enabled (eq (include "nephele.extensionAccount" .) (include "nephele.serviceAccountName" .)) -}}
 {{- fail "runtimeExtension.serviceAccount has to be another account than serviceAccount: a client of the extension acts with its rights" -}}
 {{- end -}}
-{{- if has $type (list "ClusterIP" "NodePort" "LoadBalancer") -}}
+{{- $instead := dict -}}
+{{- $_ := set $instead "ClusterIP" "use Headless, a name that outlives the manager's pod, too, and has no limit of ports" -}}
+{{- $_ := set $instead "NodePort" "use hostNetwork=true, which makes workload API servers ports of the node" -}}
+{{- $_ := set $instead "None" "use Headless, or hostNetwork=true for the address of the node" -}}
+{{- with get $instead $type -}}
+{{- fail (printf "workload.service.type %s was removed: %s" $type .) -}}
+{{- end -}}
+{{- if eq $type "LoadBalancer" -}}
 {{- if ge (sub $last $first) 500 -}}
-{{- fail (printf "workload.service.type %s lists every port: workload.ports may be 500 ports at most" $type) -}}
+{{- fail "workload.service.type LoadBalancer lists every port: workload.ports may be 500 ports at most" -}}
 {{- end -}}
 {{- if gt (.Values.replicas | int) 1 -}}
-{{- fail (printf "workload.service.type %s needs replicas of 1: it would lead half of the connections to a manager without the lease" $type) -}}
+{{- fail "workload.service.type LoadBalancer needs replicas of 1: it would lead half of the connections to a manager without the lease" -}}
 {{- end -}}
+{{- if not $workload.advertiseHost -}}
+{{- fail "workload.service.type LoadBalancer needs workload.advertiseHost: the address of the load balancer" -}}
 {{- end -}}
-{{- if and (has $type (list "NodePort" "LoadBalancer")) (not $workload.advertiseHost) -}}
-{{- fail (printf "workload.service.type %s needs workload.advertiseHost: the address of the node or load balancer" $type) -}}
 {{- end -}}
 {{- if and .Values.state.enabled (eq .Values.state.type "emptyDir") (gt (.Values.replicas | int) 1) -}}
 {{- fail "state.type emptyDir needs replicas of 1: each pod would have a state of its own, and bring back an old one" -}}

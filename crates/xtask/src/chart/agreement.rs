@@ -32,7 +32,7 @@ const WAYS: [Way; 2] = [
     Way {
         role: Role::Ipam,
         // The lease is that of the in-cluster provider.
-        values: "{roles: [ipam], leaderElection: {id: 7bb7acb4.ipam.cluster.x-k8s.io}}",
+        values: "{roles: [ipam], extraArgs: [--leader-election-id=7bb7acb4.ipam.cluster.x-k8s.io]}",
         namespace: "capi-ipam-in-cluster-system",
     },
 ];

@@ -6,7 +6,9 @@ use serde_json::Value;
 use super::{
     facts::{self, Release},
     flags::Program,
+    flavors::{self, Templates},
     helm::{Helm, NAMESPACE, RELEASE},
+    notes,
     object::{deployment, find, id, texts},
 };
 
@@ -50,6 +52,7 @@ const PLAIN: Case = Case {
 };
 
 const DEPLOYMENT: &str = "Deployment/nephele-controller-manager";
+const TEMPLATES: &str = "ConfigMap/nephele-templates";
 const WORKLOAD: &str = "Service/nephele-workload";
 const PORTS: &str = "Service/nephele-workload-ports";
 const CONTAINER_IMAGE: &str = "/spec/template/spec/containers/0/image";
@@ -96,6 +99,7 @@ pub(super) const CASES: &[Case] = &[
             "ServiceAccount/nephele-manager",
             "ClusterRole/nephele-system-manager",
             "Pod/nephele-test-start",
+            TEMPLATES,
         ],
         without: &[
             EXTENSION,
@@ -107,10 +111,13 @@ pub(super) const CASES: &[Case] = &[
             "PersistentVolumeClaim/nephele-state",
         ],
         notes: &[
-            "kubectl --namespace nephele-system rollout status deployment/nephele-controller-manager\n",
-            "helm --namespace nephele-system test nephele\n",
-            "--infrastructure in-memory:v",
-            "nephele-workload.nephele-system.svc",
+            "1. Create a cluster:\n\n     clusterctl generate cluster demo --worker-machine-count 1 \\\n       --from-config-map nephele-templates ",
+            "2. Wait until it is up:\n\n     kubectl wait cluster/demo --for condition=Available --timeout 5m\n",
+            "3. Reach it:\n\n     clusterctl get kubeconfig demo > demo.kubeconfig\n     kubectl --namespace nephele-system port-forward deployment/nephele-controller-manager \\\n       20000:$(kubectl get cluster demo --output jsonpath='{.spec.controlPlaneEndpoint.port}')\n",
+            "--server https://localhost:20000 get nodes\n",
+            "nephele connect --all\n",
+            "autoscaler, ipam, machine-pool, scale, topology.\n",
+            "Helm manages infrastructure-in-memory now",
             "crds.keep is on",
         ],
         ..PLAIN
@@ -216,6 +223,7 @@ pub(super) const CASES: &[Case] = &[
             "ClusterRole/simulation-cloud-nephele-manager",
             "ClusterRoleBinding/simulation-cloud-nephele-manager",
             "Role/cloud-nephele-leader-election",
+            "ConfigMap/cloud-nephele-templates",
         ],
         ..PLAIN
     },
@@ -279,14 +287,8 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "replicas that wait for a lease",
-        values: "{replicas: 3, strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}, leaderElection: {id: other/lease, leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 5s}}",
-        flags: &[
-            "--leader-elect=true",
-            "--leader-election-id=other/lease",
-            "--leader-elect-lease-duration=60s",
-            "--leader-elect-renew-deadline=40s",
-            "--leader-elect-retry-period=5s",
-        ],
+        values: "{replicas: 3, strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}",
+        flags: &["--leader-elect=true"],
         holds: &[
             (DEPLOYMENT, "/spec/replicas", "3"),
             (
@@ -295,6 +297,7 @@ pub(super) const CASES: &[Case] = &[
                 "{\"type\": \"RollingUpdate\", \"rollingUpdate\": {\"maxSurge\": 1}}",
             ),
         ],
+        notes: &["name that pod instead of the Deployment"],
         ..PLAIN
     },
     Case {
@@ -333,14 +336,14 @@ pub(super) const CASES: &[Case] = &[
             "Role/nephele-leader-election",
             "ClusterRole/nephele-system-metrics-reader",
         ],
-        without: &[CLUSTERS, WORKLOAD, TEMPLATE_VALIDATION, "ClusterRole/nephele-system-manager"],
-        notes: &["2. Create an InClusterIPPool", "Helm manages ipam-in-cluster now"],
+        without: &[CLUSTERS, WORKLOAD, TEMPLATES, TEMPLATE_VALIDATION, "ClusterRole/nephele-system-manager"],
+        notes: &["\nCreate an InClusterIPPool", "Helm manages ipam-in-cluster now"],
         ..PLAIN
     },
     Case {
         name: "pools as one likes them",
-        values: "{ipam: {reclaimOrphans: true, overlap: warn}, concurrency: {ipAddressClaim: 9}}",
-        flags: &["--ipam-reclaim-orphans=true", "--ipam-overlap=warn", "--ipaddressclaim-concurrency=9"],
+        values: "ipam: {reclaimOrphans: true, overlap: warn}",
+        flags: &["--ipam-reclaim-orphans=true", "--ipam-overlap=warn"],
         no_flags: &["--roles"],
         ..PLAIN
     },
@@ -354,6 +357,11 @@ pub(super) const CASES: &[Case] = &[
         name: "a share of the objects",
         values: "watch: {namespace: team-a, filter: mine}",
         flags: &["--namespace=team-a", "--watch-filter=mine"],
+        notes: &[
+            "--target-namespace team-a \\\n",
+            "cluster/demo --namespace team-a ",
+            "cluster.x-k8s.io/watch-filter=mine",
+        ],
         without: &["Role/nephele-system-manager"],
         ..PLAIN
     },
@@ -402,69 +410,49 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
-        name: "pace and features",
-        values: "{seed: 'a \"quoted\" seed: 1', syncPeriod: 1h30m, prepareCredentials: false, concurrency: {inMemoryCluster: 5, inMemoryMachine: 7}, kubeApi: {qps: 12.5, burst: 1000000}, featureGates: {AllBeta: false, AllAlpha: true}}",
+        name: "pace, with flags that have no value of the chart",
+        values: "{seed: 'a \"quoted\" seed: 1', prepareCredentials: false, extraArgs: [--sync-period=1h30m, --leader-election-id=other/lease, --leader-elect-lease-duration=60s, --inmemorycluster-concurrency=5, --kube-api-qps=12.5]}",
         flags: &[
             "--seed=a \"quoted\" seed: 1",
-            "--sync-period=1h30m",
             "--prepare-credentials=false",
+            "--sync-period=1h30m",
+            "--leader-election-id=other/lease",
+            "--leader-elect-lease-duration=60s",
             "--inmemorycluster-concurrency=5",
-            "--inmemorymachine-concurrency=7",
             "--kube-api-qps=12.5",
-            "--kube-api-burst=1000000",
-            "--feature-gates=AllAlpha=true,AllBeta=false",
         ],
-        ..PLAIN
-    },
-    Case {
-        name: "workload clusters behind a virtual address",
-        values: "workload: {ports: {first: 20000, last: 20499}, service: {type: ClusterIP, annotations: {a: b}}}",
-        flags: &[
-            "--workload-ports=20000-20499",
-            "--advertise-host=nephele-workload-ports.nephele-system.svc",
-        ],
-        holds: &[
-            (PORTS, "/spec/type", "\"ClusterIP\""),
-            (PORTS, "/metadata/annotations", "{\"a\": \"b\"}"),
-            (PORTS, "/spec/ports/499/port", "20499"),
-            (PORTS, "/spec/ports/499/targetPort", "20499"),
-            (PORTS, "/spec/ports/500", "null"),
-        ],
-        with: &[WORKLOAD],
-        ..PLAIN
-    },
-    Case {
-        name: "workload clusters on a node's ports",
-        values: "workload: {ports: {first: 30000, last: 30001}, advertiseHost: 172.18.0.2, service: {type: NodePort}}",
-        flags: &["--workload-ports=30000-30001", "--advertise-host=172.18.0.2"],
-        holds: &[(
-            PORTS,
-            "/spec/ports",
-            "[{\"name\": \"cluster-30000\", \"port\": 30000, \"targetPort\": 30000, \"nodePort\": 30000, \"protocol\": \"TCP\"}, \
-             {\"name\": \"cluster-30001\", \"port\": 30001, \"targetPort\": 30001, \"nodePort\": 30001, \"protocol\": \"TCP\"}]",
-        )],
-        with: &[WORKLOAD],
         ..PLAIN
     },
     Case {
         name: "workload clusters behind a load balancer",
-        values: "workload: {ports: {last: 20001}, advertiseHost: 'fd00::1', service: {type: LoadBalancer, loadBalancerClass: x/y, loadBalancerSourceRanges: [10.0.0.0/8]}}",
-        flags: &["--advertise-host=fd00::1"],
+        values: "workload: {ports: {last: 20001}, advertiseHost: 'fd00::1', service: {type: LoadBalancer, annotations: {a: b}, loadBalancerClass: x/y, loadBalancerSourceRanges: [10.0.0.0/8]}}",
+        flags: &["--workload-ports=20000-20001", "--advertise-host=fd00::1"],
         holds: &[
             (PORTS, "/spec/type", "\"LoadBalancer\""),
+            (PORTS, "/metadata/annotations", "{\"a\": \"b\"}"),
+            (WORKLOAD, "/metadata/annotations", "{\"a\": \"b\"}"),
+            (
+                PORTS,
+                "/spec/ports",
+                "[{\"name\": \"cluster-20000\", \"port\": 20000, \"targetPort\": 20000, \"protocol\": \"TCP\"}, \
+                 {\"name\": \"cluster-20001\", \"port\": 20001, \"targetPort\": 20001, \"protocol\": \"TCP\"}]",
+            ),
             (PORTS, "/spec/loadBalancerClass", "\"x/y\""),
             (PORTS, "/spec/loadBalancerSourceRanges", "[\"10.0.0.0/8\"]"),
-            (PORTS, "/spec/ports/1/nodePort", "null"),
         ],
         with: &[WORKLOAD],
+        notes: &["> demo.kubeconfig\n     kubectl --kubeconfig demo.kubeconfig get nodes\n"],
         ..PLAIN
     },
     Case {
-        name: "workload clusters at the pod's address",
-        values: "workload: {service: {type: None}}",
-        no_flags: &["--advertise-host"],
-        without: &[WORKLOAD],
-        notes: &["cannot be reached any more", "Helm manages infrastructure-in-memory now"],
+        name: "as many workload clusters as a load balancer has ports",
+        values: "workload: {ports: {last: 20499}, advertiseHost: x, service: {type: LoadBalancer}}",
+        flags: &["--workload-ports=20000-20499"],
+        holds: &[
+            (PORTS, "/spec/ports/499/port", "20499"),
+            (PORTS, "/spec/ports/499/targetPort", "20499"),
+            (PORTS, "/spec/ports/500", "null"),
+        ],
         ..PLAIN
     },
     Case {
@@ -475,6 +463,7 @@ pub(super) const CASES: &[Case] = &[
             (DEPLOYMENT, "/spec/template/spec/hostNetwork", "true"),
             (DEPLOYMENT, "/spec/template/spec/dnsPolicy", "\"ClusterFirstWithHostNet\""),
         ],
+        notes: &["> demo.kubeconfig\n     kubectl --kubeconfig demo.kubeconfig get nodes\n"],
         ..PLAIN
     },
     Case {
@@ -490,6 +479,11 @@ pub(super) const CASES: &[Case] = &[
         values: "metrics: {readers: [{namespace: monitoring, name: prometheus}], serviceMonitor: {enabled: true, interval: 15s, scrapeTimeout: 10s, labels: {release: prometheus}}}",
         holds: &[
             (MONITOR, "/spec/endpoints/0/scheme", "\"https\""),
+            (
+                MONITOR,
+                "/spec/endpoints/0/bearerTokenFile",
+                "\"/var/run/secrets/kubernetes.io/serviceaccount/token\"",
+            ),
             (MONITOR, "/spec/endpoints/0/tlsConfig/insecureSkipVerify", "true"),
             (MONITOR, "/spec/endpoints/0/interval", "\"15s\""),
             (MONITOR, "/metadata/labels/release", "\"prometheus\""),
@@ -676,8 +670,8 @@ metrics: {serviceMonitor: {enabled: true}}",
     },
     Case {
         name: "a claim that is there",
-        values: "state: {enabled: true, mountPath: /state, type: persistentVolumeClaim, persistentVolumeClaim: {existingClaim: theirs}}",
-        flags: &["--state-dir=/state"],
+        values: "state: {enabled: true, type: persistentVolumeClaim, persistentVolumeClaim: {existingClaim: theirs}}",
+        flags: &["--state-dir=/var/lib/nephele"],
         holds: &[(DEPLOYMENT, "/spec/template/spec/volumes/0/persistentVolumeClaim/claimName", "\"theirs\"")],
         without: &["PersistentVolumeClaim/nephele-state"],
         ..PLAIN
@@ -706,16 +700,10 @@ metrics: {serviceMonitor: {enabled: true}}",
         ],
         ..PLAIN
     },
-    Case {
-        name: "no test",
-        values: "tests: {enabled: false}",
-        without: &["Pod/nephele-test-start"],
-        ..PLAIN
-    },
 ];
 
 impl Case {
-    pub(super) fn check(&self, helm: &Helm, program: &Program) -> anyhow::Result<()> {
+    pub(super) fn check(&self, helm: &Helm, program: &Program, templates: &Templates) -> anyhow::Result<()> {
         let Self {
             name: _,
             release,
@@ -727,14 +715,21 @@ impl Case {
             holds,
             with,
             without,
-            notes,
+            notes: said,
             lint,
         } = self;
         if *lint {
             helm.lint(values)?;
         }
         let objects = helm.objects(release, namespace, values)?;
-        facts::check(&objects, &Release { name: release, namespace, watched }, program)?;
+        let of = Release { name: release, namespace, watched };
+        facts::check(&objects, &of, program)?;
+        flavors::check(&objects, templates)?;
+        let text = helm.notes(release, namespace, values)?;
+        notes::check(&text, &objects, &of).context("the notes")?;
+        for part in *said {
+            ensure!(text.contains(part), "no {part:?} in the notes: {text}");
+        }
         let args = texts(deployment(&objects)?, "/spec/template/spec/containers/0/args");
         for flag in *flags {
             ensure!(args.iter().any(|arg| arg == flag), "no {flag} among {args:?}");
@@ -750,12 +745,6 @@ impl Case {
         }
         for object in *with {
             find(&objects, object)?;
-        }
-        if !notes.is_empty() {
-            let said = helm.notes(release, namespace, values)?;
-            for note in *notes {
-                ensure!(said.contains(note), "no {note:?} in the notes: {said}");
-            }
         }
         if let Some(object) = objects.iter().find(|object| without.contains(&id(object).as_str())) {
             bail!("{} is there", id(object));

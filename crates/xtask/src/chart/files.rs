@@ -1,5 +1,5 @@
-//! The generated parts of the chart: definitions from the types, roles and webhooks from `config/`, and the table of
-//! values from `values.yaml`.
+//! The generated parts of the chart: definitions from the types; roles, webhooks and cluster templates from `config/`;
+//! the table of values and the descriptions in the schema from `values.yaml`.
 
 use std::{
     collections::BTreeMap,
@@ -11,14 +11,18 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_yaml_ng::{Deserializer, Value};
 
-use super::{FOLDER, table};
+use super::{FOLDER, flavors, schema, table};
 use crate::paths;
 
 /// The folders with the manager's permissions and webhooks, for every way to install it.
 const SOURCES: [&str; 4] = ["config/rbac", "config/ipam", "config/webhook", "config/webhook-infrastructure"];
 /// Folders of the chart that contain only generated files.
-pub(crate) const FOLDERS: [&str; 3] =
-    ["charts/nephele/files/definitions", "charts/nephele/files/roles", "charts/nephele/files/webhooks"];
+pub(crate) const FOLDERS: [&str; 4] = [
+    "charts/nephele/files/definitions",
+    "charts/nephele/files/roles",
+    "charts/nephele/files/webhooks",
+    "charts/nephele/files/templates",
+];
 /// Roles that all providers in the process share. The roles of the first provider are used, and those of the others
 /// have to be equal.
 pub(super) const SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verbosity-writer"];
@@ -26,12 +30,12 @@ pub(super) const SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verb
 const PROVIDERS: [(&str, &str); 2] =
     [("infrastructure-in-memory", "infrastructure"), ("ipam-in-cluster", "ipam")];
 
-/// Paths within the repository and their content. `header` opens each file.
+/// Paths within the repository and their content. `header` opens each file, but not templates, which users read.
 pub(crate) fn generated(
     definitions: impl IntoIterator<Item = (String, String)>,
     header: &str,
 ) -> anyhow::Result<BTreeMap<PathBuf, String>> {
-    let [definition_folder, role_folder, webhook_folder] = FOLDERS.map(Path::new);
+    let [definition_folder, role_folder, webhook_folder, template_folder] = FOLDERS.map(Path::new);
     let mut files = BTreeMap::new();
     for (name, text) in definitions {
         files.insert(definition_folder.join(name), text);
@@ -58,9 +62,13 @@ pub(crate) fn generated(
             bail!("two objects would be {}", path.display());
         }
     }
-    let readme = Path::new(FOLDER).join("README.md");
-    let values = read(&Path::new(FOLDER).join("values.yaml"))?;
+    for (key, text) in flavors::all()? {
+        files.insert(template_folder.join(format!("{key}.yaml")), text);
+    }
+    let values = table::described(&read(&Path::new(FOLDER).join("values.yaml"))?)?;
+    let [readme, schema] = ["README.md", "values.schema.json"].map(|name| Path::new(FOLDER).join(name));
     files.insert(readme.clone(), table::inserted(&read(&readme)?, &values)?);
+    files.insert(schema.clone(), schema::described(&read(&schema)?, &values)?);
     Ok(files)
 }
 

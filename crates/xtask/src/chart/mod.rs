@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  types, config/ ──codegen──▶ files/ ─┐
-//!  cases: values and what they give ───┼─helm template─▶ facts that always hold
+//!  cases: values and what they give ───┼─helm template─▶ facts that always hold, also about the notes
 //!                                      │                 what the case expects
 //!  refusals: values that do not fit ───┘                 the same objects as `nephele components`
 //! ```
@@ -15,9 +15,12 @@ pub(crate) mod cluster;
 mod facts;
 mod files;
 mod flags;
+mod flavors;
 mod helm;
+mod notes;
 mod object;
 mod refusals;
+mod schema;
 mod table;
 
 use std::path::PathBuf;
@@ -64,8 +67,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             failed.push(name);
         }
     };
+    let templates = flavors::all()?;
     for case in cases::CASES {
-        check(format!("case {:?}", case.name), case.check(&helm, &program));
+        check(format!("case {:?}", case.name), case.check(&helm, &program, &templates));
     }
     for refusal in refusals::REFUSALS {
         check(format!("refusal {:?}", refusal.because), refusal.check(&helm));

@@ -1,27 +1,31 @@
-//! The table of values in the chart's README, from the comments of `values.yaml`.
+//! The values of `values.yaml` with their comments, and the table of some of them in the chart's README.
 
 use anyhow::{Context, bail};
 use serde_yaml_ng::Value;
 
 const BEGIN: &str = "<!-- values: made from values.yaml by `cargo xtask codegen` -->\n";
 const END: &str = "<!-- end of values -->\n";
+/// Opens the descriptions of the values that are in the README.
+const OFTEN: &str = "Often changed. ";
 
 /// A value with a description.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Described {
     /// Its keys, joined by dots.
     pub(super) path: String,
-    description: String,
+    pub(super) description: String,
     /// As JSON, short enough for a cell.
     default: String,
+    /// Whether it is in the README.
+    is_often_changed: bool,
 }
 
 /// The README with a new table between the marks.
-pub(super) fn inserted(readme: &str, values: &str) -> anyhow::Result<String> {
+pub(super) fn inserted(readme: &str, values: &[Described]) -> anyhow::Result<String> {
     let (before, rest) = readme.split_once(BEGIN).with_context(|| format!("no {BEGIN:?} in README.md"))?;
     let (_, after) = rest.split_once(END).with_context(|| format!("no {END:?} in README.md"))?;
     let mut table = String::from("\n| Value | Default | Description |\n|---|---|---|\n");
-    for Described { path, description, default } in described(values)? {
+    for Described { path, description, default, .. } in values.iter().filter(|value| value.is_often_changed) {
         let [description, default] = [description, default].map(|cell| cell.replace('|', "\\|"));
         table.push_str(&format!("| `{path}` | `{default}` | {description} |\n"));
     }
@@ -53,7 +57,10 @@ pub(super) fn described(text: &str) -> anyhow::Result<Vec<Described>> {
                 Some(value) if !comment.is_empty() => {
                     let default =
                         serde_json::to_string(value).with_context(|| format!("failed to write {path}"))?;
-                    found.push(Described { path, description: comment.join(" "), default });
+                    let whole = comment.join(" ");
+                    let often = whole.strip_prefix(OFTEN);
+                    let description = often.unwrap_or(&whole).to_owned();
+                    found.push(Described { path, description, default, is_often_changed: often.is_some() });
                 }
                 Some(Value::Mapping(parts)) if !parts.is_empty() => {}
                 Some(_) => bail!("{path} has no description"),
@@ -69,14 +76,16 @@ pub(super) fn described(text: &str) -> anyhow::Result<Vec<Described>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{chart::FOLDER, files, paths};
 
     #[test]
     fn a_value_is_described_by_the_comment_above_it() {
-        let text = "# The file.\n\n# One\n# and a half.\na: 1\nb:\n  # Two.\n  c: [x]\n# Whole.\nd:\n  e: f\n  g:\n  - h: i\n";
+        let text = "# The file.\n\n# One\n# and a half.\na: 1\nb:\n  # Often changed. Two.\n  c: [x]\n# Whole.\nd:\n  e: f\n  g:\n  - h: i\n";
         let entry = |path: &str, description: &str, default: &str| Described {
             path: path.into(),
             description: description.into(),
             default: default.into(),
+            is_often_changed: path == "b.c",
         };
         assert_eq!(
             described(text).expect("described"),
@@ -95,10 +104,19 @@ mod tests {
     }
 
     #[test]
-    fn the_table_replaces_the_one_before() {
+    fn the_table_replaces_the_one_before_and_has_what_is_often_changed() {
         let readme = format!("one\n{BEGIN}old\n{END}two\n");
-        let fresh = inserted(&readme, "# A | b.\na: 1\n").expect("inserted");
-        assert_eq!(inserted(&fresh, "# A | b.\na: 1\n").expect("inserted"), fresh);
-        assert!(fresh.contains("| `a` | `1` | A \\| b. |\n") && !fresh.contains("old"), "{fresh}");
+        let values = described("# Often changed. A | b.\na: 1\n# C.\nc: 1\n").expect("described");
+        let fresh = inserted(&readme, &values).expect("inserted");
+        assert_eq!(inserted(&fresh, &values).expect("inserted"), fresh);
+        assert!(fresh.contains("| `a` | `1` | A \\| b. |\n"), "{fresh}");
+        assert!(!fresh.contains("old") && !fresh.contains("`c`"), "{fresh}");
+    }
+
+    #[test]
+    fn the_readme_has_fifteen_values() {
+        let text = files::read(&paths::repository().join(FOLDER).join("values.yaml")).expect("readable");
+        let values = described(&text).expect("described");
+        assert_eq!(values.iter().filter(|value| value.is_often_changed).count(), 15);
     }
 }
