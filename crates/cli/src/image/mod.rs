@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// What the flags do not say.
 pub(crate) const AFTER_HELP: &str = "\
 Prints the name of the image. To push it: skopeo copy oci-archive:FILE docker://REGISTRY/nephele:TAG, or docker load \
---input FILE. Then install it with nephele install --image.";
+--input FILE. Then install it with nephele install --image. nephele install --load registry:… does both.";
 
 /// Writes the archive, and prints the name of the image.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

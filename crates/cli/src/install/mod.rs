@@ -1,9 +1,9 @@
 //! `nephele install` and `nephele uninstall`: the manager on a management cluster, from this program alone.
 //!
 //! ```text
-//!  this program ─▶ image (one layer) ─▶ kind, containerd ─▶ nodes
-//!       │                                                     │
-//!       └─▶ objects (pure) ──server-side apply──▶ management cluster ─▶ manager's pod
+//!  this program ─▶ image (one layer) ─▶ kind, containerd, registry ─▶ nodes
+//!       │                                                              │
+//!       └─▶ objects (pure) ──server-side apply──▶ management cluster ──▶ manager's pod
 //! ```
 
 mod decide;
@@ -30,8 +30,8 @@ use crate::image;
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
-    /// How the nodes get an image of this program: kind[:CLUSTER] or containerd[:SOCKET] [default: kind, for a context
-    /// of kind]
+    /// How the nodes get an image of this program: kind[:CLUSTER], containerd[:SOCKET] or registry:HOST/REPOSITORY
+    /// [default: kind, for a context of kind]
     #[arg(long, value_name = "DESTINATION", conflicts_with = "image")]
     load: Option<Destination>,
     /// Make the image from this static program for Linux, instead of from the running one.
@@ -57,9 +57,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => {
             let destination = destination(args.load, args.target.context())?;
             let image = image::make(args.program.as_deref())?;
-            println!("Loading the image {} ({} MB)", image.name, image.content.len() / 1_000_000);
-            destination.deliver(&image)?;
-            Wanted { image: image.name, on_nodes: true, ipam: roles.ipam }
+            println!("Delivering the image {} ({} MB)", image.name, image.content.len() / 1_000_000);
+            let delivered = destination.deliver(&image)?;
+            Wanted { image: delivered.name, on_nodes: delivered.is_on_nodes, ipam: roles.ipam }
         }
     };
     let objects = objects(&wanted, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
@@ -83,7 +83,7 @@ fn destination(chosen: Option<Destination>, context: Option<String>) -> anyhow::
         Some(destination) => Ok(destination),
         None => bail!(
             "the context {context:?} is not one of kind, so nodes need the image in another way: name a \
-             containerd with --load, or an image that nodes can pull with --image"
+             containerd or a registry with --load, or an image that nodes can pull with --image"
         ),
     }
 }
