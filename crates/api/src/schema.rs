@@ -390,8 +390,7 @@ pub(crate) fn provider_ids(_: &mut SchemaGenerator) -> Schema {
 /// `metav1.LabelSelector`.
 pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "The namespaces for whose machines the extension is asked, by their labels: all where nothing \
-                        is said.",
+        "description": "The namespaces for whose machines the extension is called, by their labels; by default all.",
         "type": "object",
         "x-kubernetes-map-type": "atomic",
         "properties": {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_or_no_way_is_said() {
+    fn an_invalid_version_or_an_impossible_upgrade_is_an_error() {
         let text = |text: &str| text.to_owned();
         for (from, to, expected) in [
             ("", "v1.36.0", PlanError::Version(text(""))),

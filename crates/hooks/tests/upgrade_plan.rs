@@ -49,7 +49,7 @@ fn version() -> impl Strategy<Value = String> {
 proptest! {
     /// For any request and known versions, Cluster API accepts the plan, or the answer is an error.
     #[test]
-    fn what_is_answered_is_taken_by_who_asks(
+    fn cluster_api_accepts_every_plan(
         from in version(), to in version(), behind in 0_u64..3, known in prop::collection::vec(version(), 0..30),
     ) {
         let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u64>().ok());

@@ -192,7 +192,7 @@ async fn that_clusters_and_machines_come_up_and_are_paused_is_told_by_events() {
             }
         };
         if tokio::time::timeout(Duration::from_secs(20), told).await.is_err() {
-            panic!("of {kind} {name} was said {:?}", said(&world, kind, name).await);
+            panic!("the events of {kind} {name} are {:?}", said(&world, kind, name).await);
         }
     }
     world.stop().await;

@@ -454,7 +454,7 @@ async fn machines_beyond_the_limit_of_their_namespace_wait_for_room_and_those_th
     }
     let waiting = world.api.get::<InMemoryMachine>("c").await;
     let conditions = waiting.status.clone().unwrap_or_default().conditions;
-    let ready = conditions::find(&conditions, types::READY).expect("it is said");
+    let ready = conditions::find(&conditions, types::READY).expect("it has the condition Ready");
     assert_eq!(
         (ready.status.as_str(), ready.message.as_str()),
         ("False", "VMProvisioned: the cloud refused CreateInstance: quota of 2 instances is used up")

@@ -203,7 +203,7 @@ async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_pr
     unmark(&world).await;
     let follows =
         |object: &InMemoryMachine| noted(object).is_some_and(|software| software.version == "v1.36.4");
-    world.api.eventually("w", "to note that it follows", follows).await;
+    world.api.eventually("w", "to follow", follows).await;
     assert_eq!(version(&world), "v1.36.4");
     tokio::time::timeout(Duration::from_secs(20), world.stop()).await.expect("it stops");
 }

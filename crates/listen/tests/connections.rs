@@ -140,7 +140,7 @@ async fn ask_twice(head: &str, body: Vec<u8>) -> (bool, bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_a_body_nobody_reads_ends_is_said_to_close() {
+async fn the_response_announces_the_close_when_an_unread_body_ends_the_connection() {
     let chunked = [&b"7\r\nunknown\r\n"[..], b"0\r\n\r\n"].concat();
     let cases = [
         ("Content-Length: 200000", vec![b'x'; 200_000], false),

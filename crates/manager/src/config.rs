@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_extension_is_served_by_who_has_its_role() {
+    fn only_managers_with_the_role_serve_the_runtime_extension() {
         let config = |roles: &str, port| {
             let options = Options {
                 roles: roles.into(),

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn only_kinds_of_cluster_api_are_said_in_the_older_version() {
+    fn only_kinds_of_cluster_api_get_the_older_version() {
         let text =
             "ipam.cluster.x-k8s.io/v1alpha2 infrastructure.cluster.x-k8s.io/v1beta2 cluster.x-k8s.io/v1beta1";
         for version in text.split(' ') {

@@ -20,6 +20,7 @@ mod files;
 mod installed;
 mod kube_state_metrics;
 mod paths;
+mod picture;
 mod provider;
 mod record_hooks;
 mod release;
@@ -70,10 +71,12 @@ enum Task {
     Hostile(seeded::Args),
     /// Report which rows of Cluster API's contracts hold, and by which tests.
     Contract(contract::Args),
+    /// Make the picture of the README, `docs/src/demo.svg`, from a real run of `nephele demo`.
+    Picture(picture::Args),
     /// Make fixtures of Cluster API's calls that a manager recorded: those of
     /// `NEPHELE_RUNTIME_EXTENSION_RECORDINGS=FOLDER cargo xtask e2e extension`.
     RecordHooks(record_hooks::Args),
-    /// Check what compilers do not: purity of crates, freshness of files, lints, words.
+    /// Check what compilers do not: purity of crates, freshness of files, lints, sizes, words and their spelling.
     Tidy,
     /// Run worlds drawn from seeds, and report those that break a rule: `--seeds N [--from SEED]`.
     Worlds(seeded::Args),
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Task::Bench(subject) => bench::run(&subject),
         Task::Hostile(args) => seeded::run("nephele-hostile", &args),
         Task::Contract(args) => contract::run(&args),
+        Task::Picture(args) => picture::run(&args),
         Task::RecordHooks(args) => record_hooks::run(&args),
         Task::Tidy => tidy::run(),
         Task::Worlds(args) => seeded::run("nephele-world", &args),

@@ -181,7 +181,7 @@ async fn control_planes_and_workers_get_files_and_versions_in_place_and_none_is_
 }
 
 #[tokio::test]
-async fn an_update_that_fails_is_said_on_the_machine_and_one_under_way_outlives_its_manager()
+async fn the_machine_reports_an_update_that_fails_and_one_under_way_outlives_its_manager()
 -> anyhow::Result<()> {
     let bare = management("runtime-in-place-fails", "1s").await?;
     let scope = Scope::on(bare.management.clone(), "fails").await?;

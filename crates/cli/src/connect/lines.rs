@@ -1,4 +1,4 @@
-//! What is said. Results go to the standard output, problems to the standard error.
+//! What the command prints. Results go to the standard output, problems to the standard error.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ pub(super) fn explanation(waiting: Waiting) -> &'static str {
     }
 }
 
-/// What is said about a cluster that can be reached.
+/// The line about a cluster that can be reached.
 pub(super) fn line(id: &ClusterId, port: u16, arguments: &[String]) -> String {
     let arguments: Vec<_> = arguments.iter().map(|argument| quoted(argument)).collect();
     format!("{id}: https://127.0.0.1:{port}  kubectl {} get nodes", arguments.join(" "))

@@ -1,4 +1,4 @@
-//! The forwards that are open, and what is said about them.
+//! The forwards that are open, and the lines that are printed about them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -74,7 +74,7 @@ pub(crate) async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Resu
             print(&format!("Everything that was created is gone after {:.1} s\n", took.as_secs_f64()))
         })
     };
-    // The first failure is that of the program; the others are said here.
+    // The first failure is that of the program; the others are printed here.
     let mut outcomes = vec![written, removed];
     match ended {
         Ended::Interrupted => {}

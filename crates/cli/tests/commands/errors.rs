@@ -1,4 +1,4 @@
-//! Errors that people meet first: what is said, and the exit code.
+//! Errors that people meet first: the message and the exit code.
 
 use std::fmt::Write as _;
 use std::net::TcpListener;

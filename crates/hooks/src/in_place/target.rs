@@ -105,7 +105,7 @@ mod tests {
             ],
         });
         let found = target(&desired("v1.36.4", &json!("new"), bootstrap), &known());
-        let Files { digest, contents } = found.files.clone().expect("files are said");
+        let Files { digest, contents } = found.files.clone().expect("the target has files");
         let shown = |path: &str, what: &str| (path.to_owned(), what.to_owned());
         let expected = BTreeMap::from([
             // sha256sum of `hello`, and of an empty file.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_said_of_a_file_tells_it_from_another() {
+    fn every_field_of_a_file_changes_the_digest_and_their_order_does_not() {
         let files = |file: Value| files(Some(&json!([file])));
         let one = files(json!({ "path": "/a", "content": "x", "permissions": "0600" }));
         assert_eq!(one, files(json!({ "permissions": "0600", "content": "x", "path": "/a" })));

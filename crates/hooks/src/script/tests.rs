@@ -30,7 +30,7 @@ fn entry(key: &str, value: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_call_that_nothing_is_said_about_passes_and_is_recorded_once() {
+async fn a_call_without_a_preloaded_response_succeeds_and_is_recorded_once() {
     let api = ManagementApi::start();
     let scene = scene("BeforeClusterCreate", &[], &[]);
     for _ in 0..3 {
@@ -105,7 +105,7 @@ async fn all_hooks_that_can_block_do_when_the_settings_say_so() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_said_and_not_recorded() {
+async fn errors_are_returned_and_not_recorded() {
     let cluster = Object::try_from(json!({ "metadata": { "name": "demo" } })).unwrap();
     let error = Scene::new(&cluster, &Settings::new(), "BeforeClusterCreate", &[]).unwrap_err();
     assert_eq!(error.to_string(), "the ExtensionConfig has no setting extensionConfigName");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_simulated_is_said() {
+    fn what_cannot_be_simulated_is_refused_with_the_reason() {
         let zone = |name: &str, control_plane: bool| json!({ "name": name, "controlPlane": control_plane });
         let zones = |zones: Value| json!({ "failureDomains": zones });
         let pool = json!({ "apiGroup": "g", "kind": "K", "name": "p" });

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_pause_is_said_before_work_begins() {
+    fn the_condition_shows_the_end_of_a_pause_before_work_begins() {
         let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
         object.status = Some(InMemoryClusterStatus {
             conditions: vec![condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, "p")],

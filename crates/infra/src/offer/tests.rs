@@ -99,7 +99,7 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
 }
 
 #[test]
-fn what_the_cloud_does_not_have_is_said_in_a_sentence() {
+fn the_message_names_what_the_cloud_lacks_and_what_it_has() {
     let unknown = CloudError::UnknownImage { wanted: "debian".into(), known: vec!["ubuntu".into()] };
     assert_eq!(message(&unknown), "The cloud has no image debian; it has ubuntu");
     let missing = CloudError::UnknownCatalog("north".into());

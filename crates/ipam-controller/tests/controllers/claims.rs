@@ -146,7 +146,7 @@ async fn the_label_of_the_cluster_is_handed_on() {
 
 // C3, C9.
 #[tokio::test]
-async fn a_missing_pool_is_said_and_its_arrival_serves_the_claim() {
+async fn a_claim_reports_a_missing_pool_and_is_served_when_it_arrives() {
     let world = World::start().await;
     world.claim("local", IP, "pool").await;
     world.claim("global", GLOBAL, "pool").await;
@@ -482,7 +482,7 @@ async fn a_claim_that_lost_its_status_gets_the_same_address_again() {
 
 // E18.
 #[tokio::test]
-async fn an_ip_address_of_the_name_and_another_pool_is_said_and_waited_for() {
+async fn a_claim_reports_and_waits_for_an_ip_address_of_its_name_and_another_pool() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.1"], 24, "")).await;
     let mut foreign = reservation("test", "elsewhere", "10.9.9.9");

@@ -137,7 +137,7 @@ async fn an_exhausted_pool_says_how_many_wait() {
 }
 
 #[tokio::test]
-async fn a_spec_that_cannot_be_used_is_said_and_mended() {
+async fn an_invalid_spec_is_reported_until_it_is_corrected() {
     let world = World::start().await;
     // Such a spec is only possible without the webhook.
     world.pool("pool", spec(&["10.0.0.20-10.0.0.10"], 24, "")).await;

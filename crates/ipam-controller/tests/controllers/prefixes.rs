@@ -91,7 +91,7 @@ async fn a_global_pool_serves_every_namespace_and_waits_for_all_to_go() {
 
 // D6, D7, S18.
 #[tokio::test]
-async fn a_prefix_is_given_back_and_handed_to_who_waits() {
+async fn a_released_prefix_goes_to_the_claim_that_waits() {
     let world = World::start().await;
     world.prefix_pool("pool", prefixes(&["fd07::/64"], 64)).await;
     assert_eq!(prefix(&world, "first", "pool").await.0, "fd07::");

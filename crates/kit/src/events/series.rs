@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_said_anew() {
+    fn an_event_that_could_not_be_written_begins_a_new_series() {
         let mut log = SeriesLog::default();
         first(&log.note(at(0), &event("m", "broken")));
         log.forget(&event("m", "broken"));

@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_wait_is_between_what_is_said_and_that_with_jitter(
+        fn jitter_lengthens_a_wait_by_at_most_its_own_length(
             failures in 0..10_000_u32, jitter in -1.0..3.0_f64, key in ".{0,8}",
         ) {
             let settings = CircuitSettings { jitter, ..EXACT };

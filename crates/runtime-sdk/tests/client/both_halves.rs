@@ -181,7 +181,7 @@ async fn an_extension_that_lies_is_found_out_when_it_is_called() {
 
 /// Each invalid discovery response is an error that names the problem, and nothing is registered.
 #[tokio::test]
-async fn discovery_that_is_none_is_said() {
+async fn an_invalid_discovery_is_reported_and_registers_nothing() {
     let authority = Authority::new("ca");
     let hook = |api_version: &str, hook: &str| json!({ "apiVersion": api_version, "hook": hook });
     let v1alpha1 = "hooks.runtime.cluster.x-k8s.io/v1alpha1";

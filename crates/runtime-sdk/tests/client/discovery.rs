@@ -53,7 +53,7 @@ async fn an_extension_may_offer_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_extension_cannot_mean_is_said() {
+async fn an_invalid_discovery_response_is_an_error_that_names_the_problem() {
     for (answer, expected) in [
         (json!({ "status": "Failure", "message": "not yet" }), "got failure response with message: not yet"),
         (json!({ "handlers": [] }), "got unknown response status \"\" with message: "),

@@ -317,7 +317,7 @@ async fn one_that_only_reads_waits_for_the_other() {
     assert_eq!(
         chain(&error),
         "failed to warm up the registry: condition Discovered is not set yet",
-        "the same is said once"
+        "the error names one reason once"
     );
     assert!(!client.registry().is_ready());
     ready(&world.reconciler(Mode::ReadWrite)).await;

@@ -147,7 +147,7 @@ async fn clients_have_to_show_a_certificate_of_the_authority_of_now() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_served_is_said_at_once() {
+async fn invalid_certificates_and_keys_are_errors_at_the_start() {
     let authority = Authority::new("authority");
     let (leaf, other) = (authority.leaf(), authority.leaf());
     let of = |certificate: &str, key: &str, clients: Option<&str>| {

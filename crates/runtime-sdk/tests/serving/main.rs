@@ -611,7 +611,7 @@ async fn calls_in_flight_end_after_shutdown_and_no_further_ones_begin() {
 }
 
 #[tokio::test]
-async fn the_document_is_there_for_who_asks() {
+async fn the_document_lists_the_paths_of_all_hooks() {
     let world = World::of(Extension::new().root(cluster_api()).mount("/own", own()).openapi("/openapi/v3"));
     let mut client = world.client(None).await;
     let document = client.get("/openapi/v3").await.json();

@@ -38,7 +38,10 @@ const SUMMARY: &str = "SUMMARY.md";
 /// Files of the repository within the book, by URL: the published book has no other files.
 const REPOSITORY: &str = "https://github.com/nephele-dev/nephele/blob/main/";
 /// Pages outside of the book whose links and code blocks are checked, too.
-const OTHERS: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "charts/nephele/README.md"];
+const OTHERS: [&str; 4] = [FRONT, "ARCHITECTURE.md", "CONTRIBUTING.md", "charts/nephele/README.md"];
+/// The first page that people see, and the most words that it may have, as `wc -w` counts them.
+const FRONT: &str = "README.md";
+const FRONT_WORDS_MAX: usize = 500;
 /// The front pages of the libraries; their examples are compiled as tests.
 const LIBRARIES: [&str; 2] = ["crates/runtime-sdk/src/lib.rs", "crates/nepheletest/src/lib.rs"];
 /// The default values of the chart, to which `--set` in commands refers.
@@ -75,6 +78,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
         book.insert(name, read_page(&path)?);
     }
     let mut problems = unlisted(&book)?;
+    problems.extend(too_long(&files::read(&root.join(FRONT))?));
     let schemas = Schemas::new(codegen::definitions())?;
     let values = files::read(&root.join(VALUES))?;
     let values: Value =
@@ -114,7 +118,13 @@ fn unlisted(book: &BTreeMap<PathBuf, Page>) -> anyhow::Result<Vec<String>> {
     Ok(unlisted.map(|path| format!("{} is not in {SUMMARY}", path.display())).collect())
 }
 
-/// What is wrong with a link on a page.
+/// Whether the first page has too many words.
+fn too_long(front: &str) -> Option<String> {
+    let words = front.split_whitespace().count();
+    (words > FRONT_WORDS_MAX).then(|| format!("{FRONT} has {words} words, more than {FRONT_WORDS_MAX}"))
+}
+
+/// What is wrong with a link on a page, or with the address of a picture.
 fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String> {
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     let file = if let Some(path) = path.strip_prefix(REPOSITORY) {
@@ -205,6 +215,21 @@ mod tests {
         );
         let outside = broken("../../README.md").expect("not in the book");
         assert!(outside.starts_with("../../README.md is not in the published book"), "{outside}");
+    }
+
+    #[test]
+    fn a_picture_that_is_not_there_is_reported() {
+        let page = Page::read("![A terminal](docs/src/demo.svg) and ![another](docs/src/nowhere.svg)");
+        let root = paths::repository();
+        let broken = page.links.iter().filter_map(|link| broken(root, Path::new(FRONT), false, link));
+        assert_eq!(broken.collect::<Vec<_>>(), ["docs/src/nowhere.svg does not exist"]);
+    }
+
+    #[test]
+    fn the_readme_has_a_bound() {
+        assert_eq!(too_long(&"word ".repeat(FRONT_WORDS_MAX)), None);
+        let long = too_long(&"word\n".repeat(FRONT_WORDS_MAX + 1));
+        assert_eq!(long.as_deref(), Some("README.md has 501 words, more than 500"));
     }
 
     #[test]

@@ -139,13 +139,13 @@ mod tests {
     #[test]
     fn an_object_of_our_kinds_has_the_fields_of_its_schema() {
         assert_eq!(problems(&pool(&json!({"addresses": ["10.0.0.0/24"], "prefix": 24}))), [""; 0]);
-        let mut found = problems(&pool(&json!({"addresses": "10.0.0.0/24", "prefix": 129, "gatway": ""})));
+        let mut found = problems(&pool(&json!({"addresses": "10.0.0.0/24", "prefix": 129, "gate": ""})));
         found.sort();
         assert_eq!(
             found,
             [
                 "InClusterIPPool.spec.addresses is not of type array: \"10.0.0.0/24\"",
-                "InClusterIPPool.spec.gatway is not a field",
+                "InClusterIPPool.spec.gate is not a field",
                 "InClusterIPPool.spec.prefix is above its maximum: 129",
             ]
         );

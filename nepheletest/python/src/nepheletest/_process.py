@@ -134,7 +134,7 @@ class Process:
                 pass
 
     def _read_errors(self, stderr: IO[bytes]) -> None:
-        """Keeps the end of what is said."""
+        """Keeps the end of the standard error."""
         with stderr:
             while part := os.read(stderr.fileno(), 64 * 1024):
                 self._tail += part

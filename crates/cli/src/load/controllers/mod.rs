@@ -44,8 +44,8 @@ pub(super) struct Sampler {
 type Histories = BTreeMap<String, History>;
 
 impl Sampler {
-    /// Takes a first sample, and goes on in a task. What cannot be seen is said in the notes; it keeps no run from its
-    /// work.
+    /// Takes a first sample, and goes on in a task. The notes name what could not be measured; the run continues without
+    /// it.
     pub(super) async fn start(
         management: &Management,
         run: &str,

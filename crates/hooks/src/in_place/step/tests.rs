@@ -130,7 +130,7 @@ fn one_that_is_held_is_not_begun() {
 }
 
 #[test]
-fn how_long_updates_take_is_said_as_for_start_ups() {
+fn the_duration_of_updates_has_the_format_of_start_ups() {
     let settings = |duration: &str, jitter: &str| {
         let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let duration = setting("inPlaceUpdateDuration", duration);

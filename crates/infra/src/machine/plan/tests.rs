@@ -195,7 +195,7 @@ fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound
 }
 
 #[test]
-fn the_end_of_a_pause_is_said_before_work_begins() {
+fn the_condition_shows_the_end_of_a_pause_before_work_begins() {
     let mut object = object();
     let paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, "p");
     object.status =
@@ -240,7 +240,7 @@ fn an_extension_has_a_machine_wait_until_it_begins() {
 }
 
 #[test]
-fn an_instance_vanishes_when_it_is_there_and_once_it_has_whatever_is_said_later() {
+fn an_instance_vanishes_once_it_is_there_and_stays_gone_whatever_changes_later() {
     let begun = Wanted {
         spec: MachineSpec { started_at: Some(Timestamp::UNIX_EPOCH), ..wanted(Role::Worker).spec },
         ..wanted(Role::Worker)

@@ -78,7 +78,7 @@ fn a_claim_on_another_providers_pool_is_left_alone() {
 }
 
 #[test]
-fn a_missing_pool_is_said_and_does_not_keep_a_claim_from_going() {
+fn a_claim_reports_a_missing_pool_and_can_still_be_deleted() {
     let fetched = Fetched { pool: None, ..fetched() };
     let message = "InClusterIPPool ns/pool does not exist";
     assert_eq!(plan(&claim(), &fetched), waiting("PoolNotReady", message, true));

@@ -566,7 +566,7 @@ fn decisions_that_have_become_ip_addresses_leave_room_for_new_claims() {
 }
 
 #[test]
-fn the_ip_address_of_another_processs_decision_is_taken_back_when_its_claim_is_gone() {
+fn the_ip_address_of_a_decision_of_another_process_is_taken_back_when_its_claim_is_gone() {
     let mut pool = Allocations::default();
     pool.begin_rebuild();
     let listed = vec![(owner("a"), record("a", "10.0.0.10", 101))];

@@ -67,7 +67,7 @@ fn the_same_again_changes_nothing() {
 }
 
 #[test]
-fn an_overlap_is_said_as_long_as_there_is_one() {
+fn the_condition_lasts_as_long_as_the_overlap() {
     let overlapping = |others: &[&str]| Report {
         overlaps: Some(others.iter().map(|other| (*other).to_owned()).collect()),
         ..report(4, Troubles::default())

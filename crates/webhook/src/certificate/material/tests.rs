@@ -92,7 +92,7 @@ fn a_leaf_for_other_names_is_issued_anew() {
 }
 
 #[test]
-fn over_ten_years_every_leaf_is_trusted_by_who_read_the_bundle_one_turn_before() {
+fn over_ten_years_every_leaf_is_trusted_by_clients_with_the_bundle_of_one_turn_before() {
     let mut now = start();
     let mut current = at(None, now);
     let mut authorities = 1;

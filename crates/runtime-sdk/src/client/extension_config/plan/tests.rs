@@ -195,7 +195,7 @@ fn a_status_that_says_so_already_is_not_written() {
 
 /// EC-6: the handlers stay, in the status and in the registry.
 #[test]
-fn what_was_not_discovered_is_said_and_takes_nothing_away() {
+fn a_failed_discovery_is_reported_and_removes_no_handlers() {
     let finding = Finding::NotDiscovered("failed to discover extension \"ext1\": gone".into());
     let conclusion = conclude(&config(unchanged), &finding, now());
     assert_eq!(conclusion.handlers, None);

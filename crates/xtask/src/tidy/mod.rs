@@ -1,5 +1,9 @@
 //! `cargo xtask tidy`: checks that no compiler does.
 
+mod spelling;
+mod texts;
+mod turns;
+
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use anyhow::{Context, bail};
@@ -61,7 +65,7 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 /// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 7] = [
+    let checks: [(&str, Check); 9] = [
         ("purity", purity),
         ("freshness", codegen::check),
         ("contract", contract::check),
@@ -69,6 +73,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ("lints", lints),
         ("sizes", sizes),
         ("words", words),
+        ("spelling", spelling),
+        ("turns", turns),
     ];
     let mut failed = 0;
     for (name, check) in checks {
@@ -123,7 +129,7 @@ fn dependencies(krate: &str) -> anyhow::Result<BTreeSet<String>> {
 }
 
 fn lints() -> anyhow::Result<()> {
-    let without: Vec<_> = tracked()?
+    let without: Vec<_> = files()?
         .into_iter()
         .filter(|path| path.ends_with("/Cargo.toml") && !LINTS_OF_THEIR_OWN.contains(&path.as_str()))
         .map(|path| Ok((read(&path)?.contains("\n[lints]\nworkspace = true\n"), path)))
@@ -140,7 +146,7 @@ fn lints() -> anyhow::Result<()> {
 
 fn sizes() -> anyhow::Result<()> {
     let mut sizes = Vec::new();
-    for path in tracked()?.into_iter().filter(|path| path.ends_with(".rs")) {
+    for path in files()?.into_iter().filter(|path| path.ends_with(".rs")) {
         sizes.push((read(&path)?.lines().count(), path));
     }
     sizes.sort();
@@ -166,7 +172,7 @@ fn words() -> anyhow::Result<()> {
     ]
     .map(|(first, second)| format!("{first}{second}"));
     let mut found = Vec::new();
-    for path in tracked()?.into_iter().filter(|path| LOCKS.iter().all(|lock| !path.ends_with(lock))) {
+    for path in files()?.into_iter().filter(|path| LOCKS.iter().all(|lock| !path.ends_with(lock))) {
         let text = read(&path)?;
         found.extend(
             forbidden.iter().filter(|word| text.contains(*word)).map(|word| format!("{word} in {path}")),
@@ -175,11 +181,33 @@ fn words() -> anyhow::Result<()> {
     if found.is_empty() { Ok(()) } else { bail!("{}", found.join(", ")) }
 }
 
-/// The files that git tracks and that exist.
-fn tracked() -> anyhow::Result<Vec<String>> {
-    let files = capture(Command::new("git").args(["ls-files", "-z"]).current_dir(paths::repository()))?;
-    let is_there = |path: &&str| !path.is_empty() && paths::repository().join(path).is_file();
-    Ok(files.split('\0').filter(is_there).map(str::to_owned).collect())
+/// Fails if a text has a common misspelling.
+fn spelling() -> anyhow::Result<()> {
+    check_texts(spelling::find)
+}
+
+/// Fails if a text has a turn of phrase for which there is a better one.
+fn turns() -> anyhow::Result<()> {
+    check_texts(turns::find)
+}
+
+/// Fails with what `find` finds in the texts, by file and line.
+fn check_texts(find: impl Fn(&str) -> Vec<(usize, String)>) -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    for text in texts::all()? {
+        let problems = find(&text.content);
+        found.extend(problems.into_iter().map(|(line, problem)| format!("{}:{line}: {problem}", text.path)));
+    }
+    if found.is_empty() { Ok(()) } else { bail!("\n{}", found.join("\n")) }
+}
+
+/// The files that exist and that git tracks, or would track.
+fn files() -> anyhow::Result<Vec<String>> {
+    let mut list = Command::new("git");
+    list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let paths = capture(list.current_dir(paths::repository()))?;
+    let exists = |path: &&str| !path.is_empty() && paths::repository().join(path).is_file();
+    Ok(paths.split('\0').filter(exists).map(str::to_owned).collect())
 }
 
 fn read(path: &str) -> anyhow::Result<String> {
