@@ -2,6 +2,7 @@
 //! permissions. It is one test, because there is one release. `cargo xtask helm` runs it, on the machine of the pods.
 
 mod chart;
+mod notes;
 mod permissions;
 mod pod;
 mod release;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::helm::{
     chart::{Chart, NAMESPACE, RELEASE, helm, kubectl},
+    notes,
     permissions::{self, Permission},
     pod::Pod,
     volume::{self, Volume},
@@ -49,6 +50,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     let mut asked = permissions::asked(&pod.metrics().await?)?;
 
     let pod = missing_rule_is_told(&management, pod).await?;
+    notes::create_and_reach_a_cluster().await?;
 
     let scope = Scope::on(management.clone(), "helm").await?;
     let pool = json!({"addresses": ["10.66.0.10-10.66.0.19"], "prefix": 24, "gateway": "10.66.0.1"});
