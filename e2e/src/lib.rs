@@ -20,6 +20,7 @@ pub mod management;
 pub mod manager;
 pub mod samples;
 pub mod scope;
+pub mod shell;
 pub mod state;
 pub mod templates;
 pub mod wait;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The releases that `cargo xtask installed` has laid out, and the configuration for them.
 pub(crate) struct Releases {
-    config: String,
+    pub(crate) config: String,
     /// The first release to install.
     pub(crate) first: String,
     /// The release to upgrade to.

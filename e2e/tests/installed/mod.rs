@@ -6,5 +6,4 @@
 mod available;
 mod clusterctl;
 mod life;
-mod program;
 mod quickstart;

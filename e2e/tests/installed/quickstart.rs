@@ -1,57 +1,141 @@
-//! The quickstart of the book: from the program alone to Nodes, and back to nothing. `kind load` is replaced by the
-//! containerd of the node.
+//! The quickstart of the book, block by block from its own text: from the program alone to Nodes, and back to nothing.
+//!
+//! Only kind is replaced: the cluster is there, and the containerd of its node gets the image.
 
-use std::time::Instant;
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use anyhow::Context;
 use nephele_e2e::{
-    Look, Management, Scope, management::kinds, manager, manager::Provider, templates, until, wait::LIMIT,
+    Look, Management,
+    management::kinds,
+    manager::{self, Provider},
+    shell::{Shell, Started},
+    until,
+    wait::LIMIT,
 };
 
 use super::{
-    clusterctl::{Releases, objects},
+    clusterctl::{Releases, kubectl},
     life::{is_ours, left},
-    program::{Connected, nephele},
 };
 
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/quickstart.md");
+/// The command that runs on while others follow.
+const CONNECT: &str = "nephele connect --all\n";
+/// The first command of the block that removes everything.
+const CLEAN_UP: &str = "kubectl delete cluster demo\n";
+const CLUSTER: &str = "default-demo";
+
 #[tokio::test]
-async fn the_program_installs_itself_leads_to_clusters_over_another_pod_and_leaves_nothing()
--> anyhow::Result<()> {
-    let releases = Releases::from_environment()?;
-    let socket = std::env::var("NEPHELE_E2E_CONTAINERD").context("NEPHELE_E2E_CONTAINERD is not set")?;
-    let started = Instant::now();
-    let install = ["install", "--load", &format!("containerd:{socket}")];
-    nephele(&install).await?;
+async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -> anyhow::Result<()> {
+    let page = fs::read_to_string(PAGE).with_context(|| format!("failed to read {PAGE}"))?;
+    let shell = shell().await?;
     let management = Management::connect().await?;
-    let scope = Scope::on(management.clone(), "quickstart").await?;
-    let template = std::env::temp_dir().join(format!("{}.yaml", scope.namespace));
-    std::fs::write(&template, nephele(&["template", "topology"]).await?)
-        .context("failed to write a template")?;
-    let mut generate = vec!["generate", "cluster", "demo", "--target-namespace", &scope.namespace];
-    generate.extend(["--from", template.to_str().context("a path is text")?]);
-    generate.extend(["--kubernetes-version", templates::VERSION, "--worker-machine-count", "2"]);
-    let manifest = releases.clusterctl(&generate).await?;
-    std::fs::remove_file(&template).context("failed to remove the template")?;
-    scope.management.apply(&scope.namespace, &objects(&manifest)?).await?;
-
-    let mut connected = Connected::start(&scope.namespace)?;
-    let cluster = format!("{}-demo", scope.namespace);
-    let nodes = connected.ready_nodes(&cluster, 3).await?;
-    println!("{} s from the program to Nodes\n{nodes}", started.elapsed().as_secs());
-
-    let provider = Provider::Infrastructure;
-    let leads = async || Ok(Look::Done(manager::leader(&management, provider).await?));
-    let leader = until("the leader's process to be known", LIMIT, leads).await?;
-    management.delete(kinds::POD, provider.namespace(), &leader.pod).await?;
-    manager::another_leads(&management, provider, &leader).await?;
-    connected.ready_nodes(&cluster, 3).await?;
-    connected.interrupt().await?;
-
-    let refused = nephele(&["uninstall"]).await.err().context("it was uninstalled under a cluster")?;
-    assert!(refused.to_string().contains("kubectl delete cluster"), "{refused:#}");
-    scope.finish().await?;
-    nephele(&["uninstall"]).await?;
+    let started = Instant::now();
+    let mut connected = None;
+    for block in blocks(&page) {
+        if block == CONNECT {
+            let mut command = shell.start(CONNECT.trim())?;
+            let nodes = ready_nodes(&shell, &mut command, 3).await?;
+            println!("{} s from the program to Nodes\n{nodes}", started.elapsed().as_secs());
+            connected = Some(command);
+            continue;
+        }
+        if block.starts_with(CLEAN_UP) {
+            let mut command = connected.take().context("the page cleans up before it connects")?;
+            replace_manager(&management).await?;
+            // One of four was terminated.
+            ready_nodes(&shell, &mut command, 3).await?;
+            let status = command.interrupt().await?;
+            assert!(status.success(), "nephele connect ended: {status}");
+            assert!(!kubeconfig(&shell).exists(), "its kubeconfigs are left");
+            let refused =
+                shell.run("nephele uninstall").await.err().context("uninstalled under a cluster")?;
+            assert!(refused.to_string().contains("kubectl delete cluster"), "{refused:#}");
+        }
+        println!("{}", shell.run(block).await?);
+    }
+    assert!(connected.is_none(), "the page does not clean up");
     let left = left().await?;
     assert!(!left.lines().any(is_ours), "{left}");
     Ok(())
+}
+
+/// The blocks of shell commands of a page.
+fn blocks(page: &str) -> Vec<&str> {
+    page.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).map(|(block, _)| block).collect()
+}
+
+/// A shell with our program, and with programs that stand in for kind and for what needs the internet.
+async fn shell() -> anyhow::Result<Shell> {
+    let variable = |name: &str| {
+        std::env::var(name).with_context(|| format!("{name} is not set: run cargo xtask installed"))
+    };
+    let (socket, program) = (variable("NEPHELE_E2E_CONTAINERD")?, variable("NEPHELE_PROGRAM")?);
+    let config = Releases::from_environment()?.config;
+    let shell = Shell::new("quickstart")?;
+    let folder = shell.folder().join("bin");
+    fs::create_dir_all(&folder).context("failed to create a folder for programs")?;
+    std::os::unix::fs::symlink(program, folder.join("nephele")).context("failed to link our program")?;
+    let kind = format!(
+        "case \"$1 $2\" in\n  'create cluster' | 'delete cluster') ;;\n  'load image-archive')\n    test \"$4 $5\" = \
+         '--name kind'\n    exec ctr --address '{socket}' --namespace k8s.io images import --local \"$3\" ;;\n  *) \
+         exit 1 ;;\nesac\n"
+    );
+    script(&folder.join("kind"), &kind)?;
+    let rest = std::env::var("PATH").unwrap_or_default();
+    // Cluster API is installed, from the same configuration.
+    let clusterctl =
+        format!("test \"$1\" != init || exit 0\nPATH='{rest}'\nexec clusterctl --config '{config}' \"$@\"\n");
+    script(&folder.join("clusterctl"), &clusterctl)?;
+    // The context has the name that kind gives it, by which `nephele install` knows how nodes get the image.
+    let kubeconfig = folder.join("kubeconfig");
+    let own = kubectl(&["config", "view", "--raw", "--minify", "--flatten"]).await?;
+    fs::write(&kubeconfig, own).context("failed to write a kubeconfig")?;
+    let path = format!("{}:{rest}", folder.display());
+    let shell = shell.with("PATH", path).with("KUBECONFIG", kubeconfig);
+    shell.run("kubectl config rename-context \"$(kubectl config current-context)\" kind-kind").await?;
+    Ok(shell)
+}
+
+fn script(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, format!("#!/bin/sh\nset -eu\n{text}"))
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)))
+        .with_context(|| format!("failed to write {}", path.display()))
+}
+
+fn kubeconfig(shell: &Shell) -> PathBuf {
+    shell.folder().join(format!("nephele-kubeconfigs/{CLUSTER}.kubeconfig"))
+}
+
+/// Waits until so many Nodes of the cluster are ready, through the connection, and returns them, one a line.
+async fn ready_nodes(shell: &Shell, connected: &mut Started, number: usize) -> anyhow::Result<String> {
+    let get = format!("kubectl --kubeconfig {} get nodes --no-headers", kubeconfig(shell).display());
+    until(&format!("{number} Nodes to be ready"), LIMIT, async || {
+        connected.still_runs().context("nephele connect")?;
+        let nodes = shell.run(&get).await.unwrap_or_else(|error| format!("{error:#}"));
+        let ready = nodes.lines().filter(|line| line.split_whitespace().nth(1) == Some("Ready")).count();
+        Ok(if ready == number { Look::Done(nodes) } else { Look::NotYet(nodes) })
+    })
+    .await
+}
+
+/// Deletes the manager's pod, and waits until the next one leads.
+async fn replace_manager(management: &Management) -> anyhow::Result<()> {
+    let provider = Provider::Infrastructure;
+    let leads = async || Ok(Look::Done(manager::leader(management, provider).await?));
+    let leader = until("the leader's process to be known", LIMIT, leads).await?;
+    management.delete(kinds::POD, provider.namespace(), &leader.pod).await?;
+    manager::another_leads(management, provider, &leader).await.map(drop)
+}
+
+#[test]
+fn the_blocks_of_a_page_are_its_commands() {
+    let page = "Text.\n\n```sh\none\n  two\n```\n\n```yaml\na: b\n```\n```sh\nthree\n```\n";
+    assert_eq!(blocks(page), ["one\n  two\n", "three\n"]);
 }
