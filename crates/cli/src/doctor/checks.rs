@@ -152,6 +152,11 @@ fn not_available(manager: &Manager) -> Finding {
     } else if trouble.contains("in use") {
         "another program on the node has the port: stop it, or choose another port in the manager's flags"
             .to_owned()
+    } else if trouble.contains("PodSecurity") {
+        format!(
+            "allow such pods in the namespace {}, or take what is forbidden out of the Deployment",
+            manager.namespace
+        )
     } else if trouble.contains("Unschedulable") {
         "mend the nodes or their taints: `kubectl get nodes` shows which are ready".to_owned()
     } else {

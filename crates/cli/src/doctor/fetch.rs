@@ -26,8 +26,8 @@ use serde_json::Value;
 use super::snapshot::{Definition, Manager, Snapshot, Waiting};
 use crate::install::{
     management::Management,
-    objects::{Wanted, objects},
-    ready::{probe, probes, state_of_pod},
+    objects::{NAMESPACE, Wanted, objects},
+    ready::{probe, probes, state_of_pod, why_no_pods},
 };
 
 /// The label by which clusterctl tells whose an object is.
@@ -113,7 +113,7 @@ fn manager(deployment: &Deployment, pods: &[Pod]) -> Manager {
             && !matches!(phase, Some("Failed" | "Succeeded"))
     };
     let newest = pods.iter().filter(mine).max_by_key(|pod| pod.creation_timestamp());
-    let trouble = newest.filter(|_| !is_available).map(state_of_pod);
+    let trouble = newest.map(state_of_pod).or_else(|| why_no_pods(deployment)).filter(|_| !is_available);
     Manager {
         name: deployment.name_any(),
         image: container.and_then(|container| container.image.clone()).unwrap_or_default(),
@@ -181,8 +181,8 @@ async fn without_authority(
 
 /// Why the API server does not reach our webhooks, as it says itself.
 async fn webhooks(management: &Management, with_ipam: bool) -> Option<String> {
-    for object in probes(with_ipam) {
-        if let Err(error) = probe(management, &object).await {
+    for object in probes(with_ipam, NAMESPACE) {
+        if let Err(error) = probe(management.kinds(), &object).await {
             return Some(nephele_kit::chain(error.as_ref()));
         }
     }

@@ -12,4 +12,4 @@ mod tasks;
 
 pub(crate) use folder::{Folder, log_to};
 pub(crate) use management::Management;
-pub(crate) use tasks::{ManagerSettings, Tasks};
+pub(crate) use tasks::{ManagerSettings, Tasks, WebhookSettings};

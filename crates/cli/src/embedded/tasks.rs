@@ -25,6 +25,22 @@ pub(crate) struct ManagerSettings {
     pub(crate) journal: PathBuf,
     /// The seed of delays, and a part of the manager's identity.
     pub(crate) name: &'static str,
+    /// Where the webhooks are served, for an API server that calls them.
+    pub(crate) webhooks: Option<WebhookSettings>,
+}
+
+/// Webhooks on the loopback interface.
+pub(crate) struct WebhookSettings {
+    pub(crate) port: u16,
+    /// The folder with their certificate and key.
+    pub(crate) folder: PathBuf,
+}
+
+impl WebhookSettings {
+    /// The name of the file with the certificate.
+    pub(crate) const CERTIFICATE: &str = "webhook.crt";
+    /// The name of the file with the key.
+    pub(crate) const KEY: &str = "webhook.key";
 }
 
 /// Tasks that run until the process stops. Each of them ends early only because of an error.
@@ -41,8 +57,8 @@ impl Tasks {
 
     /// Starts a manager whose workload clusters are on the loopback interface.
     pub(crate) fn add_manager(&mut self, client: Client, settings: ManagerSettings) -> anyhow::Result<()> {
-        let ManagerSettings { port_range, journal, name } = settings;
-        let options = Options {
+        let ManagerSettings { port_range, journal, name, webhooks } = settings;
+        let mut options = Options {
             diagnostics_address: String::new(),
             health_address: String::new(),
             advertise_host: Some("127.0.0.1".to_owned()),
@@ -53,6 +69,13 @@ impl Tasks {
             identity: format!("nephele-{name}"),
             ..Options::default()
         };
+        if let Some(webhooks) = webhooks {
+            "127.0.0.1".clone_into(&mut options.webhook_host);
+            options.webhook_port = webhooks.port;
+            options.webhook_cert_dir = webhooks.folder.display().to_string();
+            WebhookSettings::CERTIFICATE.clone_into(&mut options.webhook_cert_name);
+            WebhookSettings::KEY.clone_into(&mut options.webhook_key_name);
+        }
         // The only manager option that a user sets.
         let config =
             Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;

@@ -67,6 +67,11 @@ impl Management {
         &self.client
     }
 
+    /// The kinds of the API server.
+    pub(crate) fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
     /// Looks at what is installed.
     pub(crate) async fn look(&self) -> anyhow::Result<Found> {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());

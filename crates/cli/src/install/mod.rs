@@ -8,6 +8,7 @@
 
 mod decide;
 mod delivery;
+mod leftovers;
 pub(crate) mod management;
 pub(crate) mod objects;
 pub(crate) mod ready;
@@ -65,6 +66,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let objects = objects(&wanted, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
     println!("Applying {} objects", objects.len());
     for object in &objects {
+        leftovers::clear(&management, object).await?;
         management.apply(object).await?;
     }
     println!("Waiting until the manager is ready");

@@ -16,6 +16,7 @@ use super::{
     management::Management,
     objects::{DEPLOYMENT, NAMESPACE},
 };
+use crate::kinds::Kinds;
 
 /// The time between two attempts to reach the webhooks.
 const RETRY: Duration = Duration::from_millis(200);
@@ -32,11 +33,11 @@ pub(super) async fn wait(management: &Management, ipam: bool, limit: Duration) -
             why_not(management).await.unwrap_or_else(|error| format!("{error:#}"))
         ),
     }
-    for object in probes(ipam) {
-        let mut reached = probe(management, &object).await;
+    for object in probes(ipam, NAMESPACE) {
+        let mut reached = probe(management.kinds(), &object).await;
         while reached.is_err() && Instant::now() < deadline {
             sleep(RETRY).await;
-            reached = probe(management, &object).await;
+            reached = probe(management.kinds(), &object).await;
         }
         reached.context(
             "the API server does not reach the manager's webhooks: check that network policies and firewalls let it \
@@ -61,8 +62,8 @@ fn is_rolled_out() -> impl Condition<Deployment> {
 
 /// Objects that the API server can create only with the help of the webhooks: an older version has to be converted, and
 /// a pool is reviewed.
-pub(crate) fn probes(ipam: bool) -> Vec<Value> {
-    let metadata = json!({"name": "nephele-install-probe", "namespace": NAMESPACE});
+pub(crate) fn probes(ipam: bool, namespace: &str) -> Vec<Value> {
+    let metadata = json!({"name": "nephele-install-probe", "namespace": namespace});
     let mut probes = vec![json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
         "kind": "InMemoryCluster",
@@ -81,8 +82,8 @@ pub(crate) fn probes(ipam: bool) -> Vec<Value> {
 }
 
 /// Has the API server create an object without keeping it.
-pub(crate) async fn probe(management: &Management, object: &Value) -> anyhow::Result<()> {
-    let api = management.api(object).await?.context("the API server does not serve our kinds yet")?;
+pub(crate) async fn probe(kinds: &Kinds, object: &Value) -> anyhow::Result<()> {
+    let api = kinds.api(object).await?.context("the API server does not serve our kinds yet")?;
     let object: DynamicObject = serde_json::from_value(object.clone())?;
     api.create(&PostParams { dry_run: true, ..PostParams::default() }, &object).await?;
     Ok(())
@@ -97,7 +98,10 @@ async fn why_not(management: &Management) -> anyhow::Result<String> {
         write!(text, "pod {}: {}. ", pod.name_any(), state_of_pod(pod))?;
     }
     if text.is_empty() {
-        text.push_str("it has no pods. ");
+        let deployments: Api<Deployment> = Api::namespaced(management.client().clone(), NAMESPACE);
+        let deployment = deployments.get(DEPLOYMENT).await?;
+        let reason = why_no_pods(&deployment).map(|reason| format!(": {reason}")).unwrap_or_default();
+        write!(text, "it has no pods{reason}. ")?;
     }
     write!(
         text,
@@ -106,12 +110,23 @@ async fn why_not(management: &Management) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// Why a Deployment has no pods: the API server refuses them.
+pub(crate) fn why_no_pods(deployment: &Deployment) -> Option<String> {
+    let conditions = deployment.status.as_ref()?.conditions.as_ref()?;
+    let failure = conditions
+        .iter()
+        .find(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True")?;
+    failure.message.clone()
+}
+
 /// The state of a pod in one line.
 pub(crate) fn state_of_pod(pod: &Pod) -> String {
     let Some(status) = &pod.status else { return "no status yet".to_owned() };
     let because = |reason: Option<&String>, message: Option<&String>| {
-        let texts = [reason, message].into_iter().flatten().cloned();
-        texts.collect::<Vec<_>>().join(": ")
+        // The message of a container that ended is the end of its log: the last line says why.
+        let message = message.and_then(|message| message.lines().rfind(|line| !line.trim().is_empty()));
+        let texts = [reason.map(String::as_str), message];
+        texts.into_iter().flatten().collect::<Vec<_>>().join(": ")
     };
     for container in status.container_statuses.iter().flatten() {
         let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
@@ -133,7 +148,7 @@ pub(crate) fn state_of_pod(pod: &Pod) -> String {
                 "{} is {}: {}",
                 condition.type_,
                 condition.status,
-                because(condition.reason.as_ref(), condition.message.as_ref(),)
+                because(condition.reason.as_ref(), condition.message.as_ref())
             )
         },
     )
@@ -174,7 +189,8 @@ mod tests {
                 "restartCount": 0, "state": state, "lastState": last}]})
         };
         assert_eq!(state_of_pod(&pod(container(waiting, json!({})))), "ErrImageNeverPull: not on the node");
-        let crashed = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "no lease"}});
+        let crashed =
+            json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "a line before\nno lease\n"}});
         let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
         assert_eq!(state_of_pod(&pod(container(waiting, crashed))), "CrashLoopBackOff after Error: no lease");
         let unmet = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",

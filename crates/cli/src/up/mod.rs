@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
+use jiff::Timestamp;
 use kube::Client;
 use nephele_kit::wall_clock;
 use nephele_manager::Options;
@@ -28,6 +29,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
+use attach::webhooks::LocalWebhooks;
 use documents::Document;
 use report::Report;
 use state::ClusterKey;
@@ -51,7 +53,7 @@ pub(crate) struct UpArgs {
     /// Print one line of JSON when all Clusters of the files are available. End when standard input closes.
     #[arg(long)]
     json: bool,
-    /// Use the API server of this kubeconfig, and install our definitions there.
+    /// Use the API server of this kubeconfig, on this machine, and install our definitions and webhooks there.
     #[arg(long, value_name = "KUBECONFIG")]
     attach: Option<PathBuf>,
     /// With --attach: play Cluster API there, too. For an API server without Cluster API's controllers.
@@ -111,13 +113,13 @@ async fn serve(
     end: &CancellationToken,
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
-    let management = match &args.attach {
-        Some(kubeconfig) => attach::connect(kubeconfig).await?,
+    let (management, webhooks) = match &args.attach {
+        Some(kubeconfig) => attach::connect(kubeconfig, folder, Timestamp::now()).await?,
         None => {
             let Management { client, server, kubeconfig } =
                 Management::start("nephele-up", &wall_clock(), stop.clone())?;
             let kubeconfig = folder.write("management.kubeconfig", &kubeconfig)?;
-            ManagementApi { client, kubeconfig, server }
+            (ManagementApi { client, kubeconfig, server }, None)
         }
     };
     let client = management.client.clone();
@@ -126,6 +128,7 @@ async fn serve(
         port_range: args.port_range.clone(),
         journal: folder.path("journal.jsonl"),
         name: "up",
+        webhooks: webhooks.as_ref().map(LocalWebhooks::settings),
     };
     tasks.add_manager(client.clone(), settings)?;
     let is_played = args.attach.is_none() || args.stand_in;
@@ -133,6 +136,9 @@ async fn serve(
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
     }
     let work = async {
+        if let Some(webhooks) = &webhooks {
+            webhooks.install(&client).await?;
+        }
         let wanted = apply::create_all(&client, documents).await?;
         let mut workloads = Workloads::new(&client, folder);
         bring_up(&mut workloads, &wanted, is_played, args.time_limit).await?;
@@ -145,8 +151,12 @@ async fn serve(
         ended = tasks.ended() => Err(ended),
         () = end.cancelled() => Ok(()),
     };
+    let uninstalled = match &webhooks {
+        Some(webhooks) => webhooks.uninstall(&client).await,
+        None => Ok(()),
+    };
     tasks.finish().await;
-    outcome
+    outcome.and(uninstalled)
 }
 
 /// Waits until all wanted clusters are available.

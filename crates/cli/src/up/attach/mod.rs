@@ -1,30 +1,40 @@
-//! Prepares an API server that is not ours, such as envtest's: our definitions, and those of Cluster API where they are
-//! missing.
+//! Prepares an API server that is not ours, such as envtest's: our definitions, those of Cluster API where they are
+//! missing, and the certificate of webhooks that it calls by URL.
+
+pub(super) mod webhooks;
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use kube::config::KubeConfigOptions;
+use kube::core::GroupVersionKind;
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::time::{Instant, sleep};
 
+use self::webhooks::LocalWebhooks;
 use super::ManagementApi;
 use crate::access;
-
-/// The owner of the fields that are applied.
-const FIELD_MANAGER: &str = "nephele-up";
+use crate::embedded::Folder;
+use crate::install::objects::LABEL;
+use crate::kinds::Kinds;
 
 /// How long an API server may take until it serves a new kind.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 
-/// Connects to the API server of a kubeconfig and installs the definitions.
-pub(super) async fn connect(file: &Path) -> anyhow::Result<ManagementApi> {
+/// Connects to the API server of a kubeconfig and installs the definitions. The webhooks still have to be served and
+/// installed; there are none for an API server that calls none.
+pub(super) async fn connect(
+    file: &Path,
+    folder: &Folder,
+    now: Timestamp,
+) -> anyhow::Result<(ManagementApi, Option<LocalWebhooks>)> {
     let file = std::path::absolute(file).with_context(|| format!("failed to resolve {}", file.display()))?;
     let config = access::of_file(&file, &KubeConfigOptions::default()).await.context("--attach")?;
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
@@ -35,16 +45,32 @@ pub(super) async fn connect(file: &Path) -> anyhow::Result<ManagementApi> {
             file.display()
         )
     })?;
-    install(&client).await?;
-    Ok(ManagementApi { client, kubeconfig: file, server })
+    let kinds = Kinds::new(client.clone());
+    let calls = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration");
+    let calls = kinds.find(&calls).await;
+    let webhooks = match calls.context("failed to read which kinds the management API serves")? {
+        Some(_) => Some(LocalWebhooks::prepare(folder, now)?),
+        None => None,
+    };
+    install(&client, webhooks.as_ref()).await?;
+    Ok((ManagementApi { client, kubeconfig: file, server }, webhooks))
 }
 
-async fn install(client: &Client) -> anyhow::Result<()> {
+async fn install(client: &Client, webhooks: Option<&LocalWebhooks>) -> anyhow::Result<()> {
+    if let Some(webhooks) = webhooks {
+        webhooks.refuse_installed(client).await?;
+    }
     let api = Api::<CustomResourceDefinition>::all(client.clone());
-    let ours = nephele_api::crds();
+    let ours = nephele_api::crds().into_iter();
+    let ours: Vec<_> = match webhooks {
+        Some(webhooks) => ours.map(|definition| webhooks.converting(definition)).collect(),
+        None => ours.collect(),
+    };
     for definition in &ours {
         let name = definition.name_any();
-        apply(&api, definition).await.with_context(|| format!("failed to install the definition {name}"))?;
+        replace(&api, definition)
+            .await
+            .with_context(|| format!("failed to install the definition {name}"))?;
     }
     let loose = nephele_standin::crds();
     for definition in &loose {
@@ -70,19 +96,23 @@ async fn install(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies one of our definitions over any older one.
-async fn apply(
+/// Creates one of our definitions, or replaces the one that is there. Server-side apply would keep its conversion, which
+/// leads to another process, and an API server refuses two of them.
+async fn replace(
     api: &Api<CustomResourceDefinition>,
     definition: &CustomResourceDefinition,
 ) -> Result<(), kube::Error> {
     let name = definition.name_any();
-    let applied =
-        api.patch(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(definition)).await;
-    match applied {
-        // An API server without server-side apply, such as the embedded one of another `nephele up`.
-        Err(kube::Error::Api(status)) if status.code == 415 => create(api, definition).await,
-        result => result.map(drop),
-    }
+    let Some(mut there) = api.get_opt(&name).await? else {
+        // `nephele uninstall` removes it.
+        let mut created = definition.clone();
+        created.labels_mut().insert(LABEL.0.to_owned(), LABEL.1.to_owned());
+        return create(api, &created).await;
+    };
+    there.spec = definition.spec.clone();
+    let labels = definition.labels().iter().map(|(name, value)| (name.clone(), value.clone()));
+    there.labels_mut().extend(labels);
+    api.replace(&name, &PostParams::default(), &there).await.map(drop)
 }
 
 /// Creates a definition where it is missing.
