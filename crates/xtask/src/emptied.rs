@@ -87,10 +87,12 @@ impl<'a> Emptied<'a> {
         self.found.program.as_deref()
     }
 
-    /// Runs the tests of a module with these variables, and with these programs first in their PATH.
+    /// Runs the tests of a module whose names contain the filter, with these variables, and with these programs first in
+    /// their PATH.
     pub(crate) fn run_tests<V: AsRef<OsStr>>(
         &self,
         group: &str,
+        filter: Option<&str>,
         programs: Option<&Path>,
         variables: &[(&str, V)],
     ) -> anyhow::Result<()> {
@@ -101,7 +103,7 @@ impl<'a> Emptied<'a> {
             .with(&[("NEPHELE_E2E_IMAGE", &self.image)])
             .with(variables);
         tests.announce();
-        tests.run(&Queue::new(tests.names(&[group], None)), 1)
+        tests.run(&Queue::new(tests.names(&[group], filter)), 1)
     }
 }
 

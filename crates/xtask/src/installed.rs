@@ -26,6 +26,8 @@ const PROVIDERS: [(&str, &str, &str, &str); 2] = [
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
+    /// Run only tests whose names contain this.
+    filter: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let socket = cluster::containerd_socket(&Layout::new()?);
             variables.push(("NEPHELE_E2E_CONTAINERD", socket.into_os_string()));
         }
-        emptied.run_tests(group, None, &variables)
+        emptied.run_tests(group, args.filter.as_deref(), None, &variables)
     })
 }
 

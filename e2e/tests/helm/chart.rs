@@ -45,6 +45,11 @@ pub(crate) async fn helm(verb: &str, more: &[&str]) -> anyhow::Result<String> {
     run("helm", &[&[verb, RELEASE, "--namespace", NAMESPACE], more].concat()).await
 }
 
+/// What Helm printed when the release was installed.
+pub(crate) async fn notes() -> anyhow::Result<String> {
+    run("helm", &["get", "notes", RELEASE, "--namespace", NAMESPACE]).await
+}
+
 /// Runs kubectl.
 pub(crate) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
     run("kubectl", arguments).await

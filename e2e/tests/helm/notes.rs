@@ -2,7 +2,7 @@
 
 use nephele_e2e::{Look, shell::Shell, until, wait::LIMIT};
 
-use super::chart::{helm, kubectl};
+use super::chart::{kubectl, notes};
 
 /// Indents commands in the notes.
 const INDENT: &str = "     ";
@@ -12,7 +12,7 @@ const NODES: usize = 2;
 
 /// Creates a cluster with the commands, reaches it and deletes it.
 pub(crate) async fn create_and_reach_a_cluster() -> anyhow::Result<()> {
-    let notes = helm("get", &["notes"]).await?;
+    let notes = notes().await?;
     let shell = Shell::new("notes")?;
     let (mut forward, mut reached) = (None, false);
     for command in &commands(&notes) {

@@ -3,7 +3,9 @@
 //! itself. The tests run one by one, because a cluster has one installation. `cargo xtask installed` runs them, on the
 //! machine of the pods.
 
+mod attach;
 mod available;
 mod clusterctl;
+mod doctor;
 mod life;
 mod quickstart;

@@ -34,7 +34,7 @@ const CLUSTER: &str = "default-demo";
 #[tokio::test]
 async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -> anyhow::Result<()> {
     let page = fs::read_to_string(PAGE).with_context(|| format!("failed to read {PAGE}"))?;
-    let shell = shell().await?;
+    let shell = shell("quickstart").await?;
     let management = Management::connect().await?;
     let started = Instant::now();
     let mut connected = None;
@@ -72,13 +72,13 @@ fn blocks(page: &str) -> Vec<&str> {
 }
 
 /// A shell with our program, and with programs that stand in for kind and for what needs the internet.
-async fn shell() -> anyhow::Result<Shell> {
+pub(super) async fn shell(name: &str) -> anyhow::Result<Shell> {
     let variable = |name: &str| {
         std::env::var(name).with_context(|| format!("{name} is not set: run cargo xtask installed"))
     };
     let (socket, program) = (variable("NEPHELE_E2E_CONTAINERD")?, variable("NEPHELE_PROGRAM")?);
     let config = Releases::from_environment()?.config;
-    let shell = Shell::new("quickstart")?;
+    let shell = Shell::new(name)?;
     let folder = shell.folder().join("bin");
     fs::create_dir_all(&folder).context("failed to create a folder for programs")?;
     std::os::unix::fs::symlink(program, folder.join("nephele")).context("failed to link our program")?;

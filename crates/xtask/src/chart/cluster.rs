@@ -19,6 +19,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let packed = paths::cache()?.join("chart");
         let said = helm.package(&packed).context("failed to pack the chart")?;
         let chart = said.trim().rsplit(' ').next().map(PathBuf::from).context("Helm named no file")?;
-        emptied.run_tests("helm", helm.program().parent(), &[("NEPHELE_E2E_CHART", &chart)])
+        emptied.run_tests("helm", None, helm.program().parent(), &[("NEPHELE_E2E_CHART", &chart)])
     })
 }
