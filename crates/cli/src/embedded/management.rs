@@ -35,6 +35,9 @@ const LIMITS: Limits = Limits {
     ..Limits::DEFAULT
 };
 
+/// The version that the management API says it has. Its end tells it from other API servers: it calls no webhooks.
+pub(crate) const GIT_VERSION: &str = "v1.36.3+nephele";
+
 /// The embedded management API.
 pub(crate) struct Management {
     /// A client in this process.
@@ -85,7 +88,7 @@ fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
             .with_context(|| format!("failed to define {name}"))?;
     }
     let settings = Settings {
-        version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3+nephele".into() },
+        version: Version { major: "1".into(), minor: "36".into(), git_version: GIT_VERSION.into() },
         authentication: Authentication::Required,
         clock: clock.clone(),
         observer: None,

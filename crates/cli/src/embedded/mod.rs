@@ -11,5 +11,5 @@ mod management;
 mod tasks;
 
 pub(crate) use folder::{Folder, log_to};
-pub(crate) use management::Management;
+pub(crate) use management::{GIT_VERSION, Management};
 pub(crate) use tasks::{ManagerSettings, Tasks, WebhookSettings};

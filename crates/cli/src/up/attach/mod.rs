@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::config::KubeConfigOptions;
-use kube::core::GroupVersionKind;
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 use kube::{Api, Client, ResourceExt as _};
@@ -20,9 +19,8 @@ use tokio::time::{Instant, sleep};
 use self::webhooks::LocalWebhooks;
 use super::ManagementApi;
 use crate::access;
-use crate::embedded::Folder;
+use crate::embedded::{Folder, GIT_VERSION};
 use crate::install::objects::LABEL;
-use crate::kinds::Kinds;
 
 /// How long an API server may take until it serves a new kind.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(15);
@@ -39,18 +37,16 @@ pub(super) async fn connect(
     let config = access::of_file(&file, &KubeConfigOptions::default()).await.context("--attach")?;
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = Client::try_from(config).context("failed to set up the client of the management API")?;
-    client.apiserver_version().await.with_context(|| {
+    let version = client.apiserver_version().await.with_context(|| {
         format!(
             "failed to reach the management API at {server}; is it running, and does {} fit?",
             file.display()
         )
     })?;
-    let kinds = Kinds::new(client.clone());
-    let calls = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration");
-    let calls = kinds.find(&calls).await;
-    let webhooks = match calls.context("failed to read which kinds the management API serves")? {
-        Some(_) => Some(LocalWebhooks::prepare(folder, now)?),
-        None => None,
+    // The embedded management API of another run calls no webhooks.
+    let webhooks = match version.git_version == GIT_VERSION {
+        true => None,
+        false => Some(LocalWebhooks::prepare(folder, now)?),
     };
     install(&client, webhooks.as_ref()).await?;
     Ok((ManagementApi { client, kubeconfig: file, server }, webhooks))
