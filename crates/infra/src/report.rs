@@ -16,7 +16,7 @@ use nephele_kit::{PatchError, Precondition, patch};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::context::Context;
-use crate::notable;
+use crate::notable::{self, Subject};
 
 /// A status that lists conditions.
 pub(crate) trait Conditions: Clone + Default {
@@ -48,7 +48,8 @@ lists_conditions!(
 /// Writes the status if it changed, and publishes the events that follow from it.
 pub(crate) async fn write<K>(object: &K, context: &Context, status: K::Status) -> Result<(), PatchError>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    K: Subject
+        + Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + HasStatus<Status: Conditions>
         + Clone
         + Debug

@@ -12,7 +12,7 @@ use kube::{
 };
 use nephele_api::{
     core::{Cluster, Machine},
-    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, termination::TERMINATE_ANNOTATION},
 };
 use nephele_cloud::{ClusterId, MachineId};
 use nephele_kit::PAUSED_ANNOTATION;
@@ -143,22 +143,39 @@ async fn conditions_say_which_generation_they_are_of() {
     world.stop().await;
 }
 
-/// The events of an object, as type and reason.
-async fn said(world: &World, kind: &str, name: &str) -> Vec<(String, String)> {
+/// The events of an object in the order in which they were published: type, reason and note.
+async fn story(world: &World, kind: &str, name: &str) -> Vec<(String, String, String)> {
     let events: Api<Event> = Api::namespaced(world.api.client(), objects::NAMESPACE);
     let events = events.list(&ListParams::default()).await.expect("a list");
     let about = events.into_iter().filter(|event| {
         let regarding = event.regarding.clone().unwrap_or_default();
         (regarding.kind.as_deref(), regarding.name.as_deref()) == (Some(kind), Some(name))
     });
-    let mut said: Vec<_> =
-        about.map(|event| (event.type_.unwrap_or_default(), event.reason.unwrap_or_default())).collect();
-    said.sort();
-    said
+    let mut about: Vec<_> = about.collect();
+    about.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
+    let words = |event: Event| {
+        let [kind, reason, note] = [event.type_, event.reason, event.note].map(Option::unwrap_or_default);
+        (kind, reason, note)
+    };
+    about.into_iter().map(words).collect()
+}
+
+/// Waits until the events of an object are these; events are published in the background.
+async fn reads(world: &World, kind: &str, name: &str, expected: &[(&str, &str, &str)]) {
+    let expected: Vec<_> =
+        expected.iter().map(|&(kind, reason, note)| (kind.into(), reason.into(), note.into())).collect();
+    let told = async {
+        while story(world, kind, name).await != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(20), told).await.is_err() {
+        assert_eq!(story(world, kind, name).await, expected, "{kind} {name}");
+    }
 }
 
 #[tokio::test]
-async fn that_clusters_and_machines_come_up_and_are_paused_is_told_by_events() {
+async fn events_tell_the_story_of_a_cluster_and_of_a_machine() {
     let world = World::start(49_300);
     let object = world.cluster("demo").await;
     world.authorities("demo").await;
@@ -178,22 +195,27 @@ async fn that_clusters_and_machines_come_up_and_are_paused_is_told_by_events() {
             })
             .await;
     }
-    let normal = |reasons: &[&str]| -> Vec<(String, String)> {
-        reasons.iter().map(|reason| ("Normal".into(), (*reason).into())).collect()
-    };
-    for (kind, name, expected) in [
-        ("InMemoryCluster", "demo", normal(&["Ready"])),
-        ("InMemoryMachine", "cp", normal(&["NotPaused", "Paused", "Ready"])),
-    ] {
-        // Events are published in the background.
-        let told = async {
-            while said(&world, kind, name).await != expected {
-                tokio::task::yield_now().await;
-            }
-        };
-        if tokio::time::timeout(Duration::from_secs(20), told).await.is_err() {
-            panic!("the events of {kind} {name} are {:?}", said(&world, kind, name).await);
-        }
-    }
+    let terminate = json!({ "metadata": { "annotations": { (TERMINATE_ANNOTATION): "" } } });
+    world.api.patch::<InMemoryMachine>("cp", &terminate).await;
+    reads(
+        &world,
+        "InMemoryCluster",
+        "demo",
+        &[("Normal", "Ready", "The load balancer serves 127.0.0.1:49300")],
+    )
+    .await;
+    let paused = "InMemoryMachine has the cluster.x-k8s.io/paused annotation";
+    let story = [
+        ("Normal", "InstanceCreated", "Created an instance; it boots"),
+        ("Normal", "Ready", "The instance is up, and its Node has joined the cluster"),
+        ("Normal", "Paused", paused),
+        ("Normal", "NotPaused", "It is reconciled again"),
+        (
+            "Warning",
+            "NotReady",
+            "VMProvisioned: The simulated instance was terminated and does not come back",
+        ),
+    ];
+    reads(&world, "InMemoryMachine", "cp", &story).await;
     world.stop().await;
 }

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use super::{Error, software};
 use crate::claims;
 use crate::context::Context;
+use crate::notable;
 use crate::refusal::retry;
 
 /// The result of [`provide`].
@@ -111,8 +112,13 @@ pub(super) async fn provide(
     let object = held.as_ref().unwrap_or(object);
 
     let (id, role) = (spec.id.clone(), spec.role);
+    let is_new = object.origin().is_none() && context.cloud.observe_machine(&id).is_none();
     let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
     let observed = made.and_then(|()| context.cloud.describe_machine(&id));
+    if let (true, Ok(Some(observed))) = (is_new, &observed) {
+        info!(machine = %id, zone = observed.zone, "Created an instance");
+        notable::instance_created(object, observed.zone.as_deref(), &context.events);
+    }
     let mut named = None;
     if let Ok(Some(observed)) = &observed
         && let Some((wanted, precondition)) = recorded(object, observed)
@@ -210,8 +216,15 @@ pub(super) async fn remove(
     context: &Context,
     id: Option<&MachineId>,
 ) -> Result<Removal, Error> {
+    let had_one = id.is_some_and(|id| context.cloud.observe_machine(id).is_some());
     match id.map(|id| delete(context, id)) {
-        None | Some(Ok(Deletion::Gone)) => {}
+        None => {}
+        Some(Ok(Deletion::Gone)) => {
+            if let (true, Some(id)) = (had_one, id) {
+                info!(machine = %id, "Deleted an instance");
+                notable::instance_deleted(object, &context.events);
+            }
+        }
         Some(Ok(Deletion::InProgress)) => return Ok(Removal::InProgress),
         Some(Err(error)) => return Ok(Removal::Refused(error)),
     }

@@ -397,6 +397,7 @@ impl<K: PoolObject> PoolTask<K> {
 
     /// Uses a version that this process wrote.
     fn wrote(&mut self, object: K) {
+        self.tell_people(&object);
         self.expected = object.pool_status().allocator;
         self.object = object;
         self.last_write = Instant::now();
@@ -449,7 +450,6 @@ impl<K: PoolObject> PoolTask<K> {
         next.set_pool_status(status);
         match patch::status(&self.api, &self.object, &next, Precondition::ResourceVersion).await {
             Ok(written) => {
-                self.tell_people(&next);
                 self.wrote(written.unwrap_or(next));
                 Ok(None)
             }
@@ -468,13 +468,19 @@ impl<K: PoolObject> PoolTask<K> {
         if ready == report::ready(&self.object.pool_status()) {
             return;
         }
-        let Some((reason, message)) = ready.filter(|(_, message)| !message.is_empty()) else { return };
+        let Some((reason, message)) = ready else { return };
+        let (severity, note) = match message {
+            message if !message.is_empty() => (Severity::Warning, message),
+            // A new pool has no trouble to be over.
+            _ if self.object.pool_status().conditions.is_empty() => return,
+            _ => (Severity::Normal, "The pool serves claims".to_owned()),
+        };
         self.context.events.publish(Event {
             regarding: self.object.object_ref(&()),
-            severity: Severity::Warning,
+            severity,
             reason,
             action: "Allocate",
-            note: message,
+            note,
         });
     }
 
