@@ -45,7 +45,7 @@ fn expected(names: &[&str]) -> Vec<(String, Option<bool>)> {
 
 #[tokio::test]
 async fn a_cluster_has_the_zones_of_its_cloud_and_loses_one_that_is_removed() {
-    let world = World::start(47_000);
+    let world = World::start(17_000);
     world.api.create(&cloud("default", &["b", "a"], &[])).await;
     let object = world.cluster("demo").await;
     assert_eq!(zones(&object), expected(&["a", "b"]));
@@ -64,7 +64,7 @@ async fn a_cluster_has_the_zones_of_its_cloud_and_loses_one_that_is_removed() {
 
 #[tokio::test]
 async fn a_cluster_waits_for_the_cloud_that_it_names() {
-    let world = World::start(47_100);
+    let world = World::start(17_100);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     object.spec.cloud_ref = Some(CloudReference { name: "north".into() });
@@ -85,7 +85,7 @@ async fn a_cluster_waits_for_the_cloud_that_it_names() {
 
 #[tokio::test]
 async fn a_machine_of_an_unknown_type_says_so_and_boots_when_the_type_is_there() {
-    let world = World::start(47_200);
+    let world = World::start(17_200);
     world.api.create(&cloud("default", &["a"], &["m1"])).await;
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
@@ -121,7 +121,7 @@ async fn a_machine_of_an_unknown_type_says_so_and_boots_when_the_type_is_there()
 
 #[tokio::test]
 async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alone() {
-    let world = World::start(47_300);
+    let world = World::start(17_300);
     world.api.create(&cloud("default", &["a"], &[])).await;
     world.api.create(&cloud("north", &["a"], &["large"])).await;
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -175,7 +175,7 @@ async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alo
 
 #[tokio::test]
 async fn a_pool_says_what_its_machines_have_before_there_is_one() {
-    let world = World::start(47_400);
+    let world = World::start(17_400);
     world.api.create(&cloud("default", &["a"], &["large"])).await;
     world.cluster("demo").await;
     let pool: MachinePool = serde_json::from_value(json!({
@@ -211,7 +211,7 @@ async fn a_pool_says_what_its_machines_have_before_there_is_one() {
 
 #[tokio::test]
 async fn a_machine_for_an_unknown_zone_says_so_and_boots_there_when_the_zone_is_there() {
-    let world = World::start(47_500);
+    let world = World::start(17_500);
     world.cluster("demo").await;
     let with_zones = |names: &[&str]| {
         let mut status = json!(objects::provisioned(true));

@@ -68,7 +68,7 @@ async fn twin(world: &World) -> (InMemoryCluster, InMemoryMachine) {
 
 #[tokio::test]
 async fn clusters_and_machines_of_one_name_in_two_namespaces_are_two_of_each() {
-    let world = World::start(49_000);
+    let world = World::start(19_000);
     let here = world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -93,7 +93,7 @@ async fn clusters_and_machines_of_one_name_in_two_namespaces_are_two_of_each() {
 
 #[tokio::test]
 async fn a_machine_made_again_under_its_name_begins_anew() {
-    let world = World::start(49_100);
+    let world = World::start(19_100);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -121,7 +121,7 @@ async fn a_machine_made_again_under_its_name_begins_anew() {
 
 #[tokio::test]
 async fn conditions_say_which_generation_they_are_of() {
-    let world = World::start(49_200);
+    let world = World::start(19_200);
     let object = world.cluster("demo").await;
     world.authorities("demo").await;
     world.settled_cluster(&object).await;
@@ -176,7 +176,7 @@ async fn reads(world: &World, kind: &str, name: &str, expected: &[(&str, &str, &
 
 #[tokio::test]
 async fn events_tell_the_story_of_a_cluster_and_of_a_machine() {
-    let world = World::start(49_300);
+    let world = World::start(19_300);
     let object = world.cluster("demo").await;
     world.authorities("demo").await;
     world.settled_cluster(&object).await;
@@ -201,7 +201,7 @@ async fn events_tell_the_story_of_a_cluster_and_of_a_machine() {
         &world,
         "InMemoryCluster",
         "demo",
-        &[("Normal", "Ready", "The load balancer serves 127.0.0.1:49300")],
+        &[("Normal", "Ready", "The load balancer serves 127.0.0.1:19300")],
     )
     .await;
     let paused = "InMemoryMachine has the cluster.x-k8s.io/paused annotation";

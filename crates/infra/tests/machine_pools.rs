@@ -189,7 +189,7 @@ async fn machines(world: &World) -> Vec<InMemoryMachine> {
 
 #[tokio::test]
 async fn a_pool_of_three_gets_three_machines() {
-    let (world, _core) = running(46_000, 3).await;
+    let (world, _core) = running(16_000, 3).await;
     let object = settled(&world, 3).await;
     assert_eq!(object.spec.provider_id_list, ids(&[0, 1, 2]));
     assert_eq!(object.metadata.finalizers, Some(vec![finalizers::MACHINE_POOL.to_owned()]));
@@ -215,7 +215,7 @@ async fn a_pool_of_three_gets_three_machines() {
 
 #[tokio::test]
 async fn a_pool_grows_and_shrinks() {
-    let (world, _core) = running(46_100, 3).await;
+    let (world, _core) = running(16_100, 3).await;
     settled(&world, 3).await;
     assert_eq!(scale(&world, 5).await.spec.provider_id_list, ids(&[0, 1, 2, 3, 4]));
     assert_eq!(scale(&world, 2).await.spec.provider_id_list, ids(&[0, 1]));
@@ -227,7 +227,7 @@ async fn a_pool_grows_and_shrinks() {
 
 #[tokio::test]
 async fn the_marked_machine_goes_first_and_by_its_machine() {
-    let (world, _core) = running(46_200, 3).await;
+    let (world, _core) = running(16_200, 3).await;
     settled(&world, 3).await;
     let marked = json!({ "metadata": { "annotations": { "cluster.x-k8s.io/delete-machine": "" } } });
     world.api.patch::<Machine>("pool-1", &marked).await;
@@ -243,7 +243,7 @@ async fn the_marked_machine_goes_first_and_by_its_machine() {
 
 #[tokio::test]
 async fn a_deleted_machine_is_replaced() {
-    let (world, _core) = running(46_300, 3).await;
+    let (world, _core) = running(16_300, 3).await;
     settled(&world, 3).await;
     world.api.delete::<Machine>("pool-1").await;
     let replaced = |object: &InMemoryMachinePool| {
@@ -256,7 +256,7 @@ async fn a_deleted_machine_is_replaced() {
 
 #[tokio::test]
 async fn what_is_left_of_a_machine_deleted_behind_its_back_goes() {
-    let (world, _core) = running(46_400, 2).await;
+    let (world, _core) = running(16_400, 2).await;
     settled(&world, 2).await;
     world.api.delete::<InMemoryMachine>("pool-0").await;
     world.api.eventually_gone::<Machine>("pool-0").await;
@@ -268,7 +268,7 @@ async fn what_is_left_of_a_machine_deleted_behind_its_back_goes() {
 
 #[tokio::test]
 async fn a_new_version_replaces_machines_without_ever_having_fewer() {
-    let (world, _core) = running(46_500, 3).await;
+    let (world, _core) = running(16_500, 3).await;
     settled(&world, 3).await;
     let version = json!({ "spec": { "template": { "spec": { "version": "v1.36.4" } } } });
     world.api.patch::<MachinePool>("pool", &version).await;
@@ -285,7 +285,7 @@ async fn a_new_version_replaces_machines_without_ever_having_fewer() {
 
 #[tokio::test]
 async fn a_new_template_replaces_machines() {
-    let (world, _core) = running(46_600, 1).await;
+    let (world, _core) = running(16_600, 1).await;
     settled(&world, 1).await;
     let template = json!({ "spec": { "template": { "instanceType": "large" } } });
     world.api.patch::<InMemoryMachinePool>("pool", &template).await;
@@ -298,7 +298,7 @@ async fn a_new_template_replaces_machines() {
 
 #[tokio::test]
 async fn a_pool_goes_with_its_machines() {
-    let (world, _core) = running(46_700, 3).await;
+    let (world, _core) = running(16_700, 3).await;
     settled(&world, 3).await;
     world.api.delete::<InMemoryMachinePool>("pool").await;
     world.api.eventually_gone::<InMemoryMachinePool>("pool").await;
@@ -311,7 +311,7 @@ async fn a_pool_goes_with_its_machines() {
 
 #[tokio::test]
 async fn a_pool_that_lost_its_owner_goes_with_its_machines_too() {
-    let (world, _core) = running(47_200, 2).await;
+    let (world, _core) = running(17_200, 2).await;
     settled(&world, 2).await;
     let alone = json!({ "metadata": { "ownerReferences": null, "labels": null } });
     world.api.patch::<InMemoryMachinePool>("pool", &alone).await;
@@ -323,7 +323,7 @@ async fn a_pool_that_lost_its_owner_goes_with_its_machines_too() {
 
 #[tokio::test]
 async fn a_paused_pool_is_left_alone() {
-    let (world, _core) = running(46_800, 1).await;
+    let (world, _core) = running(16_800, 1).await;
     settled(&world, 1).await;
     let annotations = |value| json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": value } } });
     world.api.patch::<InMemoryMachinePool>("pool", &annotations(json!(""))).await;
@@ -347,7 +347,7 @@ async fn a_paused_pool_is_left_alone() {
 
 #[tokio::test]
 async fn nothing_is_made_before_there_is_an_owner_and_bootstrap_data() {
-    let world = World::start(46_900);
+    let world = World::start(16_900);
     world.cluster("demo").await;
     let _core = Core::start(&world);
     let mut orphan = InMemoryMachinePool::default();
@@ -386,7 +386,7 @@ async fn nothing_is_made_before_there_is_an_owner_and_bootstrap_data() {
 /// The longest names that Kubernetes allows are too long for label values and host names.
 #[tokio::test]
 async fn a_pool_with_a_long_name_has_machines() {
-    let world = World::start(47_000);
+    let world = World::start(17_000);
     world.cluster("demo").await;
     world.api.patch_status::<core::Cluster>("demo", &json!(objects::provisioned(true))).await;
     let _core = Core::start(&world);
@@ -403,7 +403,7 @@ async fn a_pool_with_a_long_name_has_machines() {
 
 #[tokio::test]
 async fn a_restart_makes_no_machine_and_writes_nothing() {
-    let (world, core) = running(47_100, 3).await;
+    let (world, core) = running(17_100, 3).await;
     let before = settled(&world, 3).await;
     let _ = world.api.take_writes();
     let world = world.restart().await;

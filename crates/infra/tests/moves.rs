@@ -182,7 +182,7 @@ async fn start_to_move(world: &World) {
 
 #[tokio::test]
 async fn a_cluster_that_moves_there_and_back_is_the_same_on_either_side() {
-    let (source, target) = (World::start(48_100), World::start(48_100));
+    let (source, target) = (World::start(18_100), World::start(18_100));
     start_to_move(&source).await;
     let before = identity(&source).await;
 
@@ -208,7 +208,7 @@ async fn a_cluster_that_moves_there_and_back_is_the_same_on_either_side() {
 
 #[tokio::test]
 async fn what_is_deleted_for_a_move_destroys_nothing_and_gives_the_port_free_in_the_end() {
-    let world = World::start(48_200);
+    let world = World::start(18_200);
     start_to_move(&world).await;
     let before = identity(&world).await;
     pause(&world, true).await;
@@ -247,7 +247,7 @@ async fn what_is_deleted_for_a_move_destroys_nothing_and_gives_the_port_free_in_
 
 #[tokio::test]
 async fn what_is_simulated_goes_with_objects_that_are_taken_away_by_force() {
-    let world = World::start_with(Setup::at(48_300));
+    let world = World::start_with(Setup::at(18_300));
     start_to_move(&world).await;
     identity(&world).await;
     world.api.delete::<InMemoryMachine>("plain").await;
@@ -278,7 +278,7 @@ async fn what_is_simulated_goes_with_objects_that_are_taken_away_by_force() {
 
 #[tokio::test]
 async fn no_machine_takes_the_room_of_one_that_was_moved_here_before_its_cluster() {
-    let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(48_500) });
+    let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(18_500) });
     world.cluster("other").await;
     world.api.patch_status::<Cluster>("other", &json!(objects::provisioned(true))).await;
     // With the first machine, the manager reserves what the first list has.

@@ -31,7 +31,7 @@ fn message(machine: &InMemoryMachine, kind: &str) -> String {
 
 #[tokio::test]
 async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_for() {
-    let world = start(44_000).await;
+    let world = start(14_000).await;
     let machine = world.pooled("w", &["v4", "v6"]).await;
     world.waits(&machine, "WaitingForIPAddress").await;
     for claim in ["w-0-0", "w-0-1"] {
@@ -68,7 +68,7 @@ async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_
 
 #[tokio::test]
 async fn addresses_are_released_when_their_machine_is_gone_and_hold_the_object_until_then() {
-    let world = start(44_100).await;
+    let world = start(14_100).await;
     let machine = world.pooled("w", &["v4"]).await;
     world.claimed("w-0-0").await;
     world.give("w-0-0", "10.0.0.7", 24, "").await;
@@ -106,7 +106,7 @@ fn machine_finalizers() -> Option<Vec<String>> {
 
 #[tokio::test]
 async fn a_machine_that_never_got_its_address_gives_its_claims_back() {
-    let world = start(44_200).await;
+    let world = start(14_200).await;
     let machine = world.pooled("w", &["v4", "v6"]).await;
     world.waits(&machine, "WaitingForIPAddress").await;
     world.claimed("w-0-0").await;
@@ -127,7 +127,7 @@ async fn a_machine_that_never_got_its_address_gives_its_claims_back() {
 
 #[tokio::test]
 async fn over_a_restart_no_address_is_claimed_twice_and_none_moves() {
-    let world = start(44_300).await;
+    let world = start(14_300).await;
     let up = world.pooled("up", &["v4"]).await;
     let claim = world.claimed("up-0-0").await;
     world.give("up-0-0", "10.0.0.7", 24, "").await;
@@ -158,7 +158,7 @@ async fn over_a_restart_no_address_is_claimed_twice_and_none_moves() {
 
 #[tokio::test]
 async fn a_machine_that_boots_over_a_restart_keeps_the_addresses_it_began_with() {
-    let world = start(44_800).await;
+    let world = start(14_800).await;
     let machine = world.api.create(&objects::worker("demo", "w")).await;
     let mut object = objects::in_memory_machine(&machine);
     object.spec = objects::starting_in("10m");
@@ -180,7 +180,7 @@ async fn a_machine_that_boots_over_a_restart_keeps_the_addresses_it_began_with()
 
 #[tokio::test]
 async fn an_address_that_is_none_is_told() {
-    let world = start(44_400).await;
+    let world = start(14_400).await;
     let machine = world.pooled("w", &["v4"]).await;
     world.claimed("w-0-0").await;
     world.give("w-0-0", "10.0.0.0/24", 24, "").await;
@@ -194,7 +194,7 @@ async fn an_address_that_is_none_is_told() {
 
 #[tokio::test]
 async fn without_cluster_apis_kinds_for_addresses_only_machines_on_pools_miss_them() {
-    let world = start(44_500).await;
+    let world = start(14_500).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(world.api.client());
     for kind in ["ipaddressclaims", "ipaddresses"] {
         let name = format!("{kind}.ipam.cluster.x-k8s.io");
@@ -213,7 +213,7 @@ async fn without_cluster_apis_kinds_for_addresses_only_machines_on_pools_miss_th
 
 #[tokio::test]
 async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_provisioned() {
-    let world = World::start(44_600);
+    let world = World::start(14_600);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     object.spec.network = Some(ClusterNetwork { control_plane_address_from_pool: Some(foreign_pool("v4")) });
@@ -231,7 +231,7 @@ async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_prov
     world.give("demo-load-balancer", "10.0.0.7", 24, "10.0.0.1").await;
     let object = world.provisioned("demo").await;
     // The address is only in the status; clients connect to the endpoint.
-    let endpoint = ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 44_600 };
+    let endpoint = ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 14_600 };
     assert_eq!(object.spec.control_plane_endpoint, Some(endpoint));
     let address = ClaimedAddress { address: "10.0.0.7".into(), prefix: Some(24), gateway: "10.0.0.1".into() };
     let expected = ClusterNetworkStatus { control_plane_address: Some(address) };
@@ -255,7 +255,7 @@ async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_prov
 
 #[tokio::test]
 async fn a_pause_holds_claims_and_their_release() {
-    let world = start(44_700).await;
+    let world = start(14_700).await;
     world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": true } })).await;
     world.pooled("w", &["v4"]).await;
     let paused = world.paused("w", "Cluster spec.paused is set to true").await;
@@ -280,7 +280,7 @@ async fn disown(world: &World, claim: &str) {
 
 #[tokio::test]
 async fn owners_of_claims_that_were_taken_away_come_back() {
-    let world = World::start(46_500);
+    let world = World::start(16_500);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     object.spec.network = Some(ClusterNetwork { control_plane_address_from_pool: Some(foreign_pool("v4")) });
@@ -330,7 +330,7 @@ async fn owners_of_claims_that_were_taken_away_come_back() {
 
 #[tokio::test]
 async fn a_claim_without_its_owner_is_released_with_its_machine_and_one_of_another_pool_is_not() {
-    let mut setup = Setup::at(46_600);
+    let mut setup = Setup::at(16_600);
     // So that the manager cannot restore its owner before.
     setup.refused = |method, path| method == "PATCH" && path.contains("/ipaddressclaims/");
     let world = World::start_with(setup);

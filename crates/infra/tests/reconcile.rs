@@ -21,10 +21,10 @@ const PROVISIONED: Option<Initialization> = Some(Initialization { provisioned: S
 
 #[tokio::test]
 async fn a_cluster_with_a_control_plane_and_a_worker_comes_up() {
-    let world = World::start(41_000);
+    let world = World::start(11_000);
     let object = world.cluster("demo").await;
     let endpoint = object.spec.control_plane_endpoint.clone();
-    assert_eq!(endpoint, Some(ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 41_000 }));
+    assert_eq!(endpoint, Some(ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 11_000 }));
     assert_eq!(object.metadata.finalizers, Some(vec![finalizers::CLUSTER.to_owned()]));
 
     world.authorities("demo").await;
@@ -38,7 +38,7 @@ async fn a_cluster_with_a_control_plane_and_a_worker_comes_up() {
     let observed = world.cloud.observe_cluster(&World::id("demo")).expect("it is there");
     assert_eq!((observed.backends, observed.machines, observed.authorities_set), (1, 1, true));
     let balancer = world.cloud.describe_load_balancer(&World::id("demo")).expect("it answers");
-    let endpoint = Endpoint { host: "127.0.0.1".into(), port: 41_000 };
+    let endpoint = Endpoint { host: "127.0.0.1".into(), port: 11_000 };
     let (backends, in_service) = (vec!["cp".to_owned()], vec!["cp".to_owned()]);
     assert_eq!(balancer, Some(LoadBalancer { endpoint, backends, in_service }));
 
@@ -55,7 +55,7 @@ async fn a_cluster_with_a_control_plane_and_a_worker_comes_up() {
 
 #[tokio::test]
 async fn nothing_is_written_before_the_owner_is_there() {
-    let world = World::start(41_100);
+    let world = World::start(11_100);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut orphan = objects::in_memory_cluster(&cluster);
     orphan.metadata.owner_references = None;
@@ -78,7 +78,7 @@ async fn nothing_is_written_before_the_owner_is_there() {
 
 #[tokio::test]
 async fn an_owner_in_another_version_that_is_no_controller_counts() {
-    let world = World::start(41_200);
+    let world = World::start(11_200);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     for owner in object.metadata.owner_references.iter_mut().flatten() {
@@ -92,7 +92,7 @@ async fn an_owner_in_another_version_that_is_no_controller_counts() {
 
 #[tokio::test]
 async fn an_externally_managed_cluster_is_left_alone() {
-    let world = World::start(41_300);
+    let world = World::start(11_300);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "");
@@ -105,21 +105,21 @@ async fn an_externally_managed_cluster_is_left_alone() {
 
 #[tokio::test]
 async fn an_endpoint_that_the_user_chose_is_kept() {
-    let world = World::start(41_400);
+    let world = World::start(11_400);
     let mut cluster = objects::cluster("demo");
     cluster.spec.control_plane_endpoint =
-        Some(nephele_api::core::Endpoint { host: "lb.example".into(), port: 41_450 });
+        Some(nephele_api::core::Endpoint { host: "lb.example".into(), port: 11_450 });
     let cluster = world.api.create(&cluster).await;
     world.api.create(&objects::in_memory_cluster(&cluster)).await;
     let object = world.provisioned("demo").await;
-    let expected = ControlPlaneEndpoint { host: "lb.example".into(), port: 41_450 };
+    let expected = ControlPlaneEndpoint { host: "lb.example".into(), port: 11_450 };
     assert_eq!(object.spec.control_plane_endpoint, Some(expected));
     world.stop().await;
 }
 
 #[tokio::test]
 async fn the_endpoint_is_there_when_the_flag_is() {
-    let world = World::start(41_500);
+    let world = World::start(11_500);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     world.api.create(&objects::in_memory_cluster(&cluster)).await;
     let seen = world
@@ -137,7 +137,7 @@ async fn the_endpoint_is_there_when_the_flag_is() {
 
 #[tokio::test]
 async fn each_gate_holds_a_machine_and_says_so() {
-    let world = World::start(41_600);
+    let world = World::start(11_600);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     world.api.create(&objects::in_memory_cluster(&cluster)).await;
     world.provisioned("demo").await;
@@ -154,7 +154,7 @@ async fn each_gate_holds_a_machine_and_says_so() {
 
 #[tokio::test]
 async fn a_control_plane_name_that_is_too_long_is_told() {
-    let world = World::start(41_700);
+    let world = World::start(11_700);
     world.cluster("demo").await;
     let machine = world.machine(&objects::control_plane("demo", &"x".repeat(59))).await;
     world.waits(&machine, "NameTooLong").await;
@@ -163,7 +163,7 @@ async fn a_control_plane_name_that_is_too_long_is_told() {
 
 #[tokio::test]
 async fn a_broken_authority_is_told_on_the_cluster_and_on_those_who_wait_for_it() {
-    let world = World::start(41_800);
+    let world = World::start(11_800);
     world.cluster("demo").await;
     world.api.create(&objects::secret("demo", Purpose::Cluster, b"garbage", b"garbage")).await;
     let object = world
@@ -201,7 +201,7 @@ async fn a_broken_authority_is_told_on_the_cluster_and_on_those_who_wait_for_it(
 
 #[tokio::test]
 async fn authorities_that_a_user_brings_without_label_or_type_are_found() {
-    let world = World::start(41_900);
+    let world = World::start(11_900);
     for purpose in [Purpose::Cluster, Purpose::Etcd] {
         let mut secret = objects::authority_secret("demo", purpose);
         secret.metadata.labels = None;
@@ -217,7 +217,7 @@ async fn authorities_that_a_user_brings_without_label_or_type_are_found() {
 
 #[tokio::test]
 async fn a_pause_is_told_first_and_holds_even_deletion() {
-    let world = World::start(42_000);
+    let world = World::start(12_000);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -262,7 +262,7 @@ async fn a_pause_is_told_first_and_holds_even_deletion() {
 
 #[tokio::test]
 async fn deletion_takes_the_machines_then_the_cluster_and_frees_the_port() {
-    let world = World::start(42_100);
+    let world = World::start(12_100);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -281,13 +281,13 @@ async fn deletion_takes_the_machines_then_the_cluster_and_frees_the_port() {
     world.api.delete::<Cluster>("demo").await;
     let again = world.cluster("again").await;
     let port = again.spec.control_plane_endpoint.map(|endpoint| endpoint.port);
-    assert!(port.is_some_and(|port| (42_100..42_200).contains(&port)), "{port:?}");
+    assert!(port.is_some_and(|port| (12_100..12_200).contains(&port)), "{port:?}");
     world.stop().await;
 }
 
 #[tokio::test]
 async fn deletion_does_not_wait_for_gates_or_owners() {
-    let world = World::start(42_200);
+    let world = World::start(12_200);
     world.cluster("demo").await;
     let gated = world.machine(&objects::control_plane("demo", "gated")).await;
     world.waits(&gated, "WaitingForBootstrapData").await;
@@ -304,7 +304,7 @@ async fn deletion_does_not_wait_for_gates_or_owners() {
 
 #[tokio::test]
 async fn after_a_restart_everything_is_as_it_was() {
-    let world = World::start(42_300);
+    let world = World::start(12_300);
     let cluster = world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -337,7 +337,7 @@ async fn after_a_restart_everything_is_as_it_was() {
 
 #[tokio::test]
 async fn a_settled_world_is_not_written_to() {
-    let world = World::start(42_400);
+    let world = World::start(12_400);
     let cluster = world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -360,7 +360,7 @@ async fn a_settled_world_is_not_written_to() {
 
 #[tokio::test]
 async fn a_machine_without_delays_is_up_after_five_writes() {
-    let world = World::start(42_500);
+    let world = World::start(12_500);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -375,7 +375,7 @@ async fn a_machine_without_delays_is_up_after_five_writes() {
 
 #[tokio::test]
 async fn a_finalizer_that_was_taken_away_comes_back() {
-    let world = World::start(42_600);
+    let world = World::start(12_600);
     world.cluster("demo").await;
     world.api.patch::<InMemoryCluster>("demo", &json!({ "metadata": { "finalizers": null } })).await;
     world
@@ -389,7 +389,7 @@ async fn a_finalizer_that_was_taken_away_comes_back() {
 
 #[tokio::test]
 async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come_back() {
-    let world = World::start(46_700);
+    let world = World::start(16_700);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -436,7 +436,7 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come
 
 #[tokio::test]
 async fn machines_beyond_the_limit_of_their_namespace_wait_for_room_and_those_that_are_there_stay() {
-    let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(46_800) });
+    let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(16_800) });
     world.cluster("demo").await;
     world.cluster("other").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
@@ -467,7 +467,7 @@ async fn machines_beyond_the_limit_of_their_namespace_wait_for_room_and_those_th
     world.ready(&machines[2]).await;
     assert!(!is_there(&world.cloud, "demo", "d"));
     // A lower quota removes no machine.
-    let setup = Setup { machines_max: Some(1), ..Setup::at(46_800) };
+    let setup = Setup { machines_max: Some(1), ..Setup::at(16_800) };
     let world = world.restart_with(setup).await;
     world
         .until("both are taken over", |cloud| is_there(cloud, "demo", "c") && is_there(cloud, "other", "b"))
@@ -483,7 +483,7 @@ async fn machines_beyond_the_limit_of_their_namespace_wait_for_room_and_those_th
 
 #[tokio::test]
 async fn a_watch_filter_leaves_what_is_not_labelled() {
-    let world = World::start_with(Setup { watch_filter: Some("mine".into()), ..Setup::at(42_700) });
+    let world = World::start_with(Setup { watch_filter: Some("mine".into()), ..Setup::at(12_700) });
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let foreign = world.api.create(&objects::in_memory_cluster(&cluster)).await;
     let cluster = world.api.create(&objects::cluster("mine")).await;
@@ -497,7 +497,7 @@ async fn a_watch_filter_leaves_what_is_not_labelled() {
 
 #[tokio::test]
 async fn delays_are_waited_for_stage_by_stage() {
-    let world = World::start(42_800);
+    let world = World::start(12_800);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = objects::control_plane("demo", "cp");
@@ -520,7 +520,7 @@ async fn delays_are_waited_for_stage_by_stage() {
 
 #[tokio::test]
 async fn a_worker_of_a_pool_has_an_empty_bootstrap_name_and_boots() {
-    let world = World::start(42_900);
+    let world = World::start(12_900);
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
     let mut machine = objects::worker("demo", "w");
@@ -540,11 +540,11 @@ fn kubeconfig(secret: &Secret) -> serde_json::Value {
 
 #[tokio::test]
 async fn a_kubeadm_cluster_has_a_kubeconfig_for_its_endpoint_when_it_is_provisioned() {
-    let world = World::start(43_000);
+    let world = World::start(13_000);
     world.kubeadm_cluster("demo").await;
     world.provisioned("demo").await;
     let config = kubeconfig(&world.api.get::<Secret>("demo-kubeconfig").await);
-    assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:43000");
+    assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:13000");
     world
         .until("its authorities are in use", |cloud| {
             cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.authorities_set)
@@ -555,7 +555,7 @@ async fn a_kubeadm_cluster_has_a_kubeconfig_for_its_endpoint_when_it_is_provisio
 
 #[tokio::test]
 async fn credentials_are_completed_around_those_that_are_there() {
-    let world = World::start(43_100);
+    let world = World::start(13_100);
     // An authority of a user, who need not label it, and a Secret that an earlier manager created before it stopped.
     let mut authority = objects::authority_secret("demo", Purpose::Cluster);
     authority.metadata.labels = None;
@@ -582,7 +582,7 @@ async fn credentials_are_completed_around_those_that_are_there() {
 
 #[tokio::test]
 async fn an_authority_that_cannot_sign_gets_no_kubeconfig() {
-    let world = World::start(43_200);
+    let world = World::start(13_200);
     let authority = objects::secret("demo", Purpose::Cluster, b"garbage", b"garbage");
     world.api.create(&authority).await;
     world.kubeadm_cluster("demo").await;
@@ -595,7 +595,7 @@ async fn an_authority_that_cannot_sign_gets_no_kubeconfig() {
 
 #[tokio::test]
 async fn credentials_are_left_to_the_control_plane_provider_when_so_told() {
-    let world = World::start_with(Setup { prepare_credentials: false, ..Setup::at(43_300) });
+    let world = World::start_with(Setup { prepare_credentials: false, ..Setup::at(13_300) });
     world.kubeadm_cluster("demo").await;
     world.provisioned("demo").await;
     let secrets = world.api.api::<Secret>().list(&ListParams::default()).await.expect("a list");
@@ -605,7 +605,7 @@ async fn credentials_are_left_to_the_control_plane_provider_when_so_told() {
 
 #[tokio::test]
 async fn a_machine_that_boots_is_due_when_it_was_after_a_restart() {
-    let world = World::start(43_400);
+    let world = World::start(13_400);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.api.create(&objects::control_plane("demo", "cp")).await;
@@ -627,12 +627,12 @@ async fn a_machine_that_boots_is_due_when_it_was_after_a_restart() {
 
 #[tokio::test]
 async fn machines_of_an_externally_managed_cluster_work_and_the_cluster_is_not_touched() {
-    let world = World::start(43_500);
+    let world = World::start(13_500);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "someone");
     object.spec.control_plane_endpoint =
-        Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 43_550 });
+        Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 13_550 });
     object.status =
         Some(InMemoryClusterStatus { initialization: PROVISIONED, ..InMemoryClusterStatus::default() });
     let object = world.api.create(&object).await;
@@ -642,7 +642,7 @@ async fn machines_of_an_externally_managed_cluster_work_and_the_cluster_is_not_t
     world.bootstrap("cp").await;
     world.ready(&machine).await;
     let seen = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
-    assert_eq!((seen.endpoint.to_string().as_str(), seen.backends), ("lb.example:43550", 1));
+    assert_eq!((seen.endpoint.to_string().as_str(), seen.backends), ("lb.example:13550", 1));
     assert_eq!(world.api.get::<InMemoryCluster>("demo").await, object);
 
     // It has no finalizer, so it is deleted at once; its simulated cluster is deleted with its Cluster.
@@ -657,10 +657,10 @@ async fn machines_of_an_externally_managed_cluster_work_and_the_cluster_is_not_t
 
 #[tokio::test]
 async fn a_published_endpoint_survives_another_advertised_host_and_says_so() {
-    let world = World::start(43_600);
+    let world = World::start(13_600);
     let object = world.cluster("demo").await;
     let endpoint = object.spec.control_plane_endpoint.clone();
-    let elsewhere = Setup { advertise_host: "nephele.example", ..Setup::at(43_600) };
+    let elsewhere = Setup { advertise_host: "nephele.example", ..Setup::at(13_600) };
     let world = world.restart_with(elsewhere).await;
     let message =
         "Published under 127.0.0.1, which cannot change; the manager now advertises nephele.example";
@@ -686,7 +686,7 @@ async fn a_published_endpoint_survives_another_advertised_host_and_says_so() {
 
 #[tokio::test]
 async fn an_etcd_member_that_was_removed_stays_away_over_a_restart() {
-    let world = World::start(43_700);
+    let world = World::start(13_700);
     world.cluster("demo").await;
     world.authorities("demo").await;
     for name in ["cp-1", "cp-2"] {
@@ -711,7 +711,7 @@ async fn an_etcd_member_that_was_removed_stays_away_over_a_restart() {
 
 #[tokio::test]
 async fn what_runs_behind_paused_objects_goes_on_and_nothing_is_written_of_it() {
-    let world = World::start(48_400);
+    let world = World::start(18_400);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.api.create(&objects::control_plane("demo", "cp")).await;

@@ -42,7 +42,7 @@ async fn unprovisioned(api: &ManagementApi, name: &str, paused: bool, port: Opti
 
 #[tokio::test]
 async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to() {
-    let world = World::start(40_000);
+    let world = World::start(10_000);
     let cluster = world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -61,7 +61,7 @@ async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to()
     let api = world.stop().await;
     unprovisioned(&api, "a-new-one", false, None).await;
     let _ = api.take_writes();
-    let world = World::over(api, Setup::at(40_000));
+    let world = World::over(api, Setup::at(10_000));
     let new = world.provisioned("a-new-one").await;
     assert_ne!(port(&new), port(&cluster));
     world
@@ -80,13 +80,13 @@ async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to()
 #[tokio::test]
 async fn a_paused_cluster_that_never_ran_here_keeps_the_port_it_was_published_with() {
     let api = ManagementApi::start();
-    unprovisioned(&api, "moved-in", true, Some(40_100)).await;
-    let world = World::over(api, Setup::at(40_100));
-    assert_eq!(port(&world.cluster("first").await), 40_101);
+    unprovisioned(&api, "moved-in", true, Some(10_100)).await;
+    let world = World::over(api, Setup::at(10_100));
+    assert_eq!(port(&world.cluster("first").await), 10_101);
     // A cluster that arrives while the manager runs.
-    let late = unprovisioned(&world.api, "late", true, Some(40_102)).await;
+    let late = unprovisioned(&world.api, "late", true, Some(10_102)).await;
     world.paused_cluster(&late.name_any(), "Cluster spec.paused is set to true").await;
-    assert_eq!(port(&world.cluster("second").await), 40_103);
+    assert_eq!(port(&world.cluster("second").await), 10_103);
     for name in ["moved-in", "late"] {
         pause(&world.api, name, false).await;
         world.provisioned(name).await;
@@ -97,7 +97,7 @@ async fn a_paused_cluster_that_never_ran_here_keeps_the_port_it_was_published_wi
 /// As when `clusterctl move` joins two management clusters that gave out the same port.
 #[tokio::test]
 async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes() {
-    let world = World::start(40_200);
+    let world = World::start(10_200);
     let first = world.cluster("first").await;
     let moved = unprovisioned(&world.api, "moved-in", false, Some(port(&first))).await;
     let message = format!("failed to listen on port {}: it belongs to cluster default/first", port(&first));
@@ -127,15 +127,15 @@ async fn a_manager_with_a_filter_leaves_the_ports_of_others_that_share_its_host(
     let api = ManagementApi::start();
     let mut theirs = objects::cluster("theirs");
     theirs.spec.control_plane_endpoint =
-        Some(nephele_api::core::Endpoint { host: "127.0.0.1".into(), port: 40_400 });
+        Some(nephele_api::core::Endpoint { host: "127.0.0.1".into(), port: 10_400 });
     let theirs = api.create(&theirs).await;
     api.create(&objects::in_memory_cluster(&theirs)).await;
-    let world = World::over(api, Setup { watch_filter: Some("mine".into()), ..Setup::at(40_400) });
+    let world = World::over(api, Setup { watch_filter: Some("mine".into()), ..Setup::at(10_400) });
     let cluster = world.api.create(&objects::cluster("ours")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     objects::label(&mut object, nephele_kit::WATCH_FILTER_LABEL, "mine");
     world.api.create(&object).await;
-    assert_eq!(port(&world.provisioned("ours").await), 40_401);
+    assert_eq!(port(&world.provisioned("ours").await), 10_401);
     world.stop().await;
 }
 
@@ -159,7 +159,7 @@ impl Drop for Directory {
 #[tokio::test]
 async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_is_kept() {
     let directory = Directory::new("kept");
-    let setup = Setup { state_directory: Some(directory.0.clone()), ..Setup::at(40_500) };
+    let setup = Setup { state_directory: Some(directory.0.clone()), ..Setup::at(10_500) };
     let world = World::start_with(setup.clone());
     world.cluster("kept").await;
     let kept = |world: &World| world.cloud.clusters().contains(&World::id("kept"));
@@ -193,7 +193,7 @@ async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_i
 #[tokio::test]
 async fn machines_keep_their_pod_networks_and_numbers_over_a_restart() {
     const COUNT: usize = 8;
-    let world = World::start(40_600);
+    let world = World::start(10_600);
     // There are as many pod networks as machines, so that each choice depends on all others.
     let mut cluster = objects::cluster("demo");
     cluster.spec.cluster_network.as_mut().expect("a network").pods =
@@ -262,8 +262,8 @@ async fn durations(first_port: u16, names: [&str; 3]) -> Vec<[i64; 2]> {
 
 #[tokio::test]
 async fn machines_of_a_set_take_as_long_in_every_run_whatever_their_random_names() {
-    let one = durations(40_700, ["md-abcde-x1x1x", "md-abcde-y2y2y", "md-abcde-z3z3z"]).await;
-    let other = durations(40_800, ["md-vwxyz-k7k7k", "md-vwxyz-b8b8b", "md-vwxyz-q9q9q"]).await;
+    let one = durations(10_700, ["md-abcde-x1x1x", "md-abcde-y2y2y", "md-abcde-z3z3z"]).await;
+    let other = durations(10_800, ["md-vwxyz-k7k7k", "md-vwxyz-b8b8b", "md-vwxyz-q9q9q"]).await;
     assert_eq!(one, other);
     // Not all alike.
     assert_ne!(one.first(), one.last());
@@ -271,7 +271,7 @@ async fn machines_of_a_set_take_as_long_in_every_run_whatever_their_random_names
 
 #[tokio::test]
 async fn what_earlier_releases_kept_in_annotations_is_taken_over_and_they_go() {
-    let world = World::start(40_900);
+    let world = World::start(10_900);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     let created = "2026-01-02T03:04:05Z";

@@ -101,7 +101,7 @@ fn noted(object: &InMemoryMachine) -> Option<Software> {
 
 #[tokio::test]
 async fn an_update_takes_its_time_and_what_runs_is_noted_with_its_end() {
-    let world = World::start(48_000);
+    let world = World::start(18_000);
     up(&world).await;
     ask(&world, &update("v1.36.4", "1s")).await;
     let under_way = says(&world, "True", "InPlaceUpdating").await;
@@ -135,7 +135,7 @@ async fn an_update_takes_its_time_and_what_runs_is_noted_with_its_end() {
 
 #[tokio::test]
 async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_time_is_over() {
-    let world = World::start(48_100);
+    let world = World::start(18_100);
     up(&world).await;
     ask(&world, &update("v1.36.4", "1h")).await;
     says(&world, "True", "InPlaceUpdating").await;
@@ -158,7 +158,7 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     let earlier =
         Update { asked_at: asked_at.clone(), duration: "59m".into(), ..before.expect("it was asked for") };
     api.patch::<InMemoryMachine>("w", &asking(&earlier)).await;
-    let world = World::over(api, world::Setup::at(48_100));
+    let world = World::over(api, world::Setup::at(18_100));
     let over = says(&world, "False", "NotUpdating").await;
     let ended = over.update().and_then(|update| update.ended).expect("it is over");
     assert_eq!(ended.0.duration_since(asked_at.0), jiff::SignedDuration::from_mins(59));
@@ -168,7 +168,7 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
 
 #[tokio::test]
 async fn an_update_that_fails_says_why_and_changes_nothing_and_another_one_may_work() {
-    let world = World::start(48_200);
+    let world = World::start(18_200);
     up(&world).await;
     let failing = Update { failure: "no space left".into(), ..update("v1.36.4", "100ms") };
     ask(&world, &failing).await;
@@ -189,7 +189,7 @@ async fn an_update_that_fails_says_why_and_changes_nothing_and_another_one_may_w
 /// As people do by hand, and as extensions do that know nothing of simulated machines.
 #[tokio::test]
 async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_progress() {
-    let world = World::start(48_300);
+    let world = World::start(18_300);
     up(&world).await;
     let mark = annotations(&[(UPDATE_IN_PROGRESS_ANNOTATION, Some(""))]);
     world.api.patch::<Machine>("w", &mark).await;
@@ -217,9 +217,9 @@ fn frozen(_: &str, path: &str) -> bool {
 /// Machines and InMemoryMachines are read through caches of their own, and either may lag behind the other.
 #[tokio::test]
 async fn a_machine_from_before_an_update_does_not_take_the_update_back() {
-    let world = World::start(40_300);
+    let world = World::start(10_300);
     up(&world).await;
-    let world = world.restart_with(world::Setup { refused: frozen, ..world::Setup::at(40_300) }).await;
+    let world = world.restart_with(world::Setup { refused: frozen, ..world::Setup::at(10_300) }).await;
     let id = World::machine_id("demo", "w");
     world.until("the machine to be back", |cloud| cloud.observe_machine(&id).is_some()).await;
     ask(&world, &update("v1.36.4", "0")).await;

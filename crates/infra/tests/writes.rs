@@ -59,7 +59,7 @@ async fn in_domains(world: &World, name: &str) {
 
 #[tokio::test]
 async fn provider_id_addresses_and_failure_domain_are_there_no_later_than_the_flag() {
-    let world = World::start(45_000);
+    let world = World::start(15_000);
     in_domains(&world, "demo").await;
     let mut machine = objects::worker("demo", "w");
     machine.spec.failure_domain = "zone-b".into();
@@ -88,7 +88,7 @@ async fn provider_id_addresses_and_failure_domain_are_there_no_later_than_the_fl
 
 #[tokio::test]
 async fn a_machine_is_placed_where_its_machine_asks_or_says_why_not() {
-    let world = World::start(45_100);
+    let world = World::start(15_100);
     in_domains(&world, "demo").await;
     for zone in ["zone-a", "zone-b"] {
         let mut machine = objects::worker("demo", &format!("in-{zone}"));
@@ -116,7 +116,7 @@ async fn a_machine_is_placed_where_its_machine_asks_or_says_why_not() {
 /// which is written with the endpoint.
 #[tokio::test]
 async fn a_finalizer_is_there_before_anything_that_outlives_the_manager() {
-    let world = World::start(45_200);
+    let world = World::start(15_200);
     world.kubeadm_cluster("demo").await;
     world.provisioned("demo").await;
     let writes = world.api.take_writes();
@@ -132,7 +132,7 @@ async fn a_finalizer_is_there_before_anything_that_outlives_the_manager() {
 
 #[tokio::test]
 async fn no_version_of_a_cluster_shows_an_endpoint_without_a_finalizer() {
-    let world = World::start(45_300);
+    let world = World::start(15_300);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let first = world.api.create(&objects::in_memory_cluster(&cluster)).await;
     let last = world.provisioned("demo").await;
@@ -155,7 +155,7 @@ async fn a_cluster_whose_finalizer_is_not_taken_is_let_go() {
         REFUSED.fetch_or(is_refused, Ordering::SeqCst);
         is_refused
     };
-    let world = World::start_with(Setup { refused, ..Setup::at(45_400) });
+    let world = World::start_with(Setup { refused, ..Setup::at(15_400) });
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let object = world.api.create(&objects::in_memory_cluster(&cluster)).await;
     let mut changes = world.cloud.changes();
@@ -173,7 +173,7 @@ async fn a_cluster_whose_finalizer_is_not_taken_is_let_go() {
 /// the Machine.
 #[tokio::test]
 async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machine_does() {
-    let world = World::start(45_500);
+    let world = World::start(15_500);
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
     let machine = world.api.create(&objects::worker("demo", "w")).await;
@@ -206,7 +206,7 @@ async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machin
 
 #[tokio::test]
 async fn a_machine_is_found_by_its_owner_whatever_its_name() {
-    let world = World::start(45_600);
+    let world = World::start(15_600);
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
     let mut machine = objects::worker("demo", "the-machine");
@@ -238,7 +238,7 @@ const CLONED_FROM: [(&str, &str); 2] = [
 
 #[tokio::test]
 async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
-    let world = World::start(45_700);
+    let world = World::start(15_700);
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
     let machine = world.api.create(&objects::worker("demo", "w")).await;
@@ -289,7 +289,7 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
 
 #[tokio::test]
 async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
-    let world = World::start(45_800);
+    let world = World::start(15_800);
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
     let machine = world.machine(&objects::worker("demo", "w")).await;
@@ -319,7 +319,7 @@ async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
 /// An extension of Cluster API carries out a change in place, and requests it from the machine in another way.
 #[tokio::test]
 async fn a_spec_that_changes_under_a_running_machine_changes_nothing_that_runs() {
-    let world = World::start(45_900);
+    let world = World::start(15_900);
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
     let machine = world.machine(&objects::worker("demo", "w")).await;

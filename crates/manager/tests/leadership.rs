@@ -152,7 +152,7 @@ async fn reconciling(workload_ports: &str) -> Running {
 
 #[tokio::test]
 async fn the_lease_is_given_up_only_after_the_slowest_reconcile_has_ended() {
-    let manager = reconciling("48700-48709").await;
+    let manager = reconciling("18700-18709").await;
     manager.shutdown.cancel();
     let result = timeout(PATIENCE, manager.task).await.expect("an end in bounded time").expect("no panic");
     result.expect("an orderly end");
@@ -165,7 +165,7 @@ async fn the_lease_is_given_up_only_after_the_slowest_reconcile_has_ended() {
 
 #[tokio::test]
 async fn nothing_is_written_after_the_lease_is_lost() {
-    let manager = reconciling("48710-48719").await;
+    let manager = reconciling("18710-18719").await;
     let leases = Api::<Lease>::namespaced(manager.api.client(), "default");
     let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "somebody" } }));
     leases

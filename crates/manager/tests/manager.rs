@@ -209,7 +209,7 @@ async fn an_address_that_is_taken_is_named() {
 #[tokio::test]
 async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
     let api = ManagementApi::start();
-    let ports = [45_201, 45_202];
+    let ports = [15_201, 15_202];
     let replicas = ports.map(|webhook_port| {
         let options = Options { webhook_port, ..elected(&webhook_port.to_string()) };
         Running::start(options, &api.client())
@@ -285,14 +285,14 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
 
 #[tokio::test]
 async fn every_server_speaks_the_tls_that_it_is_told_to() {
-    let (webhook_port, runtime_extension_port) = (45_207, 45_208);
+    let (webhook_port, runtime_extension_port) = (15_207, 15_208);
     let options = Options {
         roles: "infrastructure,ipam,runtime-extension".into(),
         insecure_diagnostics: false,
         tls_min_version: "VersionTLS13".into(),
         webhook_port,
         runtime_extension_port,
-        workload_ports: "48640-48649".into(),
+        workload_ports: "18640-18649".into(),
         pod_namespace: "default".into(),
         ..options()
     };
@@ -322,7 +322,7 @@ const BORROWED: [&str; 7] = [
 async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
     let api = ManagementApi::start();
     let options =
-        Options { webhook_port: 45_203, workload_ports: "48620-48629".into(), ..elected("somebody") };
+        Options { webhook_port: 15_203, workload_ports: "18620-18629".into(), ..elected("somebody") };
     let manager = Running::start(options, &api.client());
     manager.ready().await;
     let spec = InClusterIPPoolSpec {

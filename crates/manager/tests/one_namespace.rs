@@ -103,7 +103,7 @@ async fn objects_of_another_namespace_are_left_alone_and_nothing_is_asked_there(
         health_address: String::new(),
         diagnostics_address: String::new(),
         bind_address: "127.0.0.1".into(),
-        workload_ports: "48630-48639".into(),
+        workload_ports: "18630-18639".into(),
         ..Options::default()
     };
     let (client, refused) = confined(&api);

@@ -22,7 +22,7 @@ fn options() -> Options {
         health_address: String::new(),
         diagnostics_address: String::new(),
         bind_address: "127.0.0.1".into(),
-        workload_ports: "45100-45199".into(),
+        workload_ports: "15100-15199".into(),
         ..Options::default()
     }
 }
