@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context, bail};
@@ -16,7 +16,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::Management;
+use crate::{Management, program};
 
 /// A management cluster: a real API server, unmodified Cluster API, and our providers, all of them processes of
 /// this machine. [`Bare::down`] removes it; after a failure it stays for inspection.
@@ -264,16 +264,9 @@ async fn cluster(args: &[&str]) -> anyhow::Result<String> {
     run(command).await
 }
 
-async fn run(mut command: Command) -> anyhow::Result<String> {
+async fn run(command: Command) -> anyhow::Result<String> {
     let what = format!("{command:?}");
-    let output =
-        tokio::task::spawn_blocking(move || command.output()).await.context("a program was given up")?;
-    let Output { status, stdout, stderr } = output.with_context(|| format!("failed to run {what}"))?;
-    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    if !status.success() {
-        bail!("{what}: {status}: {stdout}{stderr}");
-    }
-    Ok(stdout.into_owned())
+    program::output(&what, command).await
 }
 
 fn variable(name: &str) -> anyhow::Result<String> {

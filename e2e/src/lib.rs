@@ -18,6 +18,7 @@ pub mod kubectl;
 pub mod load;
 pub mod management;
 pub mod manager;
+pub mod program;
 pub mod samples;
 pub mod scope;
 pub mod shell;

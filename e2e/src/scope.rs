@@ -16,7 +16,7 @@ use crate::{
 const DELETION_LIMIT: Duration = Duration::from_secs(180);
 
 /// The kinds of objects that Cluster API and the provider create for a cluster.
-const MADE: [Kind; 10] = [
+pub const MADE: [Kind; 10] = [
     kinds::CLUSTER,
     kinds::CONTROL_PLANE,
     kinds::MACHINE_DEPLOYMENT,

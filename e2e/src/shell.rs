@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use crate::{Look, until, wait::LIMIT};
+use crate::{Look, program, until, wait::LIMIT};
 
 /// A shell in an empty folder of its own, which is removed when this is dropped.
 pub struct Shell {
@@ -57,14 +57,7 @@ impl Shell {
     ///
     /// When one of them fails, with what it said.
     pub async fn run(&self, text: &str) -> anyhow::Result<String> {
-        let mut command = self.command(text);
-        let output = tokio::task::spawn_blocking(move || command.output()).await.context("given up")?;
-        let output = output.with_context(|| format!("failed to run {text}"))?;
-        let out = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !output.status.success() {
-            bail!("{text}: {}: {}\n{out}", output.status, String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(out)
+        program::output(text, self.command(text)).await
     }
 
     /// Starts a command that runs on. It is killed when the result is dropped.

@@ -1,8 +1,9 @@
 //! `helm` and `kubectl`, as their users run them.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use nephele_e2e::program;
 
 /// The name of the release.
 pub(crate) const RELEASE: &str = "nephele";
@@ -55,14 +56,8 @@ pub(crate) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
     run("kubectl", arguments).await
 }
 
-async fn run(program: &'static str, arguments: &[&str]) -> anyhow::Result<String> {
-    let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    let said = format!("{program} {}", arguments.join(" "));
-    let output = tokio::task::spawn_blocking(move || Command::new(program).args(arguments).output());
-    let output: Output =
-        output.await.context("given up")?.with_context(|| format!("failed to run {said}"))?;
-    if !output.status.success() {
-        bail!("{said}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
-    }
-    String::from_utf8(output.stdout).with_context(|| format!("the output of {said} is not text"))
+async fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    program::output(&format!("{program} {}", arguments.join(" ")), command).await
 }

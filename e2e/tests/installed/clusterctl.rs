@@ -1,8 +1,9 @@
 //! `clusterctl` and `kubectl`, as their users run them.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use nephele_e2e::program;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -51,13 +52,7 @@ pub(crate) fn objects(manifest: &str) -> anyhow::Result<Vec<Value>> {
     documents.collect::<Result<_, _>>().context("failed to read what was generated")
 }
 
-/// Runs a program to its end and returns its output.
-pub(super) async fn run(mut command: Command) -> anyhow::Result<String> {
-    let said = format!("{command:?}");
-    let output = tokio::task::spawn_blocking(move || command.output()).await.context("given up")?;
-    let Output { status, stdout, stderr } = output.with_context(|| format!("failed to run {said}"))?;
-    if !status.success() {
-        bail!("{said}: {status}: {}", String::from_utf8_lossy(&stderr).trim());
-    }
-    String::from_utf8(stdout).with_context(|| format!("the output of {said} is not text"))
+async fn run(command: Command) -> anyhow::Result<String> {
+    let what = format!("{command:?}");
+    program::output(&what, command).await
 }

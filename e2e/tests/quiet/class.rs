@@ -12,6 +12,7 @@ use nephele_e2e::{
     Bare, Cluster, Look, Scope, Shape,
     cluster::Role,
     management::{Kind, kinds},
+    scope::MADE,
     state, until,
     wait::LIMIT,
 };
@@ -22,19 +23,9 @@ const QUIET: Duration = Duration::from_secs(300);
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 
-/// The kinds that Cluster API and the provider write for a cluster of a class, and the class itself.
-const WRITTEN: [Kind; 18] = [
-    kinds::CLUSTER,
-    kinds::CONTROL_PLANE,
-    kinds::MACHINE_DEPLOYMENT,
-    kinds::MACHINE_SET,
-    kinds::MACHINE,
-    kinds::KUBEADM_CONFIG,
-    kinds::IN_MEMORY_CLUSTER,
-    kinds::IN_MEMORY_MACHINE,
+/// What else Cluster API and the provider write for a cluster of a class, and the class itself.
+const ALSO_WRITTEN: [Kind; 8] = [
     kinds::SECRET,
-    kinds::MACHINE_POOL,
-    kinds::IN_MEMORY_MACHINE_POOL,
     kinds::CLUSTER_CLASS,
     ("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfigTemplate"),
     ("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlaneTemplate"),
@@ -115,7 +106,7 @@ type Written = BTreeMap<(&'static str, String), Value>;
 
 async fn written(cluster: &Cluster) -> anyhow::Result<Written> {
     let mut all = Written::new();
-    for kind in WRITTEN {
+    for kind in MADE.into_iter().chain(ALSO_WRITTEN) {
         for object in cluster.management.list(kind, &cluster.namespace, "").await? {
             all.insert((kind.2, state::name(&object).to_owned()), object);
         }
