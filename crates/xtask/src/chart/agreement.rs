@@ -5,14 +5,13 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, bail, ensure};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     files::SHARED,
     flags::Program,
     helm::{Helm, NAMESPACE, RELEASE},
-    object::{find, id, of_kind, text, texts},
+    object::{find, id, of_kind, read, text, texts},
 };
 use crate::{
     codegen,
@@ -213,9 +212,7 @@ fn difference(theirs: &Value, ours: &Value, place: &str) -> String {
 /// The objects that clusterctl creates when no variable is set.
 fn components(role: Role) -> anyhow::Result<Vec<Value>> {
     let text = components::with_variables(&components::render(role, components::IMAGE), &|_| None)?;
-    let objects: Result<Vec<Value>, _> =
-        serde_yaml_ng::Deserializer::from_str(&text).map(Value::deserialize).collect();
-    objects.context("failed to read the components")
+    read(&text).context("failed to read the components")
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail, ensure};
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::object::{id, of_kind, text};
+use super::object::{id, of_kind, read, text};
 use crate::{components, files, paths};
 
 const FOLDER: &str = "config/templates";
@@ -97,10 +96,7 @@ fn objects(template: &str) -> anyhow::Result<Vec<Value>> {
         "NAMESPACE" => Some("default".to_owned()),
         _ => None,
     };
-    let text = components::with_variables(template, &variable)?;
-    let objects: Result<Vec<Value>, _> =
-        serde_yaml_ng::Deserializer::from_str(&text).map(Value::deserialize).collect();
-    objects.context("failed to read the objects")
+    read(&components::with_variables(template, &variable)?)
 }
 
 #[cfg(test)]

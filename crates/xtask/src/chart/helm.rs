@@ -3,10 +3,10 @@
 use std::{path::PathBuf, process::Command};
 
 use anyhow::Context;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::FOLDER;
+use super::object;
 use crate::{
     cluster,
     command::{capture, feed},
@@ -41,13 +41,7 @@ impl Helm {
     /// The objects of a release, in the order of creation, including hooks.
     pub(super) fn objects(&self, release: &str, namespace: &str, values: &str) -> anyhow::Result<Vec<Value>> {
         let text = self.template(release, namespace, &[], values)?;
-        let documents = serde_yaml_ng::Deserializer::from_str(&text);
-        let objects: Result<Vec<Value>, _> = documents.map(Value::deserialize).collect();
-        Ok(objects
-            .context("failed to read what was rendered")?
-            .into_iter()
-            .filter(|object| !object.is_null())
-            .collect())
+        object::read(&text).context("failed to read what was rendered")
     }
 
     /// The rendered text of a release, with additional flags.

@@ -1,7 +1,15 @@
 //! Rendered objects, by name and by JSON pointer.
 
 use anyhow::Context;
+use serde::Deserialize;
 use serde_json::Value;
+
+/// The objects of YAML documents; empty documents count as none.
+pub(super) fn read(text: &str) -> anyhow::Result<Vec<Value>> {
+    let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
+    let objects = documents.collect::<Result<Vec<_>, _>>().context("failed to read the objects")?;
+    Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
+}
 
 /// `Kind/name`, the name of an object in messages and cases.
 pub(super) fn id(object: &Value) -> String {
