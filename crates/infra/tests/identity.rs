@@ -4,12 +4,8 @@ mod world;
 
 use std::{fmt::Debug, time::Duration};
 
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace, api::events::v1::Event};
-use kube::{
-    Api, Resource, ResourceExt,
-    api::{ListParams, PostParams},
-    runtime::wait::await_condition,
-};
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
+use kube::{Api, Resource, ResourceExt, api::PostParams, runtime::wait::await_condition};
 use nephele_api::{
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, termination::TERMINATE_ANNOTATION},
@@ -143,34 +139,17 @@ async fn conditions_say_which_generation_they_are_of() {
     world.stop().await;
 }
 
-/// The events of an object in the order in which they were published: type, reason and note.
-async fn story(world: &World, kind: &str, name: &str) -> Vec<(String, String, String)> {
-    let events: Api<Event> = Api::namespaced(world.api.client(), objects::NAMESPACE);
-    let events = events.list(&ListParams::default()).await.expect("a list");
-    let about = events.into_iter().filter(|event| {
-        let regarding = event.regarding.clone().unwrap_or_default();
-        (regarding.kind.as_deref(), regarding.name.as_deref()) == (Some(kind), Some(name))
-    });
-    let mut about: Vec<_> = about.collect();
-    about.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
-    let words = |event: Event| {
-        let [kind, reason, note] = [event.type_, event.reason, event.note].map(Option::unwrap_or_default);
-        (kind, reason, note)
-    };
-    about.into_iter().map(words).collect()
-}
-
 /// Waits until the events of an object are these; events are published in the background.
 async fn reads(world: &World, kind: &str, name: &str, expected: &[(&str, &str, &str)]) {
     let expected: Vec<_> =
-        expected.iter().map(|&(kind, reason, note)| (kind.into(), reason.into(), note.into())).collect();
+        expected.iter().map(|&(kind, reason, note)| [kind, reason, note].map(str::to_owned)).collect();
     let told = async {
-        while story(world, kind, name).await != expected {
+        while world.api.story(kind, name).await != expected {
             tokio::task::yield_now().await;
         }
     };
     if tokio::time::timeout(Duration::from_secs(20), told).await.is_err() {
-        assert_eq!(story(world, kind, name).await, expected, "{kind} {name}");
+        assert_eq!(world.api.story(kind, name).await, expected, "{kind} {name}");
     }
 }
 

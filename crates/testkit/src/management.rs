@@ -5,10 +5,10 @@ use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
-use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::{NamespaceResourceScope, api::events::v1::Event};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
 use nephele_apiserver::{
@@ -148,6 +148,21 @@ impl ManagementApi {
         let mut writes = std::mem::take(&mut *self.log.0.lock());
         writes.retain(|write| write.resource != "events");
         writes
+    }
+
+    /// The events about an object in [`NAMESPACE`], in the order in which they were published: type, reason and note.
+    pub async fn story(&self, kind: &str, name: &str) -> Vec<[String; 3]> {
+        let events = self.api::<Event>().list(&ListParams::default()).await.expect("a list");
+        let is_about = |event: &Event| {
+            let about = event.regarding.as_ref();
+            about.is_some_and(|about| {
+                (about.kind.as_deref(), about.name.as_deref()) == (Some(kind), Some(name))
+            })
+        };
+        let mut events: Vec<_> = events.into_iter().filter(is_about).collect();
+        events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
+        let words = |event: Event| [event.type_, event.reason, event.note].map(Option::unwrap_or_default);
+        events.into_iter().map(words).collect()
     }
 
     /// A typed API for the kind `K` in [`NAMESPACE`].

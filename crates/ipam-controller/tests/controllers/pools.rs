@@ -138,7 +138,7 @@ async fn an_exhausted_pool_says_how_many_wait() {
     let served = ["Normal", "Ready", "The pool serves claims"].map(str::to_owned);
     let told = async {
         loop {
-            let story = story(&world).await;
+            let story = world.api.story("InClusterIPPool", "pool").await;
             if story.contains(&exhausted) && story.last() == Some(&served) {
                 return;
             }
@@ -146,23 +146,9 @@ async fn an_exhausted_pool_says_how_many_wait() {
         }
     };
     if timeout(PATIENCE, told).await.is_err() {
-        panic!("the events of the pool are {:?}", story(&world).await);
+        panic!("the events of the pool are {:?}", world.api.story("InClusterIPPool", "pool").await);
     }
     world.stop().await;
-}
-
-/// The events of pools in the order in which they were published: type, reason and note.
-async fn story(world: &World) -> Vec<[String; 3]> {
-    let events = Api::<Event>::namespaced(world.api.client(), NAMESPACE).list(&ListParams::default()).await;
-    let is_about_pool = |event: &Event| {
-        event.regarding.as_ref().is_some_and(|about| about.kind.as_deref() == Some("InClusterIPPool"))
-    };
-    let mut events: Vec<_> = events.expect("a list").into_iter().filter(is_about_pool).collect();
-    events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
-    events
-        .into_iter()
-        .map(|event| [event.type_, event.reason, event.note].map(Option::unwrap_or_default))
-        .collect()
 }
 
 #[tokio::test]
