@@ -26,6 +26,7 @@ pub(super) use samples::{ControllerUse, UsePoint};
 use super::management::Management;
 use account::Account;
 use samples::{CONTROLLERS_MAX, History, Sample};
+use scrape::Scraper;
 use targets::{Target, targets};
 
 /// The time between two samples of a controller.
@@ -85,10 +86,9 @@ impl Sampler {
     }
 }
 
-/// What it takes to read metrics.
+/// Reads the metrics of all controllers, again and again.
 struct Sampling {
-    client: Client,
-    token: String,
+    scraper: Scraper,
 }
 
 impl Sampling {
@@ -102,6 +102,7 @@ impl Sampling {
         if found.is_empty() {
             return Err(format!("there are no pods with the labels {MANAGERS}"));
         }
+        let tls = scrape::tls().map_err(|error| format!("{error:#}"))?;
         let account = match found.iter().any(|target| target.is_tls) {
             true => {
                 Some(Account::create(client, run, time_limit).await.map_err(|error| format!("{error:#}"))?)
@@ -109,7 +110,7 @@ impl Sampling {
             false => None,
         };
         let token = account.as_ref().map(|account| account.token.clone()).unwrap_or_default();
-        let sampling = Self { client: client.clone(), token };
+        let sampling = Self { scraper: Scraper { client: client.clone(), token, tls } };
         let mut failures: Vec<_> =
             sampling.scrape_all(&found).await.into_iter().filter_map(failure).collect();
         if failures.len() == found.len() {
@@ -132,7 +133,7 @@ impl Sampling {
                 () = stop.cancelled() => true,
             };
             // A pod may have been replaced. A round that fails is left out.
-            let targets = pods(&self.client).await.unwrap_or_default();
+            let targets = pods(&self.scraper.client).await.unwrap_or_default();
             for (name, metrics) in self.scrape_all(&targets).await {
                 let sample = metrics.ok().and_then(|text| Sample::read(clock.elapsed(), &text));
                 if let Some(sample) = sample
@@ -150,7 +151,7 @@ impl Sampling {
     /// The metrics of all controllers, or why they cannot be read, by name.
     async fn scrape_all(&self, targets: &[Target]) -> Vec<(String, Result<String, String>)> {
         let one = async |target: &Target| {
-            let metrics = scrape::metrics(&self.client, target, &self.token).await;
+            let metrics = self.scraper.metrics(target).await;
             (target.name.clone(), metrics.map_err(|error| format!("{error:#}")))
         };
         join_all(targets.iter().map(one)).await

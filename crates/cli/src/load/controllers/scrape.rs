@@ -25,25 +25,35 @@ const SCRAPE_MAX: Duration = Duration::from_secs(10);
 /// The most bytes of metrics. Cluster API's core controller has about one mebibyte.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The metrics of a controller.
-pub(super) async fn metrics(client: &Client, target: &Target, token: &str) -> anyhow::Result<String> {
-    match timeout(SCRAPE_MAX, request(client, target, token)).await {
-        Ok(result) => result,
-        Err(_) => bail!("its metrics did not come within {SCRAPE_MAX:?}"),
-    }
+/// What it takes to read metrics.
+pub(super) struct Scraper {
+    pub(super) client: Client,
+    /// Of an account that may read metrics; empty for none.
+    pub(super) token: String,
+    pub(super) tls: TlsConnector,
 }
 
-async fn request(client: &Client, target: &Target, token: &str) -> anyhow::Result<String> {
-    let pods = Api::<Pod>::namespaced(client.clone(), &target.namespace);
-    let forwarded = pods.portforward(&target.pod, &[target.port]).await;
-    let mut forwarded = forwarded.context("failed to forward a port of its pod")?;
-    let stream = forwarded.take_stream(target.port).context("the port was not forwarded")?;
-    if !target.is_tls {
-        return get(stream, token).await;
+impl Scraper {
+    /// The metrics of a controller.
+    pub(super) async fn metrics(&self, target: &Target) -> anyhow::Result<String> {
+        match timeout(SCRAPE_MAX, self.request(target)).await {
+            Ok(result) => result,
+            Err(_) => bail!("its metrics did not come within {SCRAPE_MAX:?}"),
+        }
     }
-    let name = ServerName::try_from("localhost").context("failed to name the server")?;
-    let stream = TlsConnector::from(Arc::new(tls()?)).connect(name, stream).await;
-    get(stream.context("failed to connect to its metrics")?, token).await
+
+    async fn request(&self, target: &Target) -> anyhow::Result<String> {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &target.namespace);
+        let forwarded = pods.portforward(&target.pod, &[target.port]).await;
+        let mut forwarded = forwarded.context("failed to forward a port of its pod")?;
+        let stream = forwarded.take_stream(target.port).context("the port was not forwarded")?;
+        if !target.is_tls {
+            return get(stream, &self.token).await;
+        }
+        let name = ServerName::try_from("localhost").context("failed to name the server")?;
+        let stream = self.tls.connect(name, stream).await;
+        get(stream.context("failed to connect to its metrics")?, &self.token).await
+    }
 }
 
 async fn get(
@@ -78,14 +88,16 @@ async fn get(
     }
 }
 
-fn tls() -> anyhow::Result<ClientConfig> {
+/// Connects to the controllers that serve their metrics over TLS.
+pub(super) fn tls() -> anyhow::Result<TlsConnector> {
     let provider = CryptoProvider::get_default().context("no cryptography provider is installed")?.clone();
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-    Ok(builder
+    let config = builder
         .context("failed to set up TLS")?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-        .with_no_client_auth())
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// Accepts the certificates that controllers sign themselves at start. Nobody else knows them; the API server leads the
