@@ -30,6 +30,7 @@ pub(crate) struct ManagerSettings {
 }
 
 /// Webhooks on the loopback interface.
+#[derive(Clone, Debug)]
 pub(crate) struct WebhookSettings {
     pub(crate) port: u16,
     /// The folder with their certificate and key.

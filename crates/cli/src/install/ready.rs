@@ -33,16 +33,26 @@ pub(super) async fn wait(management: &Management, ipam: bool, limit: Duration) -
             why_not(management).await.unwrap_or_else(|error| format!("{error:#}"))
         ),
     }
-    for object in probes(ipam, NAMESPACE) {
-        let mut reached = probe(management.kinds(), &object).await;
+    reached(management.kinds(), ipam, NAMESPACE, deadline).await.context(
+        "the API server does not reach the manager's webhooks: check that network policies and firewalls let it \
+         connect to port 9443 of the manager's pod",
+    )
+}
+
+/// Waits until the API server reaches the webhooks. The error is the one of the last attempt.
+pub(crate) async fn reached(
+    kinds: &Kinds,
+    ipam: bool,
+    namespace: &str,
+    deadline: Instant,
+) -> anyhow::Result<()> {
+    for object in probes(ipam, namespace) {
+        let mut reached = probe(kinds, &object).await;
         while reached.is_err() && Instant::now() < deadline {
             sleep(RETRY).await;
-            reached = probe(management.kinds(), &object).await;
+            reached = probe(kinds, &object).await;
         }
-        reached.context(
-            "the API server does not reach the manager's webhooks: check that network policies and firewalls let it \
-             connect to port 9443 of the manager's pod",
-        )?;
+        reached?;
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
+use crate::kinds::Kinds;
 use attach::webhooks::LocalWebhooks;
 use documents::Document;
 use report::Report;
@@ -123,6 +124,7 @@ async fn serve(
         }
     };
     let client = management.client.clone();
+    let kinds = Kinds::new(client.clone());
     let mut tasks = Tasks::new(stop);
     let settings = ManagerSettings {
         port_range: args.port_range.clone(),
@@ -137,7 +139,7 @@ async fn serve(
     }
     let work = async {
         if let Some(webhooks) = &webhooks {
-            webhooks.install(&client).await?;
+            webhooks.install(&kinds).await?;
         }
         let wanted = apply::create_all(&client, documents).await?;
         let mut workloads = Workloads::new(&client, folder);
@@ -152,7 +154,7 @@ async fn serve(
         () = end.cancelled() => Ok(()),
     };
     let uninstalled = match &webhooks {
-        Some(webhooks) => webhooks.uninstall(&client).await,
+        Some(webhooks) => webhooks.uninstall(&kinds).await,
         None => Ok(()),
     };
     tasks.finish().await;

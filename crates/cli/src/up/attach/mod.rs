@@ -21,6 +21,7 @@ use super::ManagementApi;
 use crate::access;
 use crate::embedded::{Folder, GIT_VERSION};
 use crate::install::objects::LABEL;
+use crate::kinds::Kinds;
 
 /// How long an API server may take until it serves a new kind.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(15);
@@ -53,15 +54,14 @@ pub(super) async fn connect(
 }
 
 async fn install(client: &Client, webhooks: Option<&LocalWebhooks>) -> anyhow::Result<()> {
-    if let Some(webhooks) = webhooks {
-        webhooks.refuse_installed(client).await?;
-    }
     let api = Api::<CustomResourceDefinition>::all(client.clone());
-    let ours = nephele_api::crds().into_iter();
-    let ours: Vec<_> = match webhooks {
-        Some(webhooks) => ours.map(|definition| webhooks.converting(definition)).collect(),
-        None => ours.collect(),
-    };
+    let mut ours = nephele_api::crds();
+    if let Some(webhooks) = webhooks {
+        webhooks.refuse_installed(&Kinds::new(client.clone())).await?;
+        for definition in &mut ours {
+            *definition = webhooks.converting(definition)?;
+        }
+    }
     for definition in &ours {
         let name = definition.name_any();
         replace(&api, definition)
@@ -71,7 +71,7 @@ async fn install(client: &Client, webhooks: Option<&LocalWebhooks>) -> anyhow::R
     let loose = nephele_standin::crds();
     for definition in &loose {
         let name = definition.name_any();
-        create(&api, definition).await.with_context(|| format!("failed to install the definition {name}"))?;
+        keep(&api, definition).await.with_context(|| format!("failed to install the definition {name}"))?;
     }
     let patience = Instant::now() + ESTABLISHED_WITHIN;
     for definition in ours.iter().chain(&loose) {
@@ -101,9 +101,9 @@ async fn replace(
     let name = definition.name_any();
     let Some(mut there) = api.get_opt(&name).await? else {
         // `nephele uninstall` removes it.
-        let mut created = definition.clone();
-        created.labels_mut().insert(LABEL.0.to_owned(), LABEL.1.to_owned());
-        return create(api, &created).await;
+        let mut missing = definition.clone();
+        missing.labels_mut().insert(LABEL.0.to_owned(), LABEL.1.to_owned());
+        return create(api, &missing).await;
     };
     there.spec = definition.spec.clone();
     let labels = definition.labels().iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -111,14 +111,22 @@ async fn replace(
     api.replace(&name, &PostParams::default(), &there).await.map(drop)
 }
 
-/// Creates a definition where it is missing.
+/// Creates a definition where it is missing, and keeps the one that is there.
+async fn keep(
+    api: &Api<CustomResourceDefinition>,
+    definition: &CustomResourceDefinition,
+) -> Result<(), kube::Error> {
+    match api.get_opt(&definition.name_any()).await? {
+        Some(_) => Ok(()),
+        None => create(api, definition).await,
+    }
+}
+
+/// Creates a definition, unless somebody else has just done so.
 async fn create(
     api: &Api<CustomResourceDefinition>,
     definition: &CustomResourceDefinition,
 ) -> Result<(), kube::Error> {
-    if api.get_opt(&definition.name_any()).await?.is_some() {
-        return Ok(());
-    }
     match api.create(&PostParams::default(), definition).await {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         result => result.map(drop),
