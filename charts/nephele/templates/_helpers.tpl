@@ -369,6 +369,9 @@ Refuses to take over objects that clusterctl has installed: each would change th
 {{- fail "workload.service.type LoadBalancer needs workload.advertiseHost: the address of the load balancer" -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.hostNetwork (gt (.Values.replicas | int) 1) (not $workload.advertiseHost) -}}
+{{- fail "hostNetwork needs replicas of 1, or workload.advertiseHost: endpoints would be the address of a node that the manager may leave" -}}
+{{- end -}}
 {{- if and .Values.state.enabled (eq .Values.state.type "emptyDir") (gt (.Values.replicas | int) 1) -}}
 {{- fail "state.type emptyDir needs replicas of 1: each pod would have a state of its own, and bring back an old one" -}}
 {{- end -}}

@@ -93,6 +93,10 @@ pub(super) const REFUSALS: &[Refusal] = &[
         because: "type LoadBalancer needs workload.advertiseHost",
     },
     Refusal {
+        values: "{replicas: 2, hostNetwork: true}",
+        because: "hostNetwork needs replicas of 1, or workload.advertiseHost",
+    },
+    Refusal {
         values: "{replicas: 2, state: {enabled: true}}",
         because: "state.type emptyDir needs replicas of 1",
     },
