@@ -15,6 +15,7 @@ mod cache;
 mod owners;
 mod state;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,7 +25,7 @@ use nephele_api::conditions::reasons;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, PoolReference};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
 use nephele_api::labels;
-use nephele_kit::{Deleted, Outcome, PatchError, ReconcileError, Retry, patch};
+use nephele_kit::{Deleted, Outcome, PatchError, ReconcileError, Retry, WATCH_FILTER_LABEL, patch};
 use thiserror::Error;
 
 use crate::context::Context;
@@ -255,12 +256,17 @@ fn object<Owner>(owner: &Owner, cluster: &str, wanted: &Wanted) -> IPAddressClai
 where
     Owner: Resource<DynamicType = ()>,
 {
+    // For IPAM providers from before claims had `spec.clusterName`.
+    let mut own_labels = BTreeMap::from([(labels::CLUSTER_NAME.to_owned(), cluster.to_owned())]);
+    // The manager of the owner also serves its claims, where it is the IPAM provider.
+    if let Some(filter) = owner.labels().get(WATCH_FILTER_LABEL) {
+        own_labels.insert(WATCH_FILTER_LABEL.to_owned(), filter.clone());
+    }
     IPAddressClaim {
         metadata: ObjectMeta {
             name: Some(wanted.name.clone()),
             namespace: owner.namespace(),
-            // For IPAM providers from before claims had `spec.clusterName`.
-            labels: Some([(labels::CLUSTER_NAME.to_owned(), cluster.to_owned())].into()),
+            labels: Some(own_labels),
             owner_references: Some(vec![owners::reference(owner)]),
             ..ObjectMeta::default()
         },

@@ -63,6 +63,16 @@ fn a_claim_is_named_after_its_machine_and_owned_by_it() {
 }
 
 #[test]
+fn a_claim_is_served_by_the_manager_of_its_machine() {
+    let mut machine = machine(&["v4"]);
+    machine.labels_mut().insert(WATCH_FILTER_LABEL.to_owned(), "mine".to_owned());
+    let claim = object(&machine, "demo", &machine.wanted()[0]);
+    let expected = [("cluster.x-k8s.io/cluster-name", "demo"), (WATCH_FILTER_LABEL, "mine")];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(claim.metadata.labels, Some(expected.into()));
+}
+
+#[test]
 fn claims_that_were_made_for_pools_which_are_not_wanted_any_more_are_released_too() {
     let mut machine = machine(&["v4"]);
     assert_eq!(machine.made(), ["m-0-0"]);
