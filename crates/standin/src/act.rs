@@ -244,7 +244,8 @@ impl Actor<'_> {
     }
 
     pub(crate) fn metadata(&self, name: &str, owners: Vec<OwnerReference>) -> ObjectMeta {
-        let labels = BTreeMap::from([(labels::CLUSTER_NAME.to_owned(), self.observed.name())]);
+        let mut labels = self.plan.labels.clone();
+        labels.insert(labels::CLUSTER_NAME.to_owned(), self.observed.name());
         ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(self.observed.namespace()),

@@ -21,8 +21,14 @@ pub async fn create(client: &Client, plan: &ClusterPlan) -> Result<(), Error> {
 }
 
 async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActError> {
-    let metadata = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    let namespace = Namespace { metadata: metadata(&plan.namespace), ..Namespace::default() };
+    let metadata = |name: &str| ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(plan.labels.clone()),
+        ..ObjectMeta::default()
+    };
+    let name = Some(plan.namespace.clone());
+    let namespace =
+        Namespace { metadata: ObjectMeta { name, ..ObjectMeta::default() }, ..Namespace::default() };
     act::create(&Api::all(client.clone()), &namespace).await?;
     let infrastructure = infrastructure_cluster(plan, metadata(&plan.name));
     act::create(&Api::namespaced(client.clone(), &plan.namespace), &infrastructure).await?;

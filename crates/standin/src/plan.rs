@@ -32,6 +32,8 @@ pub struct ClusterPlan {
     pub workers: u32,
     /// The number of machines in its MachinePool; none for a cluster without a MachinePool.
     pub pool: Option<u32>,
+    /// The labels of all its objects, as users set them on a Cluster and in the metadata of templates.
+    pub labels: BTreeMap<String, String>,
     /// The input, besides the rest of the name, to the random part of its machines' names.
     pub name_salt: String,
     /// How its machines behave.
@@ -66,6 +68,7 @@ impl ClusterPlan {
             control_plane,
             workers,
             pool: None,
+            labels: BTreeMap::new(),
             name_salt: String::new(),
             behaviour: Behaviour::default(),
             worker_behaviour: None,

@@ -70,7 +70,7 @@ pub(crate) struct Seen {
 pub(crate) struct Auditor {
     /// Whether the objects of workload clusters are kept over restarts.
     keeps_state: bool,
-    /// Whether managers of one namespace and of all namespaces use the same port range. They do not see each other's
+    /// Whether managers of some clusters and of all clusters use the same port range. They do not see each other's
     /// clusters, so clusters of two namespaces may have the same port.
     shares_ports: bool,
     /// The quota of machines in a namespace; 0 means no limit.

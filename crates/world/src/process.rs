@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::scenario::Scope;
 use crate::time::WorldClock;
 
-/// The namespace of clusters with even numbers.
+/// The namespace of clusters with even numbers, and the value of their watch filter's label.
 pub(crate) const EVEN: &str = "default";
 /// The namespace of clusters with odd numbers.
 pub(crate) const ODD: &str = "odd";
@@ -23,15 +23,15 @@ pub(crate) const LEASE: (&str, &str) = ("default", "nephele");
 
 /// The ports of workload clusters: fewer than a world creates clusters in total.
 const PORTS: &str = "20000-20009";
-/// The ports of workload clusters of managers that see one namespace: ARCHITECTURE.md asks for separate ranges where
-/// managers share a host.
-const PORTS_OF_ONE_NAMESPACE: &str = "20010-20019";
+/// The ports of workload clusters of managers that see the clusters with even numbers: ARCHITECTURE.md asks for separate
+/// ranges where managers share a host.
+const PORTS_OF_SOME_CLUSTERS: &str = "20010-20019";
 
 /// The settings of a manager.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) scope: Scope,
-    /// Whether a manager of one namespace uses the same port range as a manager of all namespaces.
+    /// Whether a manager of the clusters with even numbers uses the same port range as a manager of all namespaces.
     pub(crate) shares_ports: bool,
     /// The quota of machines in a namespace; 0 means no limit.
     pub(crate) quota: u32,
@@ -60,9 +60,11 @@ impl Process {
         let (namespace, watch_filter) = match scope {
             Scope::All => (String::new(), String::new()),
             Scope::Even => (EVEN.to_owned(), String::new()),
+            Scope::LabelledEven => (String::new(), EVEN.to_owned()),
             Scope::Nothing => (String::new(), "nobody".to_owned()),
         };
-        let ports = if scope == Scope::Even && !shares_ports { PORTS_OF_ONE_NAMESPACE } else { PORTS };
+        let sees_some = matches!(scope, Scope::Even | Scope::LabelledEven);
+        let ports = if sees_some && !shares_ports { PORTS_OF_SOME_CLUSTERS } else { PORTS };
         let options = Options {
             namespace,
             watch_filter,

@@ -20,7 +20,7 @@ pub struct Scenario {
     pub standby: bool,
     /// Whether the objects of workload clusters are kept over restarts.
     pub keeps_state: bool,
-    /// Whether a manager of one namespace uses the same port range as a manager of all namespaces.
+    /// Whether a manager of the clusters with even numbers uses the same port range as a manager of all namespaces.
     #[serde(default)]
     pub shares_ports: bool,
     /// The quota of machines in a namespace; 0 means no limit.
@@ -37,6 +37,8 @@ pub enum Scope {
     All,
     /// The namespace of clusters with even numbers.
     Even,
+    /// A watch filter whose label the objects of clusters with even numbers have.
+    LabelledEven,
     /// A watch filter that no object has as a label.
     Nothing,
 }
@@ -184,7 +186,7 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
     match theme {
         Theme::Anything => Vec::new(),
         Theme::Scopes => {
-            let scope = if draws.random_ratio(2, 3) { Scope::Even } else { Scope::Nothing };
+            let scope = [Scope::Even, Scope::LabelledEven, Scope::Nothing][draws.random_range(0..3_usize)];
             let notes = (0..CLUSTERS).map(Step::Note);
             // Half of these pauses are longer than the time after which missing objects count as deleted.
             let pause = if draws.random_ratio(1, 2) { pause } else { Step::Wait(700_000) };
@@ -265,7 +267,8 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
         22..25 => Step::Note(cluster),
         25..28 => Step::Restart(match draws.random_range(0..6_u8) {
             0..3 => Scope::All,
-            3..5 => Scope::Even,
+            3 => Scope::Even,
+            4 => Scope::LabelledEven,
             _ => Scope::Nothing,
         }),
         28 => {

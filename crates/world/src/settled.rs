@@ -62,7 +62,7 @@ fn owner_of_port<'a>(object: &InMemoryCluster, seen: &'a Seen, scope: Scope) -> 
     let age = |object: &InMemoryCluster| (object.creation_timestamp(), object.namespace(), object.name_any());
     let mut others = seen.infrastructure.iter().map(|other| &**other);
     others.find(|other| {
-        // A manager of one namespace does not see the clusters of other namespaces.
+        // A manager of some clusters does not see the others, which are in another namespace.
         let is_known = scope == Scope::All || other.namespace() == object.namespace();
         is_known && endpoint(other).as_ref() == Some(&port) && age(other) < age(object)
     })

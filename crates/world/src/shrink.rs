@@ -72,7 +72,10 @@ fn simpler(step: &Step) -> Vec<Step> {
                 with((*control_plane).min(1), 0, false),
             ]
         }
-        Step::Restart(Scope::Even | Scope::Nothing) | Step::Restore(_) | Step::Move | Step::Kill => {
+        Step::Restart(Scope::Even | Scope::LabelledEven | Scope::Nothing)
+        | Step::Restore(_)
+        | Step::Move
+        | Step::Kill => {
             vec![Step::Restart(Scope::All)]
         }
         _ => Vec::new(),

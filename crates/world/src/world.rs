@@ -21,6 +21,7 @@ use nephele_api::ipam;
 use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_api::labels;
 use nephele_apiserver::{Key, Store};
+use nephele_kit::WATCH_FILTER_LABEL;
 use nephele_pki::{Authority, KeyAlgorithm};
 use nephele_standin::{ClusterPlan, KeyPairs, Plan, PlannedClusters, Surroundings};
 use nephele_state::MemoryDisk;
@@ -583,7 +584,7 @@ impl<'a> World<'a> {
         let seen = self.sight.seen();
         let in_scope = |asked: &&Asked| match self.scope {
             Scope::All => true,
-            Scope::Even => asked.key.0 == EVEN,
+            Scope::Even | Scope::LabelledEven => asked.key.0 == EVEN,
             Scope::Nothing => false,
         };
         let asked = self.asked.values().filter(in_scope);
@@ -651,6 +652,7 @@ pub(crate) fn plan(
 ) -> ClusterPlan {
     ClusterPlan {
         namespace: namespace.clone(),
+        labels: watch_label(namespace),
         name_salt: name_salt.to_owned(),
         behaviour: behaviour(),
         key_algorithm: KeyAlgorithm::EcdsaP256,
@@ -659,6 +661,12 @@ pub(crate) fn plan(
         control_plane_address_pool: pooled.then(|| pool("balancers")),
         ..ClusterPlan::new(name, VERSIONS[0], control_plane, workers)
     }
+}
+
+/// The label of the objects of clusters with even numbers, which a watch filter selects.
+fn watch_label(namespace: &str) -> BTreeMap<String, String> {
+    let value = (namespace == EVEN).then(|| (WATCH_FILTER_LABEL.to_owned(), EVEN.to_owned()));
+    value.into_iter().collect()
 }
 
 /// Machines take some seconds to boot, with random differences.
