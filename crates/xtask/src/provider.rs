@@ -50,9 +50,9 @@ const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) enum Profile {
     /// Compiled quickly, and with assertions, for tests.
     Dev,
-    /// Optimized, for benchmarks.
+    /// A little optimized, as people build it from the sources.
     Release,
-    /// Optimized across crates, for people.
+    /// Optimized across crates, for people and benchmarks.
     Dist,
 }
 

@@ -11,7 +11,7 @@ use crate::{command::show, paths};
 pub(crate) struct Args {
     /// Build with optimization, for long runs.
     #[arg(long)]
-    release: bool,
+    optimized: bool,
     /// Arguments of the program; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
@@ -20,8 +20,8 @@ pub(crate) struct Args {
 pub(crate) fn run(package: &str, args: &Args) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--quiet", "--locked", "--package", package]);
-    if args.release {
-        cargo.arg("--release");
+    if args.optimized {
+        cargo.args(["--profile", "bench"]);
     }
     show(cargo.arg("--").args(&args.arguments).current_dir(paths::repository()))
 }

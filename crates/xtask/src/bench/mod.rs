@@ -35,7 +35,7 @@ pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
 
 /// Measures on a cluster, with its administrator's kubeconfig.
 fn measure(target: &Target, measure: impl AsyncFnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    target.work(Profile::Release, |found| {
+    target.work_installed(Profile::Dist, |found| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.context("failed to start a runtime")?.block_on(measure(&found.kubeconfig))
     })
