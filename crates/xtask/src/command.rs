@@ -18,6 +18,14 @@ pub(crate) fn capture(command: &mut Command) -> anyhow::Result<String> {
     text(command, output)
 }
 
+/// Runs a program and returns its output with what it says on standard error.
+pub(crate) fn capture_all(command: &mut Command) -> anyhow::Result<String> {
+    let mut output = command.stdin(Stdio::null()).output().with_context(|| attempt(command))?;
+    let stderr = std::mem::take(&mut output.stderr);
+    output.stdout.extend(stderr);
+    text(command, output)
+}
+
 /// Runs a program with the given input and returns its output.
 pub(crate) fn feed(command: &mut Command, input: &str) -> anyhow::Result<String> {
     let mut child = command

@@ -19,17 +19,16 @@ use anyhow::{Context, bail};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    cargo_tool::CYCLONEDX,
     chart::Helm,
     cluster::write,
-    command::{capture, is_installed, show},
+    command::{capture, show},
     files::{self, hex},
     paths,
     provider::{self, Profile},
     release::{self, VERSION},
 };
 
-/// The tool that writes the bill of materials. `cargo install` gets it.
-const SBOM_TOOL: &str = "cargo-cyclonedx";
 /// The file with the checksums.
 const SUMS: &str = "SHA256SUMS";
 /// The shells with completions, and the file name that each expects.
@@ -43,15 +42,9 @@ pub(crate) struct Args {
     /// Use this static program, instead of building one with the profile `dist`.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Leave the bill of materials out, where its tool is not installed.
-    #[arg(long)]
-    no_sbom: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if !args.no_sbom && !is_installed(SBOM_TOOL) {
-        bail!("the bill of materials needs {SBOM_TOOL}: `cargo install --locked {SBOM_TOOL}`, or --no-sbom");
-    }
     fs::create_dir_all(&args.out).with_context(|| format!("failed to create {}", args.out.display()))?;
     let program = args.program.clone().map_or_else(|| provider::build(Profile::Dist), Ok)?;
     let architecture = architecture()?;
@@ -62,9 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .context("failed to make the image")?;
     Helm::new()?.package(&args.out).context("failed to pack the chart")?;
     release::flatten(&args.out)?;
-    if !args.no_sbom {
-        write_sbom(&args.out)?;
-    }
+    write_sbom(&args.out)?;
     let sums = sums(&args.out)?;
     print!("{sums}");
     write(&args.out.join(SUMS), sums)
@@ -120,7 +111,7 @@ fn pack_program(program: &Path, out: &Path, architecture: &str) -> anyhow::Resul
 fn write_sbom(out: &Path) -> anyhow::Result<()> {
     let name = format!("nephele-{VERSION}-sbom.cdx");
     let member = paths::repository().join("crates/cli");
-    let mut tool = Command::new("cargo");
+    let mut tool = Command::new(CYCLONEDX.program()?);
     tool.args(["cyclonedx", "--format", "json", "--override-filename", &name, "--manifest-path"]);
     show(tool.arg(member.join("Cargo.toml")).current_dir(paths::repository()))?;
     // The tool writes a file beside the manifest of each member of the workspace.

@@ -4,6 +4,7 @@
 
 mod bench;
 mod book;
+mod cargo_tool;
 mod chart;
 mod cluster;
 mod codegen;
@@ -46,7 +47,7 @@ enum Task {
     /// A real single-node Kubernetes with Cluster API on this machine, without Docker.
     #[command(subcommand)]
     Cluster(cluster::Action),
-    /// Check the book in `docs`, and build it where mdBook is installed: on the path, or at `MDBOOK`.
+    /// Check the book in `docs`, and build it with mdBook, which the cache keeps.
     Book,
     /// Write the generated files.
     Codegen,
