@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::{self, Layout, Repository, write},
-    paths, provider, release,
-    target::Target,
+    paths,
+    provider::{self, Profile},
+    release,
+    target::{Changing, Target},
 };
 
 /// Our providers for clusterctl: name, type, label, components file.
@@ -31,7 +33,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.target.work_emptied(|emptied| {
+    args.target.work(Profile::Dev, |changing| test(changing, args.filter.as_deref()))
+}
+
+/// Runs the tests whose names contain the filter.
+pub(crate) fn test(changing: &Changing<'_>, filter: Option<&str>) -> anyhow::Result<()> {
+    changing.emptied(|emptied| {
         if emptied.is_our_own() {
             provider::check_image_for_arm64()?;
         }
@@ -59,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let socket = cluster::containerd_socket(&Layout::new()?);
             variables.push(("NEPHELE_E2E_CONTAINERD", socket.into_os_string()));
         }
-        emptied.run_tests(group, args.filter.as_deref(), None, &variables)
+        emptied.run_tests(group, filter, None, &variables)
     })
 }
 

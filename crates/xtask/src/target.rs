@@ -25,7 +25,7 @@ pub(crate) struct Target {
     program: Option<PathBuf>,
 }
 
-/// A running cluster, with the providers installed.
+/// A running cluster.
 pub(crate) struct Found {
     /// The administrator's kubeconfig.
     pub(crate) kubeconfig: PathBuf,
@@ -35,37 +35,63 @@ pub(crate) struct Found {
     pub(crate) program: Option<PathBuf>,
 }
 
+/// A running cluster with Cluster API, on which our providers come and go.
+pub(crate) struct Changing<'a> {
+    found: Found,
+    /// One of our own clusters, and the image of our program, which is on its node; `None` for an existing cluster, which
+    /// has our providers.
+    own: Option<(&'a Cluster, String)>,
+}
+
+impl Changing<'_> {
+    pub(crate) fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// Installs our providers, replacing existing ones, unless the cluster is an existing one.
+    pub(crate) fn install(&self) -> anyhow::Result<()> {
+        self.own.as_ref().map_or(Ok(()), |(cluster, image)| provider::install(cluster, image))
+    }
+
+    /// Runs `work` on the cluster without our providers. On an existing cluster, they are put back.
+    pub(crate) fn emptied(
+        &self,
+        work: impl FnOnce(&Emptied<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let Some((cluster, image)) = &self.own else {
+            return Emptied::work_and_put_back(&self.found, work);
+        };
+        let is_installed = provider::is_installed(cluster);
+        work(&Emptied::of_our_own(&self.found, image.clone(), is_installed)?)
+    }
+}
+
 impl Target {
-    /// Runs `work` on a cluster with the providers. Afterwards stops the cluster, if it is our own and `--keep` is not
-    /// set.
+    /// Runs `work` on a cluster, with our program on its node. Afterwards stops the cluster, if it is our own and
+    /// `--keep` is not set.
     pub(crate) fn work(
+        &self,
+        profile: Profile,
+        work: impl FnOnce(&Changing<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self.existing {
+            return work(&Changing { found: existing()?, own: None });
+        }
+        self.on_our_own(|cluster| {
+            let ready = provider::prepare(cluster, self.program.as_deref(), profile)?;
+            work(&Changing { found: found(cluster, ready.program), own: Some((cluster, ready.image)) })
+        })
+    }
+
+    /// The same with our providers installed.
+    pub(crate) fn work_installed(
         &self,
         profile: Profile,
         work: impl FnOnce(&Found) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if self.existing {
-            return work(&existing()?);
-        }
-        self.on_our_own(|cluster| {
-            let ready = provider::prepare(cluster, self.program.as_deref(), profile)?;
-            provider::install(cluster, &ready.image)?;
-            work(&found(cluster, ready.program))
-        })
-    }
-
-    /// The same on a cluster with Cluster API and without our providers. On an existing cluster, they are put back.
-    pub(crate) fn work_emptied(
-        &self,
-        work: impl FnOnce(&Emptied<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        if self.existing {
-            return Emptied::work_and_put_back(&existing()?, work);
-        }
-        self.on_our_own(|cluster| {
-            let ready = provider::prepare(cluster, self.program.as_deref(), Profile::Dev)?;
-            let is_installed = provider::is_installed(cluster);
-            let found = found(cluster, ready.program);
-            work(&Emptied::of_our_own(&found, ready.image, is_installed)?)
+        self.work(profile, |changing| {
+            changing.install()?;
+            work(changing.found())
         })
     }
 

@@ -304,6 +304,6 @@ mod tests {
         ours["metadata"]["labels"][PROVIDER] = json!(release::LABEL);
         let manager = Manager::read(&ours, Number::first()).expect("a Deployment");
         let line = manager.command_line("10.251.0.2", Path::new("/c"));
-        assert!(line.contains(&"--workload-ports=20000-20999".to_owned()), "{line:?}");
+        assert!(line.contains(&"--workload-ports=21000-21999".to_owned()), "{line:?}");
     }
 }

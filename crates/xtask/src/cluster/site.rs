@@ -120,9 +120,10 @@ impl Number {
     }
 
     /// The ports of its workload clusters' API servers, in the form of the flag. The ports of different management
-    /// clusters differ: they are all on one address of this machine, and a cluster that moves keeps its port.
+    /// clusters differ: they are all on one address of this machine, and a cluster that moves keeps its port. The ports
+    /// before them are for port-forwards from the cluster with a node.
     pub(super) fn workload_ports(self) -> String {
-        let first = 20_000 + 1_000 * u16::from(self.0 - 2);
+        let first = 21_000 + 1_000 * u16::from(self.0 - 2);
         format!("{first}-{}", first + 999)
     }
 
@@ -164,7 +165,7 @@ mod tests {
         assert!(!sites.contains(&Network::NODE.to_owned()));
         assert!(Number(2).port(99) < Number(3).port(0));
         let ports: Vec<_> = (2..=NUMBER_MAX).map(|number| Number(number).workload_ports()).collect();
-        assert_eq!((ports[0].as_str(), ports[1].as_str()), ("20000-20999", "21000-21999"));
-        assert_eq!(ports[7], "27000-27999");
+        assert_eq!((ports[0].as_str(), ports[1].as_str()), ("21000-21999", "22000-22999"));
+        assert_eq!(ports[7], "28000-28999");
     }
 }

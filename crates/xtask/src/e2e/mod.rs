@@ -1,20 +1,28 @@
 //! `cargo xtask e2e`: the black-box tests on a real cluster.
 //!
 //! ```text
-//!  first lane:   alone, but for ipam, one by one ─▶ ┐
-//!  second lane:                                     ├─ clusterctl, runtime, releases ─▶ lifecycle, ipam, input,
-//!  third lane:   alone::ipam ─▶ quiet ──────────────┘                                   side by side
+//!  first lane:   with --all: helm ─▶ installed ─▶ our providers ─▶ alone, but for ipam ─┐
+//!                                                 ╰▶ alone::ipam ───────────────────────┤
+//!  second lane:  clusterctl, runtime, releases ─────────────────────────────────────────┼─▶ lifecycle, ipam, input,
+//!  third lane:   quiet ─▶ what is left of these ────────────────────────────────────────┘   side by side
 //! ```
 
 mod program;
 
-use std::{ffi::OsString, process::Command, thread};
+use std::{
+    ffi::OsString,
+    process::Command,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 use anyhow::{Context, bail};
 
 pub(crate) use self::program::{Queue, Tests};
 use crate::{
+    chart,
     command::{capture, is_installed, path_with},
+    installed,
     provider::Profile,
     target::{Found, Target},
 };
@@ -40,14 +48,18 @@ const AVAILABLE_LIMIT: &str = "--timeout=300s";
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
+    /// First run the tests of `cargo xtask helm` and `cargo xtask installed`, beside those that have management clusters
+    /// of their own.
+    #[arg(long)]
+    all: bool,
     /// Run only tests whose names contain this.
     filter: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let tests = Tests::build()?;
-    args.target.work(Profile::Dev, |found| {
-        let environment = environment(found)?;
+    args.target.work(Profile::Dev, |changing| {
+        let environment = environment(changing.found())?;
         let tests = &tests.with(&environment);
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
         let (together, apart, quiet) = (of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN), of(&QUIET));
@@ -57,20 +69,38 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let alone = Queue::new(alone);
         tests.announce();
         // A failure of one group does not keep the others from running.
-        let results = thread::scope(|scope| {
-            let first = scope.spawn(|| [tests.run(&alone, 1), tests.run(&apart, 1)]);
-            let second = scope.spawn(|| [tests.run(&apart, 1)]);
-            let third = scope.spawn(|| [tests.run(&of_ipam, 1), tests.run(&quiet, 1), tests.run(&apart, 1)]);
-            let mut results = Vec::from(first.join().expect("it reports what goes wrong"));
-            results.extend(second.join().expect("it reports what goes wrong"));
-            results.extend(third.join().expect("it reports what goes wrong"));
-            if !together.is_empty() {
-                results.push(available(&environment));
-                results.push(tests.run(&together, TOGETHER_AT_ONCE));
+        let results = Mutex::new(Vec::new());
+        let done = |result| results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+        let is_installed = thread::scope(|scope| {
+            let (apart, done) = (&apart, &done);
+            scope.spawn(move || done(tests.run(apart, 1)));
+            scope.spawn(move || {
+                done(tests.run(&quiet, 1));
+                done(tests.run(apart, 1));
+            });
+            if args.all {
+                done(chart::cluster::test(changing, args.filter.as_deref()));
+                done(installed::test(changing, args.filter.as_deref()));
             }
-            results
+            let installed = changing.install();
+            let is_installed = installed.is_ok();
+            done(installed);
+            if !is_installed {
+                return false;
+            }
+            scope.spawn(move || {
+                done(tests.run(&of_ipam, 1));
+                done(tests.run(apart, 1));
+            });
+            done(tests.run(&alone, 1));
+            done(tests.run(apart, 1));
+            true
         });
-        results.into_iter().collect()
+        if is_installed && !together.is_empty() {
+            done(available(&environment));
+            done(tests.run(&together, TOGETHER_AT_ONCE));
+        }
+        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
     })
 }
 
