@@ -269,20 +269,28 @@ async fn a_slow_extension_is_waited_for_as_long_as_it_said() {
         registration.handlers = vec![Handler { timeout: SOON, ..registration.handlers.remove(0) }];
         registration
     };
-    for protocols in [&["h2"], &["http/1.1"]] {
-        for reply in [Reply::Nothing, Reply::Stalls(Bytes::from_static(b"{\"status\":\"Succ"))] {
-            let server = Server::http(tls(&authority.leaf(), protocols, None), move |_| reply.clone()).await;
-            let transport = Arc::new(https(server.address));
-            let client = caller(&transport, soon(registered(&authority.pem, OnError::Fail)));
-            assert_eq!(call(&client).await, Err("no answer came in 1s".to_owned()));
-            assert!(server.hits()[0].target.ends_with("?timeout=1s"));
-        }
-    }
+    let slow = async |protocols: &[&str], reply: Reply| {
+        let server = Server::http(tls(&authority.leaf(), protocols, None), move |_| reply.clone()).await;
+        let transport = Arc::new(https(server.address));
+        let client = caller(&transport, soon(registered(&authority.pem, OnError::Fail)));
+        assert_eq!(call(&client).await, Err("no answer came in 1s".to_owned()));
+        assert!(server.hits()[0].target.ends_with("?timeout=1s"));
+    };
     // Accepts connections and sends nothing.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let transport = Arc::new(https(silent.local_addr().unwrap()));
-    let client = caller(&transport, soon(registered(&authority.pem, OnError::Fail)));
-    assert_eq!(call(&client).await, Err("no answer came in 1s".to_owned()));
+    let silent = async || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let transport = Arc::new(https(listener.local_addr().unwrap()));
+        let client = caller(&transport, soon(registered(&authority.pem, OnError::Fail)));
+        assert_eq!(call(&client).await, Err("no answer came in 1s".to_owned()));
+    };
+    let stalls = Reply::Stalls(Bytes::from_static(b"{\"status\":\"Succ"));
+    tokio::join!(
+        slow(&["h2"], Reply::Nothing),
+        slow(&["h2"], stalls.clone()),
+        slow(&["http/1.1"], Reply::Nothing),
+        slow(&["http/1.1"], stalls),
+        silent(),
+    );
 }
 
 #[tokio::test]
