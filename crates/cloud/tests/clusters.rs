@@ -1,9 +1,5 @@
 //! Clusters as seen by their clients, over loopback.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-mod support;
-
 use std::time::Duration;
 
 use http::StatusCode;
@@ -14,7 +10,8 @@ use nephele_engine::{EventKind, Line, Record, Replay};
 use serde_json::json;
 use tokio_stream::StreamExt as _;
 
-use support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, cluster, machine};
+use crate::support;
+use crate::support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, cluster, machine};
 
 #[tokio::test]
 async fn held_connection_proceeds_when_the_first_api_server_comes() {

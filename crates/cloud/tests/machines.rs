@@ -1,9 +1,5 @@
 //! Machines over time, and over restarts.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,7 +11,10 @@ use nephele_cloud::{
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
 
-use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached};
+use crate::support;
+use crate::support::{
+    ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached,
+};
 
 #[tokio::test(start_paused = true)]
 async fn stages_come_when_they_are_due_and_changes_say_so() {

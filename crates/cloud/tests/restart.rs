@@ -1,9 +1,5 @@
 //! The objects of clusters after the process was killed.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +17,8 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
-use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
+use crate::support;
+use crate::support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
 
 /// A directory of its own, removed at the end.
 struct Directory(PathBuf);

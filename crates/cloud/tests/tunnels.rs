@@ -1,16 +1,13 @@
 //! Port-forwards to the control plane's pods, end to end.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-mod support;
-
 use nephele_cloud::{Authorities, Endpoint, MachineId, Role};
 use rustls::pki_types::ServerName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use support::etcd::{Etcd, Id, Members, Status};
-use support::spdy::forward;
-use support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, machine};
+use crate::support;
+use crate::support::etcd::{Etcd, Id, Members, Status};
+use crate::support::spdy::forward;
+use crate::support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, machine};
 
 async fn http(endpoint: &Endpoint, authorities: &Authorities) -> Http {
     let tls = client_tls(&authorities.cluster, Some(&admin(&authorities.cluster)), &["http/1.1"]);

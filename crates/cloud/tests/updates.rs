@@ -1,9 +1,5 @@
 //! Updates of machines in place, over time and over restarts.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,7 +10,10 @@ use nephele_cloud::{
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
-use support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached};
+use crate::support;
+use crate::support::{
+    ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached,
+};
 
 fn files(contents: &[(&str, &str)]) -> Files {
     let contents = contents.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned()));

@@ -1,7 +1,5 @@
 //! Clusters in a SimulatedCloud: its zones, its instance types.
 
-mod world;
-
 use nephele_api::cloud::v1alpha1::{InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, MachinePool};
@@ -13,7 +11,8 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_cloud::Hardware;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
-use world::{World, reason};
+
+use crate::world::{World, reason};
 
 fn cloud(name: &str, zones: &[&str], types: &[&str]) -> SimulatedCloud {
     let zone = |name: &&str| Zone { name: (*name).into(), control_plane: None };

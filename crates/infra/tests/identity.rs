@@ -1,7 +1,5 @@
 //! Objects of one name in two namespaces, objects that have one name after each other, and their events.
 
-mod world;
-
 use std::{fmt::Debug, time::Duration};
 
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
@@ -15,7 +13,8 @@ use nephele_kit::PAUSED_ANNOTATION;
 use nephele_testkit::objects::{self, Purpose};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use world::{World, is_ready};
+
+use crate::world::{World, is_ready};
 
 const OTHER: &str = "other";
 

@@ -1,9 +1,5 @@
 //! Extensions are called for machines, over real TLS, with the Runtime SDK on both sides.
 
-mod extension;
-mod world;
-
-use extension::{Extension, Question, Say, configs, touch, unregister};
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
@@ -13,7 +9,9 @@ use nephele_runtime_sdk::server::HandlerOptions;
 use nephele_testkit::objects;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use world::{Setup, World};
+
+use crate::extension::{Extension, Question, Say, configs, touch, unregister};
+use crate::world::{Setup, World};
 
 const BEFORE: &str = "BeforeMachineCreate";
 const AFTER: &str = "AfterMachineDelete";

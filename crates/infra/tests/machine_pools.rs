@@ -1,8 +1,6 @@
 //! The controllers against a management API in this process, with a real cloud. The test plays Cluster API core: it
 //! creates a Machine for each InMemoryMachine of a pool, and finishes their deletions one after the other.
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::pin::pin;
 
@@ -21,7 +19,9 @@ use nephele_api::{core, finalizers, infrastructure, labels};
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
 use tokio::task::JoinHandle;
-use world::{World, is_ready};
+
+use crate::world;
+use crate::world::{World, is_ready};
 
 /// The part of Cluster API core for pools: a Machine for each machine of a pool, and the deletion of Machines.
 struct Core(JoinHandle<()>);

@@ -1,8 +1,6 @@
 //! Objects that `clusterctl move` moves to another management cluster: created there without a status, and then removed
 //! here without their finalizers. The test plays clusterctl, Cluster API core and a foreign IPAM provider.
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::TcpListener;
@@ -21,7 +19,8 @@ use nephele_testkit::objects::{self, Purpose};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use world::{Setup, World, foreign_pool, is_ready};
+
+use crate::world::{Setup, World, foreign_pool, is_ready};
 
 /// The state of a move in clusterctl: the new uid of each object, by kind and name.
 #[derive(Default)]

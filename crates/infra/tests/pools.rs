@@ -1,7 +1,5 @@
 //! Machines and load balancers with addresses from pools. The test plays a foreign IPAM provider, and Cluster API core.
 
-mod world;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -14,7 +12,8 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_testkit::objects;
 use serde_json::json;
-use world::{Setup, World, foreign_pool, is_ready, reason};
+
+use crate::world::{Setup, World, foreign_pool, is_ready, reason};
 
 /// A cluster whose workers may boot.
 async fn start(first_port: u16) -> World {

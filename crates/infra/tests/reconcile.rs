@@ -1,7 +1,5 @@
 //! Both controllers against a management API in this process, with a real cloud. The test plays Cluster API core.
 
-mod world;
-
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use nephele_api::conditions::{self, reasons, types};
@@ -15,7 +13,8 @@ use nephele_api::{finalizers, labels};
 use nephele_cloud::{Cloud, Endpoint, LoadBalancer, Stage, StageObservation};
 use nephele_testkit::objects::{self, Purpose};
 use serde_json::{Value, json};
-use world::{Setup, World, is_ready, reason};
+
+use crate::world::{Setup, World, is_ready, reason};
 
 const PROVISIONED: Option<Initialization> = Some(Initialization { provisioned: Some(true) });
 

@@ -1,8 +1,6 @@
 //! The state after a restart: ports, addresses and kept objects stay with their owners, and paused objects keep
 //! running.
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +17,8 @@ use nephele_cloud::{Allocation, Stage};
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects;
 use serde_json::json;
-use world::{Setup, World};
+
+use crate::world::{Setup, World};
 
 fn port(object: &InMemoryCluster) -> i32 {
     object.spec.control_plane_endpoint.as_ref().map(|endpoint| endpoint.port).expect("an endpoint")

@@ -1,7 +1,5 @@
 //! Updates of machines in place, requested on their objects. The test plays Cluster API and its extension.
 
-mod world;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,7 +11,9 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::update::{Files, Software, UPDATE_IN_PROGRESS_ANNOTATION, Update};
 use nephele_testkit::objects;
 use serde_json::{Value, json};
-use world::World;
+
+use crate::world;
+use crate::world::World;
 
 fn software(version: &str) -> Software {
     let contents = [("/etc/motd".to_owned(), "sha256:ab".to_owned())];

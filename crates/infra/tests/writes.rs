@@ -1,8 +1,6 @@
 //! The writes and their order, as a client sees them that watches every version of an object, and writes that meet
 //! changes of others. The test plays Cluster API core.
 
-mod world;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -17,7 +15,8 @@ use nephele_api::{core::Cluster, finalizers};
 use nephele_testkit::Write;
 use nephele_testkit::objects;
 use serde_json::json;
-use world::{Setup, World, is_ready, reason};
+
+use crate::world::{Setup, World, is_ready, reason};
 
 /// Every version of an object from `first` to `last`, as a watch delivers them.
 async fn history<K>(world: &World, first: &K, last: &K) -> Vec<K>

@@ -1,7 +1,5 @@
 //! The whole manager in this process, over an in-process management API and real loopback sockets.
 
-mod fetch;
-
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use k8s_openapi::{

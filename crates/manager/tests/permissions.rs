@@ -1,8 +1,5 @@
 //! A manager that lacks a permission names it, is not ready, goes on, and recovers when it gets the permission.
 
-#[expect(dead_code, reason = "this test needs no TLS")]
-mod fetch;
-
 use std::{
     convert::Infallible,
     io,

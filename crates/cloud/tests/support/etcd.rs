@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream;
 use super::spdy::Forwarded;
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Member {
+pub(crate) struct Member {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(string, tag = "2")]
@@ -21,29 +21,29 @@ pub struct Member {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Members {
+pub(crate) struct Members {
     #[prost(message, repeated, tag = "2")]
     pub members: Vec<Member>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Status {
+pub(crate) struct Status {
     #[prost(uint64, tag = "4")]
     pub leader: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Id {
+pub(crate) struct Id {
     #[prost(uint64, tag = "1")]
     pub id: u64,
 }
 
-pub struct Etcd {
+pub(crate) struct Etcd {
     sender: http2::SendRequest<Full<Bytes>>,
 }
 
 impl Etcd {
-    pub async fn connect(tunnel: Forwarded, tls: &TlsConnector, node: &str) -> std::io::Result<Self> {
+    pub(crate) async fn connect(tunnel: Forwarded, tls: &TlsConnector, node: &str) -> std::io::Result<Self> {
         let name = ServerName::try_from(format!("etcd-{node}")).unwrap();
         let stream: TlsStream<_> = tls.connect(name, tunnel.stream).await?;
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -55,7 +55,7 @@ impl Etcd {
     }
 
     /// Calls a method. The error is the gRPC status if it is not OK.
-    pub async fn call<T: Message + Default>(
+    pub(crate) async fn call<T: Message + Default>(
         &mut self,
         method: &str,
         message: &impl Message,

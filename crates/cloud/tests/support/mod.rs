@@ -1,9 +1,7 @@
 //! A cloud over loopback and a client of its clusters, for tests.
 
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
-
-pub mod etcd;
-pub mod spdy;
+pub(crate) mod etcd;
+pub(crate) mod spdy;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -37,15 +35,15 @@ use tokio_rustls::client::TlsStream;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// 2026-01-01T00:00:00Z.
-pub fn created_at() -> Timestamp {
+pub(crate) fn created_at() -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap()
 }
 
 /// Authorities with Cluster API's default keys, created once because RSA keys take a second to find.
-pub static RSA: LazyLock<Authorities> = LazyLock::new(|| authorities(KeyAlgorithm::Rsa2048));
-pub static ECDSA: LazyLock<Authorities> = LazyLock::new(|| authorities(KeyAlgorithm::EcdsaP256));
+pub(crate) static RSA: LazyLock<Authorities> = LazyLock::new(|| authorities(KeyAlgorithm::Rsa2048));
+pub(crate) static ECDSA: LazyLock<Authorities> = LazyLock::new(|| authorities(KeyAlgorithm::EcdsaP256));
 
-pub fn authorities(algorithm: KeyAlgorithm) -> Authorities {
+pub(crate) fn authorities(algorithm: KeyAlgorithm) -> Authorities {
     let authority = |name: &str| {
         let end = Timestamp::from_second(created_at().as_second() + 10 * 365 * 86_400).unwrap();
         Authority::generate(name, algorithm, created_at(), end).unwrap()
@@ -54,7 +52,7 @@ pub fn authorities(algorithm: KeyAlgorithm) -> Authorities {
 }
 
 /// A running cloud.
-pub struct World {
+pub(crate) struct World {
     pub cloud: Cloud,
     pub registry: Registry,
     driver: JoinHandle<()>,
@@ -62,21 +60,21 @@ pub struct World {
 
 impl World {
     /// A cloud with its own ports, so that tests can run side by side.
-    pub fn start(ports: RangeInclusive<u16>) -> Self {
+    pub(crate) fn start(ports: RangeInclusive<u16>) -> Self {
         Self::start_with(ports, PATIENCE)
     }
 
-    pub fn start_with(ports: RangeInclusive<u16>, connection_hold: Duration) -> Self {
+    pub(crate) fn start_with(ports: RangeInclusive<u16>, connection_hold: Duration) -> Self {
         Self::start_by(ports, connection_hold, None)
     }
 
     /// A cloud that keeps the objects of its clusters.
-    pub fn start_kept(ports: RangeInclusive<u16>, directory: &Path) -> Self {
+    pub(crate) fn start_kept(ports: RangeInclusive<u16>, directory: &Path) -> Self {
         Self::start_by(ports, PATIENCE, Some(directory.to_owned()))
     }
 
     /// A cloud with a limit of machines per namespace.
-    pub fn start_within(ports: RangeInclusive<u16>, machines_max: u32) -> Self {
+    pub(crate) fn start_within(ports: RangeInclusive<u16>, machines_max: u32) -> Self {
         let world = Self::start_unprepared_by(ports, PATIENCE, None, Some(machines_max));
         world.cloud.reserve_endpoints([]);
         world
@@ -93,7 +91,7 @@ impl World {
     }
 
     /// A cloud that does not know yet which clusters existed before a restart.
-    pub fn start_unprepared(ports: RangeInclusive<u16>) -> Self {
+    pub(crate) fn start_unprepared(ports: RangeInclusive<u16>) -> Self {
         Self::start_unprepared_by(ports, PATIENCE, None, None)
     }
 
@@ -109,26 +107,26 @@ impl World {
         Self { cloud, registry, driver: tokio::spawn(driver) }
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.cloud.shutdown().await;
         self.driver.await.unwrap();
         assert_eq!(self.cloud.task_count(), 0);
     }
 
     /// The value of a gauge, summed over its labels.
-    pub fn gauge(&self, name: &str) -> f64 {
+    pub(crate) fn gauge(&self, name: &str) -> f64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
         family.map_or(0.0, |family| family.get_metric().iter().map(|m| m.get_gauge().get_value()).sum())
     }
 
     /// Waits until a gauge has a value.
-    pub async fn until(&self, name: &str, value: f64) {
+    pub(crate) async fn until(&self, name: &str, value: f64) {
         eventually(&format!("{name} is {value}"), || self.gauge(name) == value).await;
     }
 
     /// A cluster named `name` with its authorities.
-    pub fn cluster(&self, name: &str, authorities: &Authorities) -> (ClusterId, Endpoint) {
+    pub(crate) fn cluster(&self, name: &str, authorities: &Authorities) -> (ClusterId, Endpoint) {
         let spec = cluster(name);
         let id = spec.id.clone();
         let endpoint = self.cloud.ensure_cluster(spec).unwrap();
@@ -138,7 +136,7 @@ impl World {
 }
 
 /// The configuration of a cloud on loopback, without limits and without a state directory.
-pub fn config(ports: RangeInclusive<u16>) -> CloudConfig {
+pub(crate) fn config(ports: RangeInclusive<u16>) -> CloudConfig {
     CloudConfig {
         advertise_host: "127.0.0.1".into(),
         bind_address: [127, 0, 0, 1].into(),
@@ -153,7 +151,7 @@ pub fn config(ports: RangeInclusive<u16>) -> CloudConfig {
 }
 
 /// A cloud whose clock is tokio's, which tests pause, `ahead` of the time at which clusters are created.
-pub fn on_tokio_time(ports: RangeInclusive<u16>, ahead: Duration) -> Cloud {
+pub(crate) fn on_tokio_time(ports: RangeInclusive<u16>, ahead: Duration) -> Cloud {
     let start = Instant::now();
     let config = CloudConfig {
         connection_hold: Duration::from_secs(10),
@@ -167,7 +165,7 @@ pub fn on_tokio_time(ports: RangeInclusive<u16>, ahead: Duration) -> Cloud {
 }
 
 /// Waits until a condition holds. Fails the test if that takes too long.
-pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
         while !condition() {
             tokio::task::yield_now().await;
@@ -176,7 +174,7 @@ pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came: {what}"));
 }
 
-pub fn cluster(name: &str) -> ClusterSpec {
+pub(crate) fn cluster(name: &str) -> ClusterSpec {
     ClusterSpec {
         id: ClusterId { namespace: "default".into(), name: name.into() },
         endpoint: None,
@@ -187,7 +185,7 @@ pub fn cluster(name: &str) -> ClusterSpec {
     }
 }
 
-pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
+pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
     MachineSpec {
         id: MachineId { cluster: cluster.clone(), name: name.into() },
         role,
@@ -210,24 +208,24 @@ pub fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
 }
 
 /// Creates a machine, and registers it with the load balancer if it is of the control plane.
-pub fn provide(cloud: &Cloud, spec: MachineSpec) -> Result<(), MachineError> {
+pub(crate) fn provide(cloud: &Cloud, spec: MachineSpec) -> Result<(), MachineError> {
     let (id, role) = (spec.id.clone(), spec.role);
     cloud.ensure_machine(spec)?;
     if role == Role::ControlPlane { cloud.register_backend(&id) } else { Ok(()) }
 }
 
 /// The stages that a machine has reached, for adopting it.
-pub fn reached(cloud: &Cloud, id: &MachineId) -> BTreeMap<Stage, Timestamp> {
+pub(crate) fn reached(cloud: &Cloud, id: &MachineId) -> BTreeMap<Stage, Timestamp> {
     let seen = cloud.observe_machine(id).unwrap();
     Stage::ALL.into_iter().filter_map(|stage| Some((stage, seen.reached(stage)?))).collect()
 }
 
 /// A client certificate like those that KCP puts into kubeconfigs.
-pub fn admin(authority: &Authority) -> Leaf {
+pub(crate) fn admin(authority: &Authority) -> Leaf {
     client_certificate(authority, "kubernetes-admin", &["system:masters"])
 }
 
-pub fn client_certificate(authority: &Authority, name: &str, groups: &[&str]) -> Leaf {
+pub(crate) fn client_certificate(authority: &Authority, name: &str, groups: &[&str]) -> Leaf {
     let end = Timestamp::from_second(created_at().as_second() + 5 * 365 * 86_400).unwrap();
     let request = LeafRequest {
         common_name: name.into(),
@@ -244,7 +242,11 @@ pub fn client_certificate(authority: &Authority, name: &str, groups: &[&str]) ->
 }
 
 /// TLS of a client that trusts the authority, presents the certificate and offers the protocols.
-pub fn client_tls(trusted: &Authority, certificate: Option<&Leaf>, protocols: &[&str]) -> TlsConnector {
+pub(crate) fn client_tls(
+    trusted: &Authority,
+    certificate: Option<&Leaf>,
+    protocols: &[&str],
+) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(trusted.certificate_der().to_vec())).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -264,20 +266,23 @@ pub fn client_tls(trusted: &Authority, certificate: Option<&Leaf>, protocols: &[
     TlsConnector::from(Arc::new(config))
 }
 
-pub async fn connect(endpoint: &Endpoint, tls: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
+pub(crate) async fn connect(
+    endpoint: &Endpoint,
+    tls: &TlsConnector,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
     let name = ServerName::try_from(endpoint.host.clone()).unwrap();
     tls.connect(name, stream).await
 }
 
 /// An HTTP client on one connection.
-pub enum Http {
+pub(crate) enum Http {
     One(http1::SendRequest<Full<Bytes>>),
     Two(http2::SendRequest<Full<Bytes>>),
 }
 
 impl Http {
-    pub async fn connect(endpoint: &Endpoint, tls: &TlsConnector) -> std::io::Result<Self> {
+    pub(crate) async fn connect(endpoint: &Endpoint, tls: &TlsConnector) -> std::io::Result<Self> {
         let stream = connect(endpoint, tls).await?;
         let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let io = TokioIo::new(stream);
@@ -293,7 +298,7 @@ impl Http {
         }
     }
 
-    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
+    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
         match self {
             Self::One(sender) => sender.send_request(request).await,
             Self::Two(sender) => sender.send_request(request).await,
@@ -301,7 +306,7 @@ impl Http {
     }
 
     /// Gets a path. Returns the body as JSON, or as a JSON string if it is not JSON.
-    pub async fn get(&mut self, path: &str) -> hyper::Result<(StatusCode, Value)> {
+    pub(crate) async fn get(&mut self, path: &str) -> hyper::Result<(StatusCode, Value)> {
         let uri = match self {
             Self::One(_) => path.to_owned(),
             Self::Two(_) => format!("https://127.0.0.1{path}"),
@@ -315,7 +320,7 @@ impl Http {
     }
 
     /// Sends JSON, and returns the response as [`Http::get`] does.
-    pub async fn write(&mut self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
+    pub(crate) async fn write(&mut self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = Request::builder()
             .method(method)
@@ -330,7 +335,7 @@ impl Http {
     }
 
     /// The names of the items of a list.
-    pub async fn names(&mut self, path: &str) -> Vec<String> {
+    pub(crate) async fn names(&mut self, path: &str) -> Vec<String> {
         let (status, list) = self.get(path).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{list}");
         let items = list["items"].as_array().unwrap();

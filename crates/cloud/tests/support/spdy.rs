@@ -11,13 +11,13 @@ use tokio::sync::oneshot;
 use super::Http;
 
 /// A forwarded connection: its bytes, and what its error stream says at the end.
-pub struct Forwarded {
+pub(crate) struct Forwarded {
     pub stream: DuplexStream,
     pub error: oneshot::Receiver<String>,
 }
 
 /// Forwards one connection to a port of a pod of kube-system.
-pub async fn forward(mut http: Http, pod: &str, port: u16) -> Forwarded {
+pub(crate) async fn forward(mut http: Http, pod: &str, port: u16) -> Forwarded {
     let request = Request::post(format!("/api/v1/namespaces/kube-system/pods/{pod}/portforward"))
         .header("host", "127.0.0.1")
         .header("connection", "Upgrade")

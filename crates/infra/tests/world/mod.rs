@@ -1,7 +1,5 @@
 //! A management API, a cloud and all controllers, and helpers for tests.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-
 use std::{net::Ipv4Addr, num::NonZeroU16, path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;

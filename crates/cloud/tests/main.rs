@@ -1,0 +1,10 @@
+//! The tests of the crate from outside, in one program, so that only one program is linked.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod clusters;
+mod machines;
+mod restart;
+mod support;
+mod tunnels;
+mod updates;

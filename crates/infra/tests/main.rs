@@ -1,0 +1,14 @@
+//! The tests of the crate from outside, in one program, so that only one program is linked.
+
+mod clouds;
+mod extension;
+mod identity;
+mod machine_hooks;
+mod machine_pools;
+mod moves;
+mod pools;
+mod reconcile;
+mod restarts;
+mod updates;
+mod world;
+mod writes;

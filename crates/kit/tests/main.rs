@@ -1,0 +1,6 @@
+//! The tests of the crate from outside, in one program, so that only one program is linked.
+
+mod lease;
+mod patch;
+mod runner;
+mod watch;
