@@ -1,19 +1,22 @@
-//! Clusters are created and deleted.
+//! Clusters are deleted, and created again.
 
 use std::{io::ErrorKind, time::Duration};
 
 use anyhow::Context;
-use nephele_e2e::{Look, Scope, Shape, until};
+use nephele_e2e::{Cluster, Look, Scope, Shape, until};
+use serde_json::json;
 use tokio::net::TcpStream;
 
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+/// The last port of the manager, which no cluster of another test gets: the lowest free port is handed out.
+const PORT: u16 = 29_999;
 
 #[tokio::test]
 async fn port_of_a_deleted_cluster_is_free() -> anyhow::Result<()> {
     let scope = Scope::new("port").await?;
-    let first = scope.plain("first", Shape::new(1, 0)).await?;
-    first.available().await?;
+    let first = with_the_port(&scope, "first").await?;
     let (host, port) = first.endpoint().await?;
+    assert_eq!(port, PORT);
     TcpStream::connect((host.as_str(), port)).await.context("the API server does not listen")?;
 
     first.delete().await?;
@@ -26,15 +29,20 @@ async fn port_of_a_deleted_cluster_is_free() -> anyhow::Result<()> {
     })
     .await?;
 
-    // The next cluster can have the port.
-    let second = scope
-        .plain_with("second", Shape::new(1, 0), |object| {
+    let second = with_the_port(&scope, "second").await?;
+    assert_eq!(second.endpoint().await?, (host, port));
+    scope.finish().await
+}
+
+/// An available cluster whose endpoint has the port.
+async fn with_the_port(scope: &Scope, name: &str) -> anyhow::Result<Cluster> {
+    let cluster = scope
+        .plain_with(name, Shape::new(1, 0), |object| {
             if object["kind"] == "InMemoryCluster" {
-                object["spec"] = serde_json::json!({"controlPlaneEndpoint": {"port": port}});
+                object["spec"] = json!({"controlPlaneEndpoint": {"port": PORT}});
             }
         })
         .await?;
-    second.available().await?;
-    assert_eq!(second.endpoint().await?, (host, port));
-    scope.finish().await
+    cluster.available().await?;
+    Ok(cluster)
 }

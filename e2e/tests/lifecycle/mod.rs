@@ -3,6 +3,7 @@
 
 mod authorities;
 mod available;
+mod deletion;
 mod drain;
 mod kubectl;
 mod machine_pool;
