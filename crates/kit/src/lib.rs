@@ -35,6 +35,7 @@ mod readiness;
 mod runner;
 mod services;
 mod watch;
+mod watch_failure;
 mod work_queue;
 
 pub use backoff::Backoff;
@@ -56,3 +57,4 @@ pub use readiness::{Gate, Readiness};
 pub use runner::{RunError, Runner};
 pub use services::Services;
 pub use watch::{Cache, scoped, trim};
+pub use watch_failure::watch_failed;

@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::debug;
 
-use crate::{metrics::Metrics, services::Services};
+use crate::{metrics::Metrics, services::Services, watch_failure::watch_failed};
 
 /// The annotation with a copy of the object, which `kubectl apply` writes.
 const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -184,7 +184,7 @@ where
             Ok(watcher::Event::InitApply(_)) => None,
             Err(error) => {
                 errors.inc();
-                warn!(kind = %K::kind(&()), error = %crate::chain(&error), "A watch failed; restarting it");
+                watch_failed(&K::kind(&()), &error);
                 None
             }
         };

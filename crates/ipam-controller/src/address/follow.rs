@@ -5,10 +5,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_ipam::Owner;
-use nephele_kit::{Gate, trim};
+use nephele_kit::{Gate, trim, watch_failed};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 use super::Record;
 use crate::claim_queue::ClaimQueue;
@@ -58,9 +57,7 @@ pub(crate) async fn follow(
                 gate.open();
                 listed.send_replace(true);
             }
-            Err(error) => {
-                warn!(kind = "IPAddress", error = %nephele_kit::chain(&error), "A watch failed; restarting it");
-            }
+            Err(error) => watch_failed("IPAddress", &error),
         }
     }
 }

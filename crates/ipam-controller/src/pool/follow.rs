@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
-use nephele_kit::{Gate, trim};
+use nephele_kit::{Gate, trim, watch_failed};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::{debug, error};
 
 use super::{Pool, PoolKey, PoolObject, PoolTask};
 use crate::context::Context;
@@ -59,10 +59,7 @@ pub(crate) async fn follow<K: PoolObject>(
             }
             Some(Ok(watcher::Event::Apply(object))) => followed.applied(object),
             Some(Ok(watcher::Event::Delete(object))) => followed.gone(&object.key()),
-            Some(Err(error)) => {
-                let kind = K::KIND.as_str();
-                warn!(kind, error = %nephele_kit::chain(&error), "A watch failed; restarting it");
-            }
+            Some(Err(error)) => watch_failed(K::KIND.as_str(), &error),
         }
     }
     // All tasks end on the same `shutdown`.

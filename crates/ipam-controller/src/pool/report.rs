@@ -69,7 +69,7 @@ fn ready_condition(report: &Report) -> Condition {
     if counts.free == 0 && troubles.waiting > 0 {
         let waiting = i64::try_from(troubles.waiting).unwrap_or(i64::MAX);
         let claims = counted(waiting, "claim waits", "claims wait");
-        messages.insert(0, format!("no address is free and {claims}"));
+        messages.insert(0, format!("No address is free, and {claims}"));
         return not_ready(reasons::POOL_EXHAUSTED, messages.join("; "));
     }
     condition(types::READY, conditions::TRUE, conditions::reasons::READY, messages.join("; "))

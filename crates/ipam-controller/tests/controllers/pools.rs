@@ -124,7 +124,7 @@ async fn an_exhausted_pool_says_how_many_wait() {
     for name in ["a", "b", "c"] {
         world.claim(name, IP, "pool").await;
     }
-    says(&world, "pool", "Ready", "PoolExhausted", "no address is free and 2 claims wait").await;
+    says(&world, "pool", "Ready", "PoolExhausted", "No address is free, and 2 claims wait").await;
     world
         .api
         .patch::<InClusterIPPool>("pool", &json!({ "spec": { "addresses": ["10.0.0.10-10.0.0.20"] } }))
@@ -134,7 +134,7 @@ async fn an_exhausted_pool_says_how_many_wait() {
         world.bound(name).await;
     }
     // Counts of claims that wait may have changed in between, as they came. Events are published in the background.
-    let exhausted = ["Warning", "PoolExhausted", "no address is free and 2 claims wait"].map(str::to_owned);
+    let exhausted = ["Warning", "PoolExhausted", "No address is free, and 2 claims wait"].map(str::to_owned);
     let served = ["Normal", "Ready", "The pool serves claims"].map(str::to_owned);
     let told = async {
         loop {
@@ -286,7 +286,7 @@ async fn metrics_tell_of_each_pool_while_it_is_there() {
     for name in ["a", "b"] {
         world.claim(name, IP, "pool").await;
     }
-    says(&world, "pool", "Ready", "PoolExhausted", "no address is free and 1 claim waits").await;
+    says(&world, "pool", "Ready", "PoolExhausted", "No address is free, and 1 claim waits").await;
     let metrics = || {
         let text = prometheus::TextEncoder::new().encode_to_string(&world.registry.gather()).expect("text");
         let ours = text.lines().filter(|line| line.starts_with("nephele_ipam_") && !line.ends_with(" 0"));

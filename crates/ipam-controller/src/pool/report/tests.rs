@@ -36,7 +36,7 @@ fn a_pool_says_what_is_wrong_with_it() {
     assert_eq!(said(report(0, Troubles::default())), expect("True", "Ready", ""));
     assert_eq!(
         said(report(0, waiting)),
-        expect("False", "PoolExhausted", "no address is free and 2 claims wait")
+        expect("False", "PoolExhausted", "No address is free, and 2 claims wait")
     );
     let fault = Troubles { fault: "spec.prefix: bad".into(), ..Troubles::default() };
     assert_eq!(said(report(0, fault)), expect("False", "InvalidConfiguration", "spec.prefix: bad"));
