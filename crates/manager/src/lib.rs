@@ -25,6 +25,7 @@ mod core_version;
 mod feature_gates;
 mod manager;
 mod options;
+mod process_metrics;
 mod requests;
 mod roles;
 mod runtime_extension;

@@ -13,7 +13,7 @@ use nephele_hooks::Access;
 use nephele_kit::{
     Clock, Events, Fence, Leadership, Metrics, Readiness, Reporter, Services, acquire, wall_clock,
 };
-use prometheus::{IntGaugeVec, Opts, Registry, process_collector::ProcessCollector};
+use prometheus::{IntGaugeVec, Opts, Registry};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ use crate::{
     },
     client::Clients,
     config::{Config, WebhookConfig},
-    core_version,
+    core_version, process_metrics,
     requests::Requests,
     roles::Roles,
     runtime_extension::{RuntimeExtension, RuntimeExtensionError, TASKS as RUNTIME_EXTENSION_TASKS},
@@ -492,7 +492,7 @@ fn runtime_extension(
 
 /// Metrics of the process: version, start time and resources.
 fn describe_process(registry: &Registry) -> Result<(), prometheus::Error> {
-    registry.register(Box::new(ProcessCollector::for_self()))?;
+    process_metrics::register(registry)?;
     let build = IntGaugeVec::new(
         Opts::new("nephele_build_info", "Always 1; the labels say what is running."),
         &["version", "revision"],
