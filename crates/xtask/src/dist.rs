@@ -110,20 +110,28 @@ fn pack_program(program: &Path, out: &Path, architecture: &str) -> anyhow::Resul
 /// Writes the crates that the program is made of.
 fn write_sbom(out: &Path) -> anyhow::Result<()> {
     let name = format!("nephele-{VERSION}-sbom.cdx");
-    let member = paths::repository().join("crates/cli");
+    let (root, file) = (paths::repository(), format!("{name}.json"));
+    let member = root.join("crates/cli");
     let mut tool = Command::new(CYCLONEDX.program()?);
     tool.args(["cyclonedx", "--format", "json", "--override-filename", &name, "--manifest-path"]);
-    show(tool.arg(member.join("Cargo.toml")).current_dir(paths::repository()))?;
+    show(tool.arg(member.join("Cargo.toml")).current_dir(root))?;
+    let written = files::read(&member.join(&file)).context("failed to read the bill of materials")?;
+    write(&out.join(&file), without_folder(&written, root))?;
     // The tool writes a file beside the manifest of each member of the workspace.
-    let file = format!("{name}.json");
-    fs::copy(member.join(&file), out.join(&file)).context("failed to copy the bill of materials")?;
-    let crates = paths::repository().join("crates");
-    for made in files::names(&crates)?.iter().map(|member| crates.join(member).join(&file)) {
+    let crates = root.join("crates");
+    let members = files::names(&crates)?.into_iter().map(|name| crates.join(name));
+    for made in members.chain(["e2e", "e2e/tests"].map(|member| root.join(member))) {
+        let made = made.join(&file);
         if made.exists() {
             fs::remove_file(&made).with_context(|| format!("failed to remove {}", made.display()))?;
         }
     }
     Ok(())
+}
+
+/// A bill of materials in which our crates lie in the folder `/nephele`, wherever the checkout is.
+fn without_folder(sbom: &str, checkout: &Path) -> String {
+    sbom.replace(&format!("file://{}/", checkout.display()), "file:///nephele/")
 }
 
 /// The checksums of the files in a folder, as `sha256sum` prints them.
@@ -155,5 +163,12 @@ mod tests {
             e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a\n\
             3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3  b\n";
         assert_eq!(sums, expected);
+    }
+
+    #[test]
+    fn a_bill_of_materials_names_no_folder_of_a_machine() {
+        let sbom = "\"path+file:///home/me/nephele/crates/cli#nephele-cli@0.1.0\"";
+        let expected = "\"path+file:///nephele/crates/cli#nephele-cli@0.1.0\"";
+        assert_eq!(without_folder(sbom, Path::new("/home/me/nephele")), expected);
     }
 }
