@@ -100,12 +100,14 @@ fn charts_of_clusters(report: &Report) -> String {
         title: "How many clusters were available within a time",
         x: "seconds from the creation of the cluster",
         y: "% of clusters",
+        is_count: false,
         lines: vec![Line { name: "available", points: rising(since_creation, 100.0 / all), is_step: true }],
     });
     charts += &chart(&Chart {
         title: "Clusters available over time",
         x: "seconds from the start of the run",
         y: "clusters",
+        is_count: true,
         lines: vec![Line { name: "available", points: rising(since_start, 1.0), is_step: true }],
     });
     charts
@@ -128,11 +130,11 @@ fn charts_of_controllers(report: &Report) -> String {
             .map(|controller| Line { name: &controller.name, points: line(controller), is_step: false })
             .collect()
     };
-    let x = "seconds from the start of the run";
-    let mut charts = chart(&Chart { title: "CPU", x, y: "cores", lines: lines(|point| point.cores) });
-    charts +=
-        &chart(&Chart { title: "Memory", x, y: "MiB resident", lines: lines(|point| point.resident_mib) });
-    charts
+    let of = |title, y, lines| {
+        chart(&Chart { title, x: "seconds from the start of the run", y, is_count: false, lines })
+    };
+    of("CPU", "cores", lines(|point| point.cores))
+        + &of("Memory", "MiB resident", lines(|point| point.resident_mib))
 }
 
 /// What was asked for, and of whom.

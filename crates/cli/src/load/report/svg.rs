@@ -23,6 +23,8 @@ pub(super) struct Chart<'a> {
     pub(super) title: &'a str,
     pub(super) x: &'a str,
     pub(super) y: &'a str,
+    /// Whether the values are whole numbers, such as of clusters.
+    pub(super) is_count: bool,
     pub(super) lines: Vec<Line<'a>>,
 }
 
@@ -38,7 +40,8 @@ pub(super) struct Line<'a> {
 pub(super) fn chart(chart: &Chart<'_>) -> String {
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let right = rounded_up(points().map(|point| point.0).fold(0.0, f64::max));
-    let top = rounded_up(points().map(|point| point.1).fold(0.0, f64::max));
+    let highest = points().map(|point| point.1).fold(0.0, f64::max);
+    let top = if chart.is_count { end_of_count(highest) } else { rounded_up(highest) };
     let place = |(x, y): (f64, f64)| {
         (LEFT + x / right * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - y / top * (HEIGHT - TOP - BOTTOM))
     };
@@ -135,6 +138,15 @@ fn rounded_up(largest: f64) -> f64 {
     nice.unwrap_or(10.0) * power
 }
 
+/// The end of an axis of whole numbers, whose quarters are whole numbers, too.
+fn end_of_count(largest: f64) -> f64 {
+    let mut end = rounded_up(largest);
+    while (end / f64::from(GRID)).fract() > 0.0 {
+        end = rounded_up(end + 1.0);
+    }
+    end
+}
+
 fn number_text(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -148,6 +160,12 @@ mod tests {
     fn axes_end_at_round_numbers() {
         let ends = [0.0, 0.3, 1.0, 7.2, 13.0, 100.0, 4_100.0].map(rounded_up);
         assert_eq!(ends.map(number_text), ["1", "0.4", "1", "8", "20", "100", "5000"]);
+    }
+
+    #[test]
+    fn quarters_of_counts_are_whole_numbers() {
+        let ends = [0.0, 1.0, 4.0, 6.0, 20.0, 50.0, 1_000.0].map(end_of_count);
+        assert_eq!(ends.map(number_text), ["4", "4", "4", "8", "20", "60", "1000"]);
     }
 
     #[test]
@@ -169,7 +187,7 @@ mod tests {
     fn names_are_escaped() {
         let lines = || vec![Line { name: "<b>", points: vec![(0.0, 0.0), (1.0, 2.0)], is_step: false }];
         let two = lines().into_iter().chain(lines()).collect();
-        let svg = chart(&Chart { title: "a & \"b\"", x: "<x>", y: "'y'", lines: two });
+        let svg = chart(&Chart { title: "a & \"b\"", x: "<x>", y: "'y'", is_count: false, lines: two });
         assert!(svg.contains("a &amp; &quot;b&quot;") && svg.contains("&lt;x&gt;"), "{svg}");
         assert!(!svg.contains("<b>") && !svg.contains("<x>") && !svg.contains("'y'"), "{svg}");
     }
