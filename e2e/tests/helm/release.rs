@@ -50,28 +50,9 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     let mut asked = permissions::asked(&pod.metrics().await?)?;
 
     let pod = missing_rule_is_told(&management, pod).await?;
-    notes::create_and_reach_a_cluster().await?;
-
     let scope = Scope::on(management.clone(), "helm").await?;
-    let pool = json!({"addresses": ["10.66.0.10-10.66.0.19"], "prefix": 24, "gateway": "10.66.0.1"});
-    scope.pool(kinds::IP_POOL, "pool", pool).await?;
-    let cluster = scope
-        .of_class_with("cluster", Shape::new(1, 1), |object| {
-            let pools = json!([{"class": "default-worker", "name": "pool", "replicas": 2}]);
-            object["spec"]["topology"]["workers"]["machinePools"] = pools;
-        })
-        .await?;
-    let from_pool =
-        json!({"addressesFromPools": [{"apiGroup": GROUP, "kind": kinds::IP_POOL.2, "name": "pool"}]});
-    let addressed = scope
-        .plain_with("addressed", Shape::new(1, 1), |object| {
-            if object["kind"] == "InMemoryMachineTemplate" {
-                object["spec"]["template"]["spec"]["network"] = from_pool.clone();
-            }
-        })
-        .await?;
-    cluster.settled(1, 3).await?;
-    addressed.settled(1, 1).await?;
+    let ((), (cluster, addressed)) =
+        tokio::try_join!(notes::create_and_reach_a_cluster(), cluster_and_addressed(&scope))?;
     the_rest_of_it(&scope).await?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(10, 2)).await?;
     assert_eq!(cluster.endpoint().await?.0, HOST);
@@ -112,6 +93,30 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     every_permission_is_used(&asked).await?;
     nothing_is_left(&management).await?;
     volume.remove(&management).await
+}
+
+/// A cluster of the class with a machine pool, and a cluster whose machines have addresses from a pool.
+async fn cluster_and_addressed(scope: &Scope) -> anyhow::Result<(Cluster, Cluster)> {
+    let pool = json!({"addresses": ["10.66.0.10-10.66.0.19"], "prefix": 24, "gateway": "10.66.0.1"});
+    scope.pool(kinds::IP_POOL, "pool", pool).await?;
+    let cluster = scope
+        .of_class_with("cluster", Shape::new(1, 1), |object| {
+            let pools = json!([{"class": "default-worker", "name": "pool", "replicas": 2}]);
+            object["spec"]["topology"]["workers"]["machinePools"] = pools;
+        })
+        .await?;
+    let from_pool =
+        json!({"addressesFromPools": [{"apiGroup": GROUP, "kind": kinds::IP_POOL.2, "name": "pool"}]});
+    let addressed = scope
+        .plain_with("addressed", Shape::new(1, 1), |object| {
+            if object["kind"] == "InMemoryMachineTemplate" {
+                object["spec"]["template"]["spec"]["network"] = from_pool.clone();
+            }
+        })
+        .await?;
+    cluster.settled(1, 3).await?;
+    addressed.settled(1, 1).await?;
+    Ok((cluster, addressed))
 }
 
 /// Whether the workload cluster still has the ConfigMap that the test wrote to it.

@@ -23,7 +23,7 @@ use crate::installed::{
 const HOST: &str = "nephele-workload.nephele-system.svc";
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 /// How many clusters roll out at once.
-const ROLLING: usize = 10;
+const ROLLING: usize = 6;
 /// The kind of clusterctl's inventory.
 const PROVIDER: Kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
 /// clusterctl's labels of our providers, with their namespaces.
