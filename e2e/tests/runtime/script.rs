@@ -68,7 +68,9 @@ pub(crate) async fn registered(bare: &Bare) -> anyhow::Result<Vec<String>> {
         }
         let handlers = config["status"]["handlers"].as_array().into_iter().flatten();
         let name = |handler: &Value| handler["name"].as_str().unwrap_or_default().to_owned();
-        Ok(Look::Done(handlers.map(name).collect()))
+        let names: Vec<_> = handlers.map(name).collect();
+        // Cluster API writes the conditions in a request of its own, before the rest of the status.
+        Ok(if names.is_empty() { Look::NotYet("no handlers yet".to_owned()) } else { Look::Done(names) })
     })
     .await
 }
