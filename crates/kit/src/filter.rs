@@ -1,8 +1,17 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher;
+use nephele_api::labels;
 
 /// The label that assigns an object to one of several managers (Cluster API, `--watch-filter`).
 pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
+
+/// The label that assigns an object to a manager, if it has one, for an object that it owns: the manager that reconciles
+/// the one also reconciles the other.
+#[must_use]
+pub fn watch_filter_label(owner: &ObjectMeta) -> Option<(String, String)> {
+    let value = labels::value(owner, WATCH_FILTER_LABEL)?;
+    Some((WATCH_FILTER_LABEL.to_owned(), value.to_owned()))
+}
 
 /// Selects the objects of this manager: those whose label has this value, or all objects without a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -43,7 +43,7 @@ pub use clock::{Clock, wall_clock};
 pub use events::{Event, Events, Reporter, Severity};
 pub use external::{MANAGED_BY_ANNOTATION, is_externally_managed};
 pub use fence::{Fence, NotLeading};
-pub use filter::{WATCH_FILTER_LABEL, WatchFilter};
+pub use filter::{WATCH_FILTER_LABEL, WatchFilter, watch_filter_label};
 pub use gone::Gone;
 pub use kube_error::{category as kube_category, retry as kube_retry};
 pub use lease::{Leadership, LeaseError, LeaseSettings, acquire};

@@ -25,7 +25,7 @@ use nephele_api::conditions::reasons;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, PoolReference};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
 use nephele_api::labels;
-use nephele_kit::{Deleted, Outcome, PatchError, ReconcileError, Retry, WATCH_FILTER_LABEL, patch};
+use nephele_kit::{Deleted, Outcome, PatchError, ReconcileError, Retry, patch, watch_filter_label};
 use thiserror::Error;
 
 use crate::context::Context;
@@ -258,10 +258,7 @@ where
 {
     // For IPAM providers from before claims had `spec.clusterName`.
     let mut own_labels = BTreeMap::from([(labels::CLUSTER_NAME.to_owned(), cluster.to_owned())]);
-    // The manager of the owner also serves its claims, where it is the IPAM provider.
-    if let Some(filter) = owner.labels().get(WATCH_FILTER_LABEL) {
-        own_labels.insert(WATCH_FILTER_LABEL.to_owned(), filter.clone());
-    }
+    own_labels.extend(watch_filter_label(owner.meta()));
     IPAddressClaim {
         metadata: ObjectMeta {
             name: Some(wanted.name.clone()),

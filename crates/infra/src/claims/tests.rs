@@ -5,6 +5,7 @@ use nephele_api::infrastructure::v1beta2::{
     ClaimedAddress, InMemoryCluster, InMemoryMachineStatus, MachineNetwork, MachineNetworkStatus,
 };
 use nephele_api::ipam::v1beta2::{IPAddressClaimStatus, IPAddressSpec, NameReference};
+use nephele_kit::WATCH_FILTER_LABEL;
 use nephele_testkit::objects;
 use serde_json::json;
 

@@ -12,7 +12,7 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{
 };
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
 use nephele_api::{finalizers, labels};
-use nephele_kit::{Precondition, WATCH_FILTER_LABEL, owner_machine, patch};
+use nephele_kit::{Precondition, owner_machine, patch, watch_filter_label};
 
 use super::Error;
 use super::members::owner_pool;
@@ -93,10 +93,7 @@ fn machine(pool: &InMemoryMachinePool, model: &Model, new: &New) -> InMemoryMach
         (labels::CLUSTER_NAME.to_owned(), model.cluster.clone()),
         (POOL_NAME_LABEL.to_owned(), label_value(&model.pool)),
     ]);
-    // The manager that reconciles the pool also reconciles its machines.
-    if let Some(filter) = labels::value(&pool.metadata, WATCH_FILTER_LABEL) {
-        own_labels.insert(WATCH_FILTER_LABEL.to_owned(), filter.to_owned());
-    }
+    own_labels.extend(watch_filter_label(&pool.metadata));
     let mut annotations = BTreeMap::from([(REVISION_ANNOTATION.to_owned(), model.revision.clone())]);
     if !model.version.is_empty() {
         annotations.insert(VERSION_ANNOTATION.to_owned(), model.version.clone());
