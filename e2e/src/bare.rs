@@ -104,7 +104,7 @@ impl Bare {
             serde_json::from_slice(&started).with_context(|| format!("failed to read {}", file.display()))?;
         let mut command = Command::new("kill");
         command.arg("-KILL").arg(started["pid"].to_string());
-        run(command).await.map(drop)
+        program::run(command).await.map(drop)
     }
 
     /// The chart, rendered for a namespace.
@@ -115,7 +115,7 @@ impl Bare {
     pub async fn chart(&self, namespace: &str, values: &Value) -> anyhow::Result<Vec<Value>> {
         let mut command = Command::new(variable("NEPHELE_XTASK")?);
         command.args(["chart", "--render", namespace, "--values", &values.to_string()]);
-        let text = run(command).await?;
+        let text = program::run(command).await?;
         let documents = serde_yaml_ng::Deserializer::from_str(&text).map(Value::deserialize);
         let objects: Result<Vec<_>, _> = documents.collect();
         let objects = objects.context("failed to read what was rendered")?;
@@ -173,7 +173,7 @@ impl Bare {
         command.args(args).env("KUBECONFIG", self.kubeconfig());
         command.arg("--config").arg(self.environment.get("CLUSTERCTL_CONFIG").map_or("", String::as_str));
         command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
-        run(command).await
+        program::run(command).await
     }
 
     /// Runs kubectl on the management cluster as its administrator and returns the output.
@@ -184,7 +184,7 @@ impl Bare {
     pub async fn kubectl(&self, args: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("kubectl");
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);
-        run(command).await
+        program::run(command).await
     }
 }
 
@@ -261,12 +261,7 @@ async fn bring_up(name: &str, more: &[&str]) -> anyhow::Result<()> {
 async fn cluster(args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(variable("NEPHELE_XTASK")?);
     command.arg("cluster").args(args);
-    run(command).await
-}
-
-async fn run(command: Command) -> anyhow::Result<String> {
-    let what = format!("{command:?}");
-    program::output(&what, command).await
+    program::run(command).await
 }
 
 fn variable(name: &str) -> anyhow::Result<String> {

@@ -4,6 +4,16 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
 
+/// Runs a program and returns its output. Errors name the command as it was given.
+///
+/// # Errors
+///
+/// As [`output`].
+pub async fn run(command: Command) -> anyhow::Result<String> {
+    let what = format!("{command:?}");
+    output(&what, command).await
+}
+
 /// Runs a program and returns its output. `what` names the command in errors.
 ///
 /// # Errors

@@ -35,7 +35,7 @@ impl Releases {
         let mut command = Command::new("clusterctl");
         command.arg("--config").arg(&self.config).args(arguments);
         command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
-        run(command).await
+        program::run(command).await
     }
 }
 
@@ -43,16 +43,11 @@ impl Releases {
 pub(crate) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new("kubectl");
     command.args(arguments);
-    run(command).await
+    program::run(command).await
 }
 
 /// The objects of what clusterctl generated.
 pub(crate) fn objects(manifest: &str) -> anyhow::Result<Vec<Value>> {
     let documents = serde_yaml_ng::Deserializer::from_str(manifest).map(Value::deserialize);
     documents.collect::<Result<_, _>>().context("failed to read what was generated")
-}
-
-async fn run(command: Command) -> anyhow::Result<String> {
-    let what = format!("{command:?}");
-    program::output(&what, command).await
 }

@@ -38,9 +38,9 @@ const TOGETHER: [&str; 3] = ["lifecycle", "ipam", "input"];
 /// The number of these tests at a time. They mostly wait, and 18 tests create about 18 clusters. No other tests run
 /// beside them: on CPUs that are too busy, Cluster API's managers lose their leases and restart.
 const TOGETHER_AT_ONCE: usize = 18;
-/// The tests that start one or two management clusters of their own, the slowest first. With two of them
-/// beside the tests on the cluster with a node, two cores have a quarter of their time left; a third one makes all of them
-/// slower, and those on the cluster with a node have to wait for each other.
+/// The tests that start one or two management clusters of their own, the slowest first. With two of them beside the tests
+/// on the cluster with a node, two cores have a quarter of their time left. A third one makes all of them slower, and the
+/// tests on the cluster with a node, which follow one another, take longest.
 const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["clusterctl", "runtime", "releases"];
 /// Long enough for the kubelet's back-off, which grows each time a manager is killed.
 const AVAILABLE_LIMIT: &str = "--timeout=300s";
