@@ -57,8 +57,6 @@ fn etcd(layout: &Layout, tools: &Tools, site: &Site) -> Command {
 fn api_server(layout: &Layout, tools: &Tools, site: &Site) -> Command {
     let file = |flag: &str, name: &str| format!("--{flag}={}", layout.pki().join(name).display());
     let mut command = Command::new(tools.program("kube-apiserver"));
-    // The API server needs more CPU time than any other program in a test run. A fifth of it is garbage collection.
-    command.env("GOGC", "200");
     command
         .args([
             format!("--etcd-servers=http://{}:2379", site.local),
