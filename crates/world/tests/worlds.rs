@@ -19,7 +19,7 @@ fn in_no_world_is_a_rule_broken() {
 #[test]
 fn clusters_that_went_leave_no_memory_behind() {
     let mut worlds = std::process::Command::new(env!("CARGO_BIN_EXE_nephele-world"));
-    let output = worlds.args(["--memory", "6"]).output().expect("it runs");
+    let output = worlds.args(["--memory", "5"]).output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
 }
 
