@@ -3,8 +3,8 @@
 //! ```text
 //!  first lane:   with --all: helm ─▶ installed ─▶ our providers ─▶ alone, but for ipam ─┐
 //!                                                 ╰▶ alone::ipam ───────────────────────┤
-//!  second lane:  clusterctl, runtime, releases ─────────────────────────────────────────┼─▶ lifecycle, ipam, input,
-//!  third lane:   quiet ─▶ what is left of these ────────────────────────────────────────┘   side by side
+//!  two lanes:    clusterctl, runtime, releases ─────────────────────────────────────────┼─▶ lifecycle, ipam, input,
+//!  fourth lane:  quiet ─▶ what is left of these ────────────────────────────────────────┘   side by side
 //! ```
 
 mod program;
@@ -39,8 +39,7 @@ const TOGETHER: [&str; 3] = ["lifecycle", "ipam", "input"];
 /// beside them: on CPUs that are too busy, Cluster API's managers lose their leases and restart.
 const TOGETHER_AT_ONCE: usize = 18;
 /// The tests that start one or two management clusters of their own, the slowest first. With two of them beside the tests
-/// on the cluster with a node, two cores have a quarter of their time left. A third one makes all of them slower, and the
-/// tests on the cluster with a node, which follow one another, take longest.
+/// on the cluster with a node, two cores have 40 % of their time left, so there is a third one.
 const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["clusterctl", "runtime", "releases"];
 /// Long enough for the kubelet's back-off, which grows each time a manager is killed.
 const AVAILABLE_LIMIT: &str = "--timeout=300s";
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let done = |result| results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
         let is_installed = thread::scope(|scope| {
             let (apart, done) = (&apart, &done);
-            scope.spawn(move || done(tests.run(apart, 1)));
+            scope.spawn(move || done(tests.run(apart, 2)));
             scope.spawn(move || {
                 done(tests.run(&quiet, 1));
                 done(tests.run(apart, 1));
